@@ -1,0 +1,47 @@
+"""Every error that a user's mistake can cause, with the exit code that the command line returns for it.
+
+A message says what was wrong, where, and what to do. It never quotes the content of a cell: error
+messages travel further than tables do.
+"""
+
+from __future__ import annotations
+
+
+class SfumatoError(Exception):
+    """Base of all errors that are meant to be read by a user."""
+
+    exit_code = 1
+
+
+class UsageError(SfumatoError):
+    """A wrong option, mechanism, parameter or attack."""
+
+    exit_code = 2
+
+
+class TableError(SfumatoError):
+    """A table that cannot be read, or whose content cannot be used."""
+
+    exit_code = 3
+
+
+class SchemaError(SfumatoError):
+    """A schema that does not fit its table or lacks something."""
+
+    exit_code = 4
+
+
+class OutputError(SfumatoError):
+    """A place that cannot be written: it exists, is full, or is not ours."""
+
+    exit_code = 5
+
+
+class CardError(SfumatoError):
+    """A card, key or model that is damaged, of another space, or not allowed here."""
+
+    exit_code = 6
+
+
+class PrivacyLeakWarning(UserWarning):
+    """Something was learned from private data that a formal guarantee needs to be public."""

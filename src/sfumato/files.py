@@ -1,0 +1,112 @@
+"""Durable files: a whole result or none, and private files that only their owner can read."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from sfumato.errors import OutputError
+
+PRIVATE = 0o600
+SHARED = 0o644
+
+
+def write_whole(path: Path | str, content: bytes | str, *, private: bool = False) -> None:
+    """Write aside, fsync, rename: a reader sees the old file or the new one, never half of it."""
+    path = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with explained(path):
+        try:
+            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE if private else SHARED)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            aside.replace(path)
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def new_folder(path: Path | str, *, force: bool = False) -> Iterator[Path]:
+    """Yield an empty folder beside `path` that becomes `path` when the block ends well, and vanishes otherwise."""
+    path = Path(path)
+    if path.exists() and not force:
+        raise OutputError(f"{path} exists already. Choose another folder, or add --force to replace it.")
+    if path.exists() and not path.is_dir():
+        raise OutputError(f"{path} is a file, and a folder is to be written there. Choose another name.")
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside.mkdir(mode=0o700)
+        try:
+            yield aside
+            for file in aside.iterdir():
+                sync_file(file)
+            sync_folder(aside)
+            aside.chmod(0o755)
+            _swap(aside, path)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+        sync_folder(path.parent)
+
+
+def _swap(aside: Path, path: Path) -> None:
+    """Put `aside` where `path` is; the old folder is removed only once the new one stands."""
+    if not path.exists():
+        aside.rename(path)
+        return
+    old = path.with_name(f".{path.name}.{secrets.token_hex(4)}.old")
+    path.rename(old)
+    try:
+        aside.rename(path)
+    except BaseException:
+        old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def sync_file(path: Path) -> None:
+    """Flush a file's content to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some systems cannot sync a file opened for reading
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(path: Path) -> None:
+    """Flush a folder's entries, so that a rename survives a power cut; Windows has no such call."""
+    if os.name == "nt":
+        return
+    sync_file(path)
+
+
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn the system's refusals into an `OutputError` that says where and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise OutputError(f"The disk that holds {path} is full. Nothing was written; free some space.") from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise OutputError(f"{path} cannot be written: permission denied. Choose a folder of your own.") from error
+        raise OutputError(f"{path} cannot be written: {error.strerror or type(error).__name__}.") from error
+
+
+def is_private(path: Path) -> bool:
+    """Whether only the owner can read the file; true where the system has no such modes."""
+    return os.name == "nt" or (path.stat().st_mode & 0o077) == 0
