@@ -1,1 +1,6 @@
+"""What can be learned from rows by adding up: moments per class."""
 
+from sfumato.statistics.by_class import NO_CLASS, Statistics
+from sfumato.statistics.moments import Moments
+
+__all__ = ["NO_CLASS", "Moments", "Statistics"]
