@@ -1,0 +1,76 @@
+# Two commands matter: `make demo` and `make test`. Each does all of its own set-up.
+# `make help` lists the others.
+
+BIN := .venv/bin
+READY := .venv/.ready
+# The tools we measure ourselves against need older versions than we do, so they get an environment of their own.
+PEERS := .venv/peers
+JOBS ?= 2
+# One BLAS thread per worker: two workers with two BLAS threads each are slower than one alone.
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout 300
+# Debian packages, beyond Python, that the tests need. scripts/set-up looks after Python's own venv package.
+TEST_PACKAGES :=
+SYSTEM_TEST_PACKAGES :=
+UPGRADE ?=
+# PYTHON=... names the interpreter that set-up takes; without it, the first that is 3.11 or newer.
+export PYTHON
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test test-all papers bench set-up lock clean
+
+help:
+	@echo "make demo      the whole road on a small table: sanitize, audit, train, report"
+	@echo "make test      format, lint, types and tests"
+	@echo "make test-all  the same, and the slow checks in tests/system"
+	@echo "make papers    every table and figure of the papers, resumable"
+	@echo "make bench     speed and memory, side by side with other tools"
+	@echo "make lock      write the lock again (UPGRADE=--upgrade takes new versions)"
+	@echo "make clean     remove .venv, caches and demo-out"
+
+demo: $(READY)
+	@$(BIN)/sfumato demo --out demo-out --force
+
+test: $(READY)
+	@scripts/system-packages $(TEST_PACKAGES)
+	@echo "== format"
+	@$(BIN)/ruff format --check .
+	@echo "== lint"
+	@$(BIN)/ruff check .
+	@echo "== types"
+	@$(BIN)/mypy
+	@echo "== tests"
+	@$(PYTEST) tests --ignore tests/system
+
+test-all: test
+	@scripts/system-packages $(SYSTEM_TEST_PACKAGES)
+	@echo "== system tests"
+	@$(PYTEST) --timeout 3600 tests/system
+
+papers: $(READY)
+	@set -e; for run in papers/*/run.py; do echo "== $$run"; $(BIN)/python "$$run"; done
+
+bench: $(READY) $(PEERS)/.ready
+	@set -e; for run in benchmarks/bench_*.py; do echo "== $$run"; \
+	  SFUMATO_PEERS=$(PEERS)/bin/python $(BIN)/python "$$run"; done
+
+set-up: $(READY)
+
+$(READY): requirements-dev.txt pyproject.toml scripts/set-up
+	@scripts/set-up .venv requirements-dev.txt
+
+$(PEERS)/.ready: requirements-peers.txt scripts/set-up | $(READY)
+	@scripts/set-up $(PEERS) requirements-peers.txt
+
+COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet $(UPGRADE)
+
+lock: $(READY)
+	@$(BIN)/python -m pip install --quiet uv
+	$(BIN)/$(COMPILE) pyproject.toml requirements-build.in --all-extras -o requirements-dev.txt
+	$(BIN)/$(COMPILE) requirements-peers.in -o requirements-peers.txt
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist demo-out
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
