@@ -1,0 +1,249 @@
+"""What an adversary is: something that declares what it knows, gets exactly that, and returns a typed guess.
+
+Scoring is not an attack's business (see `sfumato.metrics.score`): the same guess is scored against the truth, against
+a baseline that never saw the release and against people who were not in the table.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import SfumatoError
+
+if TYPE_CHECKING:
+    from sfumato.noise import Law
+    from sfumato.table import Encoding
+
+Matrix = NDArray[np.float64]
+
+
+class UndeclaredKnowledgeError(SfumatoError, AttributeError):
+    """An attack reached for something that it did not declare: a fault of the attack, never of the user."""
+
+
+class Transform(NamedTuple):
+    """The affine map of a release, z ~ A x + c, of an encoded source row x: `matrix` A is s x d, `offset` c has length s."""
+
+    matrix: Matrix
+    offset: Matrix
+
+    @classmethod
+    def identity(cls, width: int) -> Transform:
+        """A column-wise release: every released column is its source column."""
+        return cls(np.eye(width), np.zeros(width))
+
+
+class ColumnMoments(NamedTuple):
+    """Mean (d) and covariance (d x d) of the encoded source columns."""
+
+    mean: Matrix
+    covariance: Matrix
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """Original rows whose images in the release the adversary knows: `X[i]` became release row `index[i]`."""
+
+    X: Matrix
+    index: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Response:
+    """Randomized response on one categorical source column, as it stands at each of its one-hot slots.
+
+    The true category is reported with probability `keep`, each other one with (1 - keep) / (categories - 1).
+    """
+
+    keep: float
+    categories: int
+
+    @property
+    def other(self) -> float:
+        """Probability of each wrong category."""
+        return (1.0 - self.keep) / max(self.categories - 1, 1)
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """Everything an adversary could know; `limited` gives the view that one attack is entitled to.
+
+    An item that nobody has is None. `encoding` and `columnwise` stand on every card and are always visible.
+
+    release: n x s, in the encoded units of the release. labels: n class codes.
+    columnwise: every release column is an encoded source column.
+    noise: per release column a `Law`, a `Response` (at each slot of a categorical column) or None (exact).
+    noise_covariance: s x s. column_distributions: per encoded source column a sorted sample of its values.
+    known_rows: rows with their images. sample: rows of the same distribution that are not in the release.
+    candidates: rows of which some are in the table. targets: original rows that the adversary already holds, NaN where
+    it does not. secret: position in `encoding.groups` of the column it wants to learn.
+    """
+
+    release: Matrix
+    encoding: Encoding
+    columnwise: bool = True
+    labels: NDArray[np.int64] | None = None
+    transform: Transform | None = None
+    noise: tuple[Law | Response | None, ...] | None = None
+    noise_covariance: Matrix | None = None
+    column_moments: ColumnMoments | None = None
+    column_distributions: tuple[Matrix, ...] | None = None
+    known_rows: KnownRows | None = None
+    sample: Matrix | None = None
+    candidates: Matrix | None = None
+    targets: Matrix | None = None
+    secret: int | None = None
+
+    def missing(self, items: Iterable[str]) -> tuple[str, ...]:
+        """The items among these that nobody has, sorted: the reason for a "not applicable"."""
+        return tuple(sorted(item for item in items if getattr(self, item) is None))
+
+    def hiding(self, secret: int) -> Knowledge:
+        """The same knowledge with `secret` as the column to learn, and blank (NaN) in the targets."""
+        if self.targets is None:
+            return replace(self, secret=secret)
+        group = self.encoding.groups[secret]
+        targets = np.array(self.targets, dtype=np.float64)
+        targets[:, group.start : group.stop] = np.nan
+        return replace(self, secret=secret, targets=targets)
+
+    def limited(self, knows: Iterable[str], helps: Iterable[str] = ()) -> Knowledge:
+        """A view that raises `UndeclaredKnowledgeError` on everything that is neither in `knows` nor in `helps`."""
+        allowed = frozenset(knows) | frozenset(helps)
+        unknown = allowed - ITEMS
+        if unknown:
+            raise UndeclaredKnowledgeError(f"There is no knowledge called {', '.join(sorted(unknown))}.")
+        return _View(self, allowed)
+
+
+ITEMS = frozenset(field.name for field in fields(Knowledge))
+ALWAYS_VISIBLE = frozenset({"encoding", "columnwise"})
+
+
+class _View(Knowledge):
+    """Knowledge behind a counter: hands out what was declared and refuses the rest."""
+
+    def __init__(self, whole: Knowledge, allowed: frozenset[str]) -> None:
+        object.__setattr__(self, "_whole", whole)
+        object.__setattr__(self, "_allowed", allowed | ALWAYS_VISIBLE)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name not in ITEMS:
+            return super().__getattribute__(name)
+        if name not in super().__getattribute__("_allowed"):
+            raise UndeclaredKnowledgeError(f"The attack uses {name!r} without declaring it in `knows` or `helps`.")
+        return getattr(super().__getattribute__("_whole"), name)
+
+
+class Guess:
+    """Base of everything that an attack can return."""
+
+
+@dataclass(frozen=True)
+class Values(Guess):
+    """Private values: row i of `X` (n x d, encoded source columns) is the person behind release row i.
+
+    `candidates` are further guesses between which the adversary cannot choose by itself. The score takes the best of
+    all of them, for which one needs the truth: an upper bound on what the adversary gets.
+    """
+
+    X: Matrix
+    candidates: tuple[Matrix, ...] = ()
+
+
+@dataclass(frozen=True)
+class Links(Guess):
+    """For each target the release row that the adversary takes for the target's, and how far away it is."""
+
+    index: NDArray[np.int64]
+    distance: Matrix
+
+
+@dataclass(frozen=True)
+class MembershipScores(Guess):
+    """For each candidate a number that is higher the surer the adversary is that the person is in the table."""
+
+    scores: Matrix
+
+
+@dataclass(frozen=True)
+class Secrets(Guess):
+    """For each target the encoded values (t x width of the group) of the source column `secret`."""
+
+    X: Matrix
+    secret: int
+
+
+@dataclass(frozen=True)
+class Property:
+    """Something that is true of a record or not: its source column `group` has the encoded `slot` in (low, high].
+
+    For a slot of a categorical column or an indicator, low = .5 and high = inf: "it is this category".
+    """
+
+    name: str
+    group: int
+    slot: int
+    low: float
+    high: float
+
+    def holds(self, X: Matrix) -> NDArray[np.bool_]:
+        """Of which rows it is true."""
+        return np.asarray((X[:, self.slot] > self.low) & (X[:, self.slot] <= self.high))
+
+
+@dataclass(frozen=True)
+class Posteriors(Guess):
+    """What the adversary believes of each record (n x properties) after the release, and before it (properties)."""
+
+    prior: Matrix
+    posterior: Matrix
+    properties: tuple[Property, ...]
+    rare: float = 0.1
+    sure: float = 0.5
+
+
+@dataclass(frozen=True)
+class Abstain(Guess):
+    """The adversary has nothing to go on, and says why."""
+
+    reason: str
+
+
+class Attack(ABC):
+    """One adversary.
+
+    `knows` is what it cannot do without: the audit answers "not applicable" when an item is missing. `helps` is what it
+    uses when it is there. The class docstring tells the adversary's story first.
+    """
+
+    name: ClassVar[str]
+    knows: ClassVar[frozenset[str]]
+    helps: ClassVar[frozenset[str]] = frozenset()
+
+    @abstractmethod
+    def guess(self, known: Knowledge) -> Guess:
+        """What the adversary concludes from what it knows."""
+
+    def run(self, everything: Knowledge) -> Guess:
+        """Guess from the part of `everything` that was declared; abstain when a part of it is missing."""
+        missing = everything.missing(self.knows)
+        if missing:
+            return Abstain("needs " + ", ".join(item.replace("_", " ") for item in missing))
+        return self.guess(everything.limited(self.knows, self.helps))
+
+    def parameters(self) -> dict[str, Any]:
+        """The constructor's arguments and their values."""
+        names = list(inspect.signature(type(self)).parameters)
+        return {name: getattr(self, name) for name in names}
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}={value!r}" for name, value in self.parameters().items())
+        return f"{type(self).__name__}({inside})"

@@ -1,0 +1,24 @@
+"""The adversary who got hold of the transform: reverse PCA, the pseudo-inverse of a projection."""
+
+from __future__ import annotations
+
+from sfumato.attacks.base import Attack, Knowledge, Values
+from sfumato.attacks.observation import into_domain, reversed_release
+
+
+class KnownTransform(Attack):
+    """The adversary learned the transform (the basis, the projection matrix) and turns it back.
+
+    Noise is ignored: x = m + A^+ (z - c - A m) for a release z ~ A x + c, the least squares solution nearest to the
+    column means m where these are known, else to the middle of the unit cube corrected by the release's own mean. For a
+    release of s principal components this is the reverse PCA of [principal-laplace, 6.3], "No-Filtering"; for a random
+    projection it is the pseudo-inverse of [principal-laplace, 6.1.3].
+    """
+
+    name = "known-transform"
+    knows = frozenset({"release", "transform"})
+    helps = frozenset({"column_moments"})
+
+    def guess(self, known: Knowledge) -> Values:
+        """Turn the transform back and clip to the domain."""
+        return Values(into_domain(reversed_release(known)))

@@ -1,0 +1,57 @@
+"""The best linear estimate: the Wiener filter."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Matrix, Values
+from sfumato.attacks.observation import Observation, centre_of, into_domain, observe, positive_part, transform_of
+
+
+class LinearEstimate(Attack):
+    """The adversary knows the transform and how strong the noise is, and weighs what he sees against what is usual.
+
+    Linear minimum mean square error: x = mu + S A' (A S A' + N)^-1 (z - A mu - c) with the mean mu and covariance S of
+    the source columns, the transform A, c and the noise covariance N. No linear estimate has a smaller mean square
+    error, so none of the filters does. `moments="known"` takes mu and S from what is known of the columns and, where
+    nothing is, from the release; `moments="release"` always from the release: S = A^+ (cov(Z) - N) A^+', negative
+    eigenvalues set to 0.
+    """
+
+    name = "linear-estimate"
+    knows = frozenset({"release", "transform", "noise_covariance"})
+    helps = frozenset({"noise", "column_moments"})
+
+    def __init__(self, moments: Literal["known", "release"] = "known") -> None:
+        self.moments = moments
+
+    def guess(self, known: Knowledge) -> Values:
+        """Weigh every release row against the mean."""
+        model, (mean, covariance) = self._model(known)
+        return Values(into_domain(wiener(known.release, model, mean, covariance)))
+
+    def _model(self, known: Knowledge) -> tuple[Observation, ColumnMoments]:
+        if self.moments == "known" and known.column_moments is not None:
+            return observe(known, known.noise_covariance, known.column_moments.mean), known.column_moments
+        # Two steps: the mean is needed for the spread of randomized response, which is needed for the covariance.
+        gain = observe(known, known.noise_covariance, np.zeros(transform_of(known).matrix.shape[1]))
+        mean = centre_of(known, gain.matrix, gain.offset)
+        model = observe(known, known.noise_covariance, into_domain(mean))
+        inverse = np.linalg.pinv(model.matrix, rcond=1e-10)
+        signal = np.atleast_2d(np.cov(known.release, rowvar=False)) - model.noise
+        return model, ColumnMoments(mean, positive_part(inverse @ signal @ inverse.T))
+
+
+def wiener(Z: Matrix, model: Observation, mean: Matrix, covariance: Matrix) -> Matrix:
+    """Linear MMSE estimate of the rows behind Z.
+
+    A speck is added to the source variances: without it, a direction in which the known moments do not vary (a category
+    that the adversary's sample lacks) would be held at its mean even where the release shows it without any noise.
+    """
+    A = model.matrix
+    speck = 1e-8 * max(float(np.trace(covariance)) / len(covariance), 1e-3)
+    S = covariance + speck * np.eye(len(covariance))
+    gain = np.linalg.lstsq(A @ S @ A.T + model.noise, A @ S, rcond=1e-13)[0]
+    return np.asarray(mean + (Z - model.offset - A @ mean) @ gain)
