@@ -1,0 +1,128 @@
+"""All pairs of queries and rows, in tiles that fit a core's cache: constant memory, any number of rows.
+
+Rows are prepared in chunks (16 MB of double-precision operands, and the same in single precision); blocks of
+queries are then spread over the workers, and every worker walks the chunk tile by tile. A query belongs to one
+worker, so results do not depend on how the threads were scheduled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.neighbours.frame import Floats, Frame, Ints, Real, as_query, error_bound, pair_squares
+from sfumato.neighbours.workers import crew, slices, worker_count
+
+QUERY_BLOCK = 128
+ROW_TILE = 1024
+CHUNK_BYTES = 1 << 24
+NEAR = 2.0**30
+"""Products below NEAR times their error bound are computed again, so every distance is right to about 1e-9."""
+
+
+@dataclass(frozen=True)
+class RowChunk:
+    """Consecutive rows (in the order asked for) with their operands in both precisions."""
+
+    start: int
+    double: Floats
+    single: npt.NDArray[np.float32]
+    square: float
+
+    def tiles(self) -> list[slice]:
+        return slices(len(self.double), ROW_TILE)
+
+
+class QueryBlock:
+    """A few queries, their operands, and room for one tile of products."""
+
+    def __init__(self, where: slice, operand: Floats) -> None:
+        self.where = where
+        self.columns = operand.shape[1] - 2
+        self.square = float(operand[:, self.columns].max())
+        self.double = as_query(operand)
+        self.single = self.double.astype(np.float32)
+        self._rooms: dict[bool, Real] = {}
+
+    def squares(self, chunk: RowChunk, tile: slice, single: bool) -> tuple[Real, float]:
+        """Squared distances to one tile of rows in scaled units, and their error bound. The next call overwrites."""
+        rows = chunk.single[tile] if single else chunk.double[tile]
+        queries = self.single if single else self.double
+        if single not in self._rooms:
+            self._rooms[single] = np.empty((len(queries) * ROW_TILE), dtype=queries.dtype)
+        room = self._rooms[single][: len(queries) * len(rows)].reshape(len(queries), len(rows))
+        np.matmul(queries, rows.T, out=room)
+        return room, error_bound(self.columns, self.square, chunk.square, queries.dtype)
+
+
+def walk(
+    queries: Floats,
+    rows: Floats,
+    visit: Callable[[QueryBlock, RowChunk, float], None],
+    *,
+    order: Ints | None = None,
+    frame: Frame | None = None,
+    workers: int | None = None,
+) -> None:
+    """Call `visit(block, chunk, scale)` for every block of queries and every chunk of rows, chunks in order.
+
+    `order` takes the rows in another order than stored; positions in a chunk then mean positions in `order`.
+    Products are in units scaled by `scale`: a squared distance is scale^2 times the true one.
+    """
+    if queries.ndim != 2 or queries.shape[1] != rows.shape[1]:
+        raise ValueError(f"Queries must have the {rows.shape[1]} columns of the rows. Got shape {queries.shape}.")
+    frame = frame or Frame.of(rows)
+    scale = frame.scale_for(queries)
+    n, d = rows.shape
+    threads = worker_count(workers, float(len(queries)) * n * d)
+    size = max(1, min(QUERY_BLOCK, -(-len(queries) // threads)))
+    # Whole tiles per chunk, so that no tile is cut short in the middle of a walk.
+    length = max(1, CHUNK_BYTES // (8 * (d + 2) * ROW_TILE)) * ROW_TILE
+    room = np.empty((min(length, n), d + 2))
+    room_single = np.empty(room.shape, dtype=np.float32)
+    with crew(threads) as run:
+        for part in slices(n, length):
+            count = part.stop - part.start
+
+            def prepare(block: slice, first: int = part.start) -> None:
+                at = slice(first + block.start, first + block.stop)
+                room[block] = frame.operand(rows[at] if order is None else rows[order[at]], scale)
+                room_single[block] = room[block]
+
+            run(prepare, slices(count, ROW_TILE))
+            chunk = RowChunk(part.start, room[:count], room_single[:count], float(room[:count, d].max()))
+
+            def work(block: slice, chunk: RowChunk = chunk) -> None:
+                visit(QueryBlock(block, frame.operand(queries[block], scale)), chunk, scale)
+
+            run(work, slices(len(queries), size))
+
+
+def distance_blocks(
+    queries: npt.ArrayLike, rows: npt.ArrayLike, *, frame: Frame | None = None
+) -> Iterator[tuple[slice, slice, Floats]]:
+    """Squared Euclidean distances as `(query slice, row slice, block)`, right to about nine digits, never negative.
+
+    Row tiles vary fastest. Blocks have at most 128 x 1024 entries and are the caller's to keep or change.
+
+    >>> import numpy as np
+    >>> [(q, r, block)] = distance_blocks([[0.0, 0.0]], [[3.0, 4.0], [0.0, 0.0]])
+    >>> block.tolist()
+    [[25.0, 0.0]]
+    """
+    a, b = np.asarray(queries, dtype=np.float64), np.asarray(rows, dtype=np.float64)
+    frame = frame or Frame.of(b)
+    scale = frame.scale_for(a)
+    for at in slices(len(a), QUERY_BLOCK):
+        block = QueryBlock(at, frame.operand(a[at], scale))
+        for tile in slices(len(b), ROW_TILE):
+            operand = frame.operand(b[tile], scale)
+            chunk = RowChunk(tile.start, operand, np.empty((0, 0), np.float32), float(operand[:, block.columns].max()))
+            product, bound = block.squares(chunk, slice(0, len(operand)), single=False)
+            squares = product / scale**2
+            near_query, near_row = np.nonzero(product <= NEAR * bound)
+            squares[near_query, near_row] = pair_squares(a[at], b[tile], near_query, near_row)
+            yield at, tile, squares

@@ -1,0 +1,133 @@
+"""Votes of all rows within a radius of each query, weighted by one over the squared distance."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.neighbours.frame import Floats, Frame, Ints, pair_squares
+from sfumato.neighbours.tiles import NEAR, QueryBlock, RowChunk, walk
+
+SPARSE_SINGLE = 0.005
+"""Measuring a pair by differences costs about as much as 100 double-precision products."""
+SPARSE_DOUBLE = 0.1
+"""Picking single entries out of a tile costs about ten times as much as weighing all of it."""
+
+
+class Votes(NamedTuple):
+    """What every query heard: votes by class, and how many rows of each class lie exactly on it."""
+
+    votes: Floats
+    exact: Ints
+
+
+def radius_votes(
+    queries: npt.ArrayLike,
+    rows: npt.ArrayLike,
+    codes: npt.ArrayLike,
+    n_classes: int,
+    squared_radius: float,
+    *,
+    frame: Frame | None = None,
+    workers: int | None = None,
+) -> Votes:
+    """Sum of 1 / d^2 over the rows with d^2 <= `squared_radius`, by class (`codes` in 0 .. n_classes - 1).
+
+    Rows at distance zero have no finite weight: they are counted apart, in `exact`, and do not vote.
+    Membership in the circle is decided as by direct computation: products within their proven error bound of the
+    radius are measured again by differences, and so are those too small to be accurate (`tiles.NEAR`). Rows are
+    taken class by class, so that whole tiles lie outside the circle and are passed over after one product in
+    single precision.
+
+    >>> radius_votes([[0.0]], [[1.0], [2.0], [3.0]], [0, 1, 1], 2, squared_radius=4.0).votes.tolist()
+    [[1.0, 0.25]]
+    """
+    a = np.ascontiguousarray(queries, dtype=np.float64)
+    b = np.ascontiguousarray(rows, dtype=np.float64)
+    classes = np.asarray(codes, dtype=np.int64)
+    if classes.shape != (len(b),):
+        raise ValueError(f"The 'codes' parameter must hold one class per row ({len(b)}). Got shape {classes.shape}.")
+    if len(b) and not 0 <= int(classes.min()) <= int(classes.max()) < n_classes:
+        raise ValueError(f"The 'codes' parameter must lie between 0 and {n_classes - 1}.")
+    heard = Votes(np.zeros((len(a), n_classes)), np.zeros((len(a), n_classes), dtype=np.int64))
+    if squared_radius < 0 or not len(a):
+        return heard
+    order = np.argsort(classes, kind="stable")
+    count = _Count(a, b, order, classes[order], float(squared_radius), heard)
+    walk(a, b, count.visit, order=order, frame=frame, workers=workers)
+    return heard
+
+
+class _Count:
+    """Adds the votes of one chunk of rows to those that a block of queries has heard."""
+
+    def __init__(
+        self, queries: Floats, rows: Floats, order: Ints, codes: Ints, squared_radius: float, heard: Votes
+    ) -> None:
+        self.queries, self.rows, self.order, self.codes = queries, rows, order, codes
+        self.squared_radius, self.heard = squared_radius, heard
+
+    def visit(self, block: QueryBlock, chunk: RowChunk, scale: float) -> None:
+        limit = self.squared_radius * scale**2
+        crowded = False
+        for tile in chunk.tiles():
+            first = chunk.start + tile.start
+            if not crowded:
+                product, bound = block.squares(chunk, tile, single=True)
+                # Single precision only screens, so its ceiling is stepped up against rounding.
+                inside = product <= np.nextafter(np.float32(min(limit + bound, 1e30)), np.float32(np.inf))
+                found = int(np.count_nonzero(inside))
+                if found <= SPARSE_SINGLE * inside.size:
+                    if found:
+                        query_at, row_at = np.divmod(np.flatnonzero(inside), inside.shape[1])
+                        self._measure(block, query_at, row_at + first)
+                    continue
+            crowded = self._weigh(block, chunk, tile, first, limit, scale)
+
+    def _weigh(self, block: QueryBlock, chunk: RowChunk, tile: slice, first: int, limit: float, scale: float) -> bool:
+        """One tile in double precision; tells whether it was crowded enough to expect the next one to be so too."""
+        product, bound = block.squares(chunk, tile, single=False)
+        surely = product <= limit - bound
+        inside = product <= limit + bound
+        near = product <= NEAR * bound
+        found, near_found = int(np.count_nonzero(inside)), int(np.count_nonzero(near))
+        if near_found or found != np.count_nonzero(surely):
+            doubtful = np.flatnonzero(inside & ~(surely & ~near))
+            query_at, row_at = np.divmod(doubtful, inside.shape[1])
+            self._measure(block, query_at, row_at + first)
+            product[query_at, row_at] = np.inf  # they have voted
+            if near_found:
+                np.logical_and(surely, ~near, out=surely)
+        votes = self.heard.votes[block.where]
+        if found <= SPARSE_DOUBLE * inside.size:
+            query_at, row_at = np.divmod(np.flatnonzero(surely), surely.shape[1])
+            self._add(votes, query_at, row_at + first, scale**2 / product[query_at, row_at])
+        else:
+            np.divide(scale**2, product, out=product)
+            np.multiply(product, surely, out=product)
+            for code, part in self._segments(first, product.shape[1]):
+                votes[:, code] += product[:, part] @ np.ones(part.stop - part.start)
+        return found > SPARSE_SINGLE * inside.size
+
+    def _measure(self, block: QueryBlock, query_at: Ints, position: Ints) -> None:
+        """Votes of pairs measured by differences; those at distance zero are counted apart."""
+        squares = pair_squares(self.queries[block.where], self.rows, query_at, self.order[position])
+        # A subnormal square would weigh infinitely much: it counts as equal.
+        equal = squares < np.finfo(np.float64).tiny
+        inside = (squares <= self.squared_radius) & ~equal
+        votes, exact = self.heard.votes[block.where], self.heard.exact[block.where]
+        self._add(votes, query_at[inside], position[inside], 1.0 / squares[inside])
+        np.add.at(exact, (query_at[equal], self.codes[position[equal]]), 1)
+
+    def _add(self, votes: Floats, query_at: Ints, position: Ints, weight: Floats) -> None:
+        slot = query_at * votes.shape[1] + self.codes[position]
+        votes += np.bincount(slot, weights=weight, minlength=votes.size).reshape(votes.shape)
+
+    def _segments(self, first: int, length: int) -> list[tuple[int, slice]]:
+        """The runs of one class within a tile (rows come class by class)."""
+        here = self.codes[first : first + length]
+        cuts = [0, *(np.flatnonzero(np.diff(here)) + 1).tolist(), length]
+        return [(int(here[start]), slice(start, stop)) for start, stop in pairwise(cuts)]
