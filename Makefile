@@ -19,16 +19,17 @@ export PYTHON
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-all papers bench set-up lock clean
+.PHONY: help demo test test-all papers bench set-up lock reference clean
 
 help:
-	@echo "make demo      the whole road on a small table: sanitize, audit, train, report"
-	@echo "make test      format, lint, types and tests"
-	@echo "make test-all  the same, and the slow checks in tests/system"
-	@echo "make papers    every table and figure of the papers, resumable"
-	@echo "make bench     speed and memory, side by side with other tools"
-	@echo "make lock      write the lock again (UPGRADE=--upgrade takes new versions)"
-	@echo "make clean     remove .venv, caches and demo-out"
+	@echo "make demo       the whole road on a small table: sanitize, audit, train, report"
+	@echo "make test       format, lint, types and tests"
+	@echo "make test-all   the same, and the slow checks in tests/system"
+	@echo "make papers     every table and figure of the papers, resumable"
+	@echo "make bench      speed and memory, side by side with other tools"
+	@echo "make lock       write the lock again (UPGRADE=--upgrade takes new versions)"
+	@echo "make reference  write docs/reference/cli.md from the program"
+	@echo "make clean      remove .venv, caches and demo-out"
 
 demo: $(READY)
 	@$(BIN)/sfumato demo --out demo-out --force
@@ -70,6 +71,9 @@ lock: $(READY)
 	@$(BIN)/python -m pip install --quiet uv
 	$(BIN)/$(COMPILE) pyproject.toml requirements-build.in --all-extras -o requirements-dev.txt
 	$(BIN)/$(COMPILE) requirements-peers.in -o requirements-peers.txt
+
+reference: $(READY)
+	@$(BIN)/python scripts/write_reference.py
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist demo-out

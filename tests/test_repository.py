@@ -1,0 +1,241 @@
+"""What the repository promises to a newcomer: documented commands, a plain lock, nothing of one machine in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+
+# Written in pieces, so that this file does not find itself.
+REGISTRY = re.compile(
+    r"python" r"hosted|https?://[^\s\"]*(?:pypi|registry\.npm|deb\.debian|/simple\b)|registry\.npm" r"js"
+)
+MACHINE = re.compile(
+    r"(?<![\w.*/~-])/(?:work|root|farm|home/[a-z][\w-]*|Users/[A-Za-z][\w-]*)(?=[/\s\"'`]|$)", re.MULTILINE
+)
+
+
+def tracked() -> list[Path]:
+    """Every tracked file, or a skip where this is no checkout (an unpacked source package)."""
+    if not (ROOT / ".git").exists() or not shutil.which("git"):
+        pytest.skip("not a git checkout")
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [ROOT / name for name in listing.split("\0") if name and (ROOT / name).is_file()]
+
+
+def findings(pattern: re.Pattern[str], paths: list[Path]) -> list[str]:
+    found = []
+    for path in paths:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # a picture
+        found += [f"{path.name}: {match.group()}" for match in pattern.finditer(text)]
+    return found
+
+
+def read(name: str) -> str:
+    path = ROOT / name
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+# -- nothing of one machine or one registry ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pattern", [REGISTRY, MACHINE], ids=["registry address", "machine path"])
+def test_tracked_files_name_no(pattern):
+    assert findings(pattern, tracked()) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (REGISTRY, "see https://files.python" + "hosted.org/x"),
+        (REGISTRY, "--index-url https://mirror.example/py" + "pi/"),
+        (MACHINE, "open('/" + "work/main/x')"),
+        (MACHINE, "in /" + "home/ada/tables"),
+        (MACHINE, "cd /" + "root\n"),
+    ],
+)
+def test_a_planted_address_is_found(pattern, text, tmp_path):
+    (tmp_path / "planted.txt").write_text(text)
+    assert findings(pattern, [tmp_path / "planted.txt"])
+
+
+def test_releases_are_never_called_anonymous():
+    """No perturbation earns that word; what is true stands on the card."""
+    word = re.compile(r"\banonymous(?:ly)?\b|\banonymi[sz]ed\b", re.IGNORECASE)
+    spoken = [p for p in tracked() if p.suffix in {".py", ".md", ".html", ".j2"} and "tests" not in p.parts]
+    assert findings(word, spoken) == []
+
+
+# -- the lock ---------------------------------------------------------------------------------------------------------
+
+
+def locked() -> dict[str, set[str]]:
+    """Package -> the versions that the lock pins, one for each range of Pythons."""
+    pins: dict[str, set[str]] = {}
+    for name, version in re.findall(r"^([A-Za-z0-9_.\-]+)==([^\s;]+)", read("requirements-dev.txt"), re.MULTILINE):
+        pins.setdefault(canonicalize_name(name), set()).add(version)
+    return pins
+
+
+def test_the_lock_satisfies_every_declared_dependency():
+    project = tomllib.loads(read("pyproject.toml"))
+    wanted = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
+    for extra in project["project"]["optional-dependencies"].values():
+        wanted += extra
+    pins = locked()
+    behind = [
+        str(requirement)
+        for requirement in map(Requirement, wanted)
+        if not pins.get(canonicalize_name(requirement.name))
+        or not all(requirement.specifier.contains(pin) for pin in pins[canonicalize_name(requirement.name)])
+    ]
+    assert behind == [], "run make lock"
+
+
+@pytest.mark.parametrize("lock", ["requirements-dev.txt", "requirements-peers.txt"])
+def test_every_pin_has_its_hashes(lock):
+    blocks = re.split(r"\n(?=[a-z0-9])", read(lock))
+    assert len(blocks) > 5
+    assert [block.split()[0] for block in blocks if "--hash=sha256:" not in block] == []
+
+
+# -- the two commands -------------------------------------------------------------------------------------------------
+
+
+def test_readme_names_the_two_commands_and_ci_runs_one_of_them():
+    for command in ("make demo", "make test"):
+        assert command in read("README.md")
+        assert re.search(rf"^{command.split()[1]}:", read("Makefile"), re.MULTILINE)
+    assert "make test" in read(".ci/run")
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+@pytest.fixture
+def debian(tmp_path):
+    """A pretended Debian on which nothing is installed: returns a function that runs scripts/system-packages."""
+    log = tmp_path / "log"
+
+    def run(*packages: str, user: int, sudo: bool = False) -> tuple[subprocess.CompletedProcess[str], str]:
+        log.write_text("")
+        commands = {
+            "dpkg-query": "exit 1",
+            "apt-get": f'echo "$@" >> "{log}"',
+            "id": f"echo {user}",
+            "sudo": 'shift; exec "$@"' if sudo else "exit 1",
+        }
+        for name, body in commands.items():
+            (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+            (tmp_path / name).chmod(0o755)
+        path = f"{tmp_path}:{os.environ['PATH']}"
+        command = [str(ROOT / "scripts" / "system-packages"), *packages]
+        return subprocess.run(
+            command, env={**os.environ, "PATH": path}, capture_output=True, text=True
+        ), log.read_text()
+
+    return run
+
+
+@pytest.mark.parametrize("who", [{"user": 0}, {"user": 1000, "sudo": True}], ids=["root", "sudo"])
+def test_missing_system_packages_are_installed(debian, who):
+    result, log = debian("python3.11-venv", "chromium", **who)
+    assert result.returncode == 0
+    assert re.search(r"install .*python3\.11-venv chromium", log)
+
+
+def test_without_the_right_to_install_one_line_says_what_to_install(debian):
+    result, log = debian("chromium", user=1000)
+    assert result.returncode == 1
+    assert log == ""
+    assert result.stderr.splitlines() == ["Please install these system packages and try again: chromium"]
+
+
+def test_nothing_to_install_is_no_work(debian):
+    result, log = debian(user=1000)
+    assert (result.returncode, result.stderr, log) == (0, "", "")
+
+
+# -- documentation ----------------------------------------------------------------------------------------------------
+
+
+def commands() -> dict[str, list[str]]:
+    """Every command of the command line -> its long options, by asking the program itself."""
+    from sfumato.cli import app
+
+    found: dict[str, list[str]] = {}
+
+    def walk(command, words):
+        if below := getattr(command, "commands", None):
+            for name, child in below.items():
+                walk(child, [*words, name])
+        elif not command.hidden:
+            options = [flag for option in command.params for flag in option.opts if flag.startswith("--")]
+            found[" ".join(words)] = [flag for flag in options if flag not in {"--help"}]
+
+    walk(typer.main.get_command(app), ["sfumato"])
+    return found
+
+
+def test_every_command_and_option_is_documented():
+    reference = read("docs/reference/cli.md")
+    sections = {part.split("\n", 1)[0].strip("` "): part for part in re.split(r"^## ", reference, flags=re.MULTILINE)}
+    found = commands()
+    assert found
+    assert sorted(found.keys() - sections.keys()) == [], "each needs a heading in docs/reference/cli.md"
+    missing = [
+        f"{name} {flag}"
+        for name, flags in found.items()
+        for flag in flags
+        if not re.search(rf"(?<![\w-]){flag}(?![\w-])", sections[name])
+    ]
+    assert missing == []
+
+
+def test_every_mechanism_is_documented_with_its_limits():
+    from sfumato.mechanisms import MECHANISMS
+
+    assert MECHANISMS
+    for page in ("docs/mechanisms.md", "docs/limits.md"):
+        assert [name for name in MECHANISMS if f"`{name}`" not in read(page)] == [], page
+
+
+def test_every_attack_is_documented():
+    from sfumato.attacks import ATTACKS
+
+    assert ATTACKS
+    assert [name for name in ATTACKS if f"`{name}`" not in read("docs/attacks.md")] == []
+
+
+def test_every_exit_code_is_documented():
+    from sfumato.errors import SfumatoError
+
+    codes = {error.exit_code for error in [SfumatoError, *SfumatoError.__subclasses__()]}
+    rows = {int(code) for code in re.findall(r"^\| (\d+) \|", read("docs/reference/cli.md"), re.MULTILINE)}
+    assert codes <= rows
+
+
+def test_links_between_pages_lead_somewhere():
+    broken = []
+    for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            if "://" not in target and not (page.parent / target).exists():
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    assert broken == []
+
+
+def test_every_decision_is_listed():
+    listing = read("docs/decisions/README.md")
+    assert [p.name for p in (DOCS / "decisions").glob("[0-9]*.md") if p.name not in listing] == []
