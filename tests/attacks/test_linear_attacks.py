@@ -95,7 +95,7 @@ def test_randomized_response_is_a_gain_a_floor_and_a_spread(unit):
     encoding = unit(3)
     encoding.groups = (type(encoding.groups[0])(start=0, stop=3, is_onehot=True),)
     known = Knowledge(np.zeros((1, 3)), encoding, noise=(law,) * 3, transform=Transform.identity(3))
-    model = observe(known, None, mean)
+    model = observe(known, mean)
     report = np.full((3, 3), law.other) + (law.keep - law.other) * np.eye(3)
     assert_allclose(model.matrix + model.offset[:, None], report)
     spread = sum(p * (np.diag(row) - np.outer(row, row)) for p, row in zip(mean, report, strict=True))

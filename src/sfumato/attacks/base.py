@@ -29,7 +29,7 @@ class UndeclaredKnowledgeError(SfumatoError, AttributeError):
 
 
 class Transform(NamedTuple):
-    """The affine map of a release, z ~ A x + c, of an encoded source row x: `matrix` A is s x d, `offset` c has length s."""
+    """The affine map z ~ A x + c of encoded source rows x: `matrix` A is s x d, `offset` c has length s."""
 
     matrix: Matrix
     offset: Matrix

@@ -7,7 +7,13 @@ from typing import Literal
 import numpy as np
 
 from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Matrix, Values
-from sfumato.attacks.observation import Observation, centre_of, into_domain, observe, positive_part, transform_of
+from sfumato.attacks.observation import (
+    Observation,
+    covariance_of,
+    into_domain,
+    observed_with_mean,
+    positive_part,
+)
 
 
 class LinearEstimate(Attack):
@@ -33,15 +39,12 @@ class LinearEstimate(Attack):
         return Values(into_domain(wiener(known.release, model, mean, covariance)))
 
     def _model(self, known: Knowledge) -> tuple[Observation, ColumnMoments]:
-        if self.moments == "known" and known.column_moments is not None:
-            return observe(known, known.noise_covariance, known.column_moments.mean), known.column_moments
-        # Two steps: the mean is needed for the spread of randomized response, which is needed for the covariance.
-        gain = observe(known, known.noise_covariance, np.zeros(transform_of(known).matrix.shape[1]))
-        mean = centre_of(known, gain.matrix, gain.offset)
-        model = observe(known, known.noise_covariance, into_domain(mean))
-        inverse = np.linalg.pinv(model.matrix, rcond=1e-10)
-        signal = np.atleast_2d(np.cov(known.release, rowvar=False)) - model.noise
-        return model, ColumnMoments(mean, positive_part(inverse @ signal @ inverse.T))
+        use_moments = self.moments == "known"
+        model, mean = observed_with_mean(known, use_moments)
+        if use_moments and known.column_moments is not None:
+            return model, known.column_moments
+        signal = covariance_of(known.release) - model.noise
+        return model, ColumnMoments(mean, positive_part(model.inverse @ signal @ model.inverse.T))
 
 
 def wiener(Z: Matrix, model: Observation, mean: Matrix, covariance: Matrix) -> Matrix:

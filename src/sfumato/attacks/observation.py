@@ -1,11 +1,12 @@
 """How a release row comes about, as every adversary who knows the transform sees it: z = A x + c + noise.
 
-Randomized response fits the same form: its reported one-hot slots have mean `other` + (keep - `other`) x, so that the
-gain goes into A, the floor into c and the spread into the covariance of the noise.
+Randomized response fits the same form: its reported slots have mean `other` + (keep - `other`) x, so that the gain goes
+into A, the floor into c and the spread into the covariance of the noise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +23,12 @@ class Observation(NamedTuple):
 
     def reverse(self, Z: Matrix, centre: Matrix) -> Matrix:
         """Least squares solution of A x + c = z that is nearest to `centre`: centre + A^+ (z - c - A centre)."""
-        inverse = np.linalg.pinv(self.matrix, rcond=1e-10)
-        return np.asarray(centre + (Z - self.offset - self.matrix @ centre) @ inverse.T)
+        return np.asarray(centre + (Z - self.offset - self.matrix @ centre) @ self.inverse.T)
+
+    @property
+    def inverse(self) -> Matrix:
+        """A^+."""
+        return np.asarray(np.linalg.pinv(self.matrix, rcond=1e-10))
 
 
 def transform_of(known: Knowledge) -> Transform:
@@ -33,22 +38,16 @@ def transform_of(known: Knowledge) -> Transform:
     return Transform.identity(known.release.shape[1])
 
 
-def observe(known: Knowledge, noise_covariance: Matrix | None, mean: Matrix) -> Observation:
-    """The model of a release whose source columns have this `mean`; reads `transform` and `noise`.
+def observe(known: Knowledge, mean: Matrix) -> Observation:
+    """The model of a release whose source columns have this `mean`; reads `transform`, `noise` and `noise_covariance`.
 
-    For one-hot slots x of mean mu, reported with P(1 | x) = q + g x, the covariance of the report given x is on average
+    For slots x of mean mu, reported with P(1 | x) = q + g x, the covariance of the report given x is on average
     diag(q + g mu) - (q q' + q g (1 mu' + mu 1') + g^2 diag(mu)).
     """
     matrix, offset = (np.array(part, dtype=np.float64) for part in transform_of(known))
     s = len(offset)
-    noise = np.zeros((s, s)) if noise_covariance is None else np.array(noise_covariance, dtype=np.float64)
-    if known.noise is None or not known.columnwise:
-        return Observation(matrix, offset, noise)
-    for group in known.encoding.groups:
-        law = known.noise[group.start]
-        if not isinstance(law, Response):
-            continue
-        slots = slice(group.start, group.stop)
+    noise = np.zeros((s, s)) if known.noise_covariance is None else np.array(known.noise_covariance, dtype=np.float64)
+    for slots, law in responses(known):
         gain, floor, mu = law.keep - law.other, law.other, mean[slots]
         matrix[slots] *= gain
         offset[slots] += floor
@@ -57,18 +56,55 @@ def observe(known: Knowledge, noise_covariance: Matrix | None, mean: Matrix) -> 
     return Observation(matrix, offset, noise)
 
 
-def centre_of(known: Knowledge, matrix: Matrix, offset: Matrix) -> Matrix:
+def responses(known: Knowledge) -> Iterator[tuple[slice, Response]]:
+    """The slots that were answered by randomized response: a whole one-hot column, or one 0/1 indicator."""
+    if known.noise is None or not known.columnwise:
+        return
+    for group in known.encoding.groups:
+        step = group.stop - group.start if group.is_onehot else 1
+        for start in range(group.start, group.stop, step):
+            law = known.noise[start]
+            if isinstance(law, Response):
+                yield slice(start, start + step), law
+
+
+def observed_with_mean(known: Knowledge, use_moments: bool = True) -> tuple[Observation, Matrix]:
+    """The model of the release, and the mean of the source columns: known, or read off the release.
+
+    Two steps in the second case: the gain gives the mean, and the mean gives the spread of randomized response.
+    """
+    if use_moments and known.column_moments is not None:
+        mean = known.column_moments.mean
+    else:
+        first = observe(known, np.zeros(transform_of(known).matrix.shape[1]))
+        mean = into_domain(centre_of(known, first))
+    return observe(known, mean), mean
+
+
+def centre_of(known: Knowledge, model: Observation) -> Matrix:
     """Where the source rows lie on average, read off the release: the shortest correction to the middle of the cube."""
-    middle = np.full(matrix.shape[1], 0.5)
-    gap = known.release.mean(axis=0) - offset - matrix @ middle
-    return np.asarray(middle + np.linalg.pinv(matrix, rcond=1e-10) @ gap)
+    middle = np.full(model.matrix.shape[1], 0.5)
+    gap = known.release.mean(axis=0) - model.offset - model.matrix @ middle
+    return np.asarray(middle + model.inverse @ gap)
 
 
 def reversed_release(known: Knowledge) -> Matrix:
-    """The release with its transform turned back (n x d), unclipped; reads `column_moments` where the attack may."""
+    """The release with its transform turned back (n x d), unclipped; reads `transform` and `column_moments`."""
     matrix, offset = transform_of(known)
-    centre = centre_of(known, matrix, offset) if known.column_moments is None else known.column_moments.mean
-    return Observation(matrix, offset, np.zeros((len(offset),) * 2)).reverse(known.release, centre)
+    model = Observation(matrix, offset, np.zeros((len(offset),) * 2))
+    centre = centre_of(known, model) if known.column_moments is None else known.column_moments.mean
+    return model.reverse(known.release, centre)
+
+
+def noise_weights(known: Knowledge, floor: float = 0.01) -> Matrix:
+    """One over the noise's standard deviation per release column: how much a difference in that column says.
+
+    `floor` stands for the noise of an exact column, which would otherwise silence all the others. Without noise, or
+    when nothing is known of it, all columns weigh the same. Reads `transform`, `noise` and `noise_covariance`.
+    """
+    mean = into_domain(known.release.mean(axis=0)) if known.columnwise else np.zeros(known.encoding.width)
+    variance = np.diag(observe(known, mean).noise)
+    return np.asarray(1.0 / np.sqrt(np.maximum(variance, floor**2)))
 
 
 def into_domain(X: Matrix) -> Matrix:
@@ -80,3 +116,10 @@ def positive_part(covariance: Matrix) -> Matrix:
     """The nearest positive semidefinite matrix (negative eigenvalues set to 0)."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+def covariance_of(X: Matrix) -> Matrix:
+    """Covariance of the columns, d x d also for one column and all zero for one row."""
+    if len(X) < 2:
+        return np.zeros((X.shape[1],) * 2)
+    return np.atleast_2d(np.cov(X, rowvar=False))

@@ -1,0 +1,59 @@
+"""How likely each person is behind each release row, under the known noise law."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from sfumato.attacks.base import Knowledge, Matrix, Response
+from sfumato.attacks.observation import transform_of
+
+
+def embed(known: Knowledge, X: Matrix) -> Matrix:
+    """Where the source rows X would lie in the release without noise: A x + c."""
+    if known.columnwise and known.transform is None:
+        return X
+    matrix, offset = transform_of(known)
+    return np.asarray(X @ matrix.T + offset)
+
+
+def log_likelihood(known: Knowledge, Z: Matrix, E: Matrix, exact_width: float) -> Matrix:
+    """log f(z_i | person j), len(Z) x len(E), up to a constant per release row; E are embedded source rows.
+
+    Independent noise: the sum over release columns of log f_c(z_c - e_c). A column without noise has a normal kernel of
+    width `exact_width` instead: the adversary's list of people is finite, so that nobody on it fits exactly.
+    """
+    noise = known.noise if known.noise is not None else (None,) * Z.shape[1]
+    onehot = _onehot_slots(known) if known.columnwise else frozenset()
+    total = np.zeros((len(Z), len(E)))
+    for column, law in enumerate(noise):
+        z, e = Z[:, column, None], E[None, :, column]
+        if law is None:
+            total -= 0.5 * ((z - e) / exact_width) ** 2
+        elif isinstance(law, Response):
+            same = z * e if column in onehot else z * e + (1 - z) * (1 - e)
+            total += np.log(law.keep / max(law.other, 1e-300)) * same
+        else:
+            total += law.logpdf(z - e)
+    return total
+
+
+def _onehot_slots(known: Knowledge) -> frozenset[int]:
+    groups = (group for group in known.encoding.groups if group.is_onehot)
+    return frozenset(slot for group in groups for slot in range(group.start, group.stop))
+
+
+def normalised(log_weights: Matrix) -> Matrix:
+    """Each row's weights made to sum to 1; a row of -inf (nobody is possible) gives NaN, for the caller to decide."""
+    top = log_weights.max(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(log_weights - top)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def blocks(rows: int, others: int, cells: int = 2_000_000) -> Iterator[slice]:
+    """Slices of `rows` such that a block against all `others` has about `cells` cells."""
+    step = max(1, cells // max(others, 1))
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))

@@ -1,0 +1,69 @@
+"""Linkage: which release row is this person's?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Links, Matrix
+from sfumato.attacks.likelihood import embed
+from sfumato.attacks.observation import noise_weights, reversed_release
+from sfumato.neighbours import nearest
+
+
+class NearestRow(Attack):
+    """The adversary holds somebody's original record and looks for the release row that lies nearest to it.
+
+    He carries the record into the release's space when he knows the transform, and counts a difference in a column
+    for less the more noise that column has. `columns` names the positions (in the schema's private columns) of what
+    he holds of the record; None: all of it. With only some columns of a release that mixes them, he turns the
+    transform back and compares in the source space. The same attack on people who were not in the table says how near
+    a stranger comes.
+    """
+
+    name = "nearest-row"
+    knows = frozenset({"release", "targets"})
+    helps = frozenset({"transform", "noise", "noise_covariance", "column_moments"})
+
+    def __init__(self, columns: Sequence[int] | None = None) -> None:
+        self.columns = columns
+
+    def guess(self, known: Knowledge) -> Guess:
+        """The nearest release row of every target."""
+        if not known.columnwise and known.transform is None:
+            return Abstain("needs the transform of a release that mixes columns")
+        assert known.targets is not None
+        if self.columns is None and not np.isnan(known.targets).any():
+            weights = noise_weights(known)
+            queries, rows = embed(known, known.targets) * weights, known.release * weights
+        else:
+            held = held_slots(known, self.columns)
+            if not len(held):
+                return Abstain("needs at least one column of the target's record")
+            rows = comparable_rows(known)[:, held]
+            weights = comparable_weights(known)[held]
+            queries, rows = known.targets[:, held] * weights, rows * weights
+        distance, index = nearest(np.ascontiguousarray(queries), np.ascontiguousarray(rows), k=1)
+        return Links(index[:, 0].astype(np.int64), distance[:, 0])
+
+
+def held_slots(known: Knowledge, columns: Sequence[int] | None) -> NDArray[np.int64]:
+    """Positions of the encoded columns of the targets that the adversary holds: named, and not blank."""
+    assert known.targets is not None
+    groups = known.encoding.groups
+    wanted = range(len(groups)) if columns is None else columns
+    slots = [slot for number in wanted for slot in range(groups[number].start, groups[number].stop)]
+    blank = np.asarray(np.isnan(known.targets).any(axis=0))
+    return np.array([slot for slot in slots if not blank[slot]], dtype=np.int64)
+
+
+def comparable_rows(known: Knowledge) -> Matrix:
+    """The release in the source space: as it stands, or with its transform turned back."""
+    return known.release if known.columnwise else reversed_release(known)
+
+
+def comparable_weights(known: Knowledge) -> Matrix:
+    """Weights of the source columns: by their noise where the release has these columns, else all the same."""
+    return noise_weights(known) if known.columnwise else np.ones(known.encoding.width)
