@@ -1,1 +1,32 @@
+"""Tables: their schema, readers and writers, and the encoding to a matrix and back."""
 
+from sfumato.table.column import KINDS, MISSING, ROLES, Column
+from sfumato.table.encoding import Encoded, Encoding
+from sfumato.table.groups import Group
+from sfumato.table.infer import ConstantWarning, IdentifierWarning, TableWarning
+from sfumato.table.readers import open_table
+from sfumato.table.schema import Schema
+from sfumato.table.sql import SqlQuery
+from sfumato.table.tables import BLOCK_ROWS, Table
+from sfumato.table.writers import BlockWriter, table_writer, write_table
+
+__all__ = [
+    "BLOCK_ROWS",
+    "KINDS",
+    "MISSING",
+    "ROLES",
+    "BlockWriter",
+    "Column",
+    "ConstantWarning",
+    "Encoded",
+    "Encoding",
+    "Group",
+    "IdentifierWarning",
+    "Schema",
+    "SqlQuery",
+    "Table",
+    "TableWarning",
+    "open_table",
+    "table_writer",
+    "write_table",
+]

@@ -1,0 +1,224 @@
+"""Arrow arrays as numbers, days or text, whatever type the source gave them; errors name the row, never the cell."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.errors import TableError
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+DAY = 86_400
+# Years 1 to 9999: what every system that reads a date can hold.
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+
+
+class Values(NamedTuple):
+    """Numbers of a column, and where its cells are empty (None: nowhere); empty cells hold 0."""
+
+    numbers: Floats
+    empty: Mask | None
+
+
+def plain(array: Any) -> pa.Array:
+    """One contiguous array without dictionary: unused categories of the original must not travel."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+        if isinstance(array, pa.ChunkedArray):
+            array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    return array
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Any of Arrow's string types."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Integers, floats and decimals."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def is_date(kind: pa.DataType) -> bool:
+    """Dates and timestamps."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
+    """A numeric column as float64, without a copy where it is float64 without empty cells already.
+
+    NaN counts as empty; infinity and text are refused.
+    """
+    array = plain(array)
+    if pa.types.is_null(array.type):
+        return Values(np.zeros(len(array)), np.ones(len(array), dtype=bool))
+    if is_text(array.type):
+        array = _parsed(array, name, first_row)
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.int8())
+    if not is_number(array.type):
+        raise TableError(
+            f"Column {name!r} should hold numbers, but the table's type is {array.type}. "
+            "Convert it, or change its kind in the schema."
+        )
+    empty: Mask | None = None
+    if array.null_count:
+        empty = np.asarray(array.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+        array = array.fill_null(0)
+    if not pa.types.is_float64(array.type):
+        array = array.cast(pa.float64(), safe=False)
+    found: Floats = array.to_numpy(zero_copy_only=False)
+    return Values(found, empty)
+
+
+def checked(values: Values, name: str, first_row: int = 0) -> Values:
+    """The same values with NaN counted as empty; raises where one is infinite. Costs two passes over clean data."""
+    found, empty = values
+    if len(found) == 0:
+        return values
+    low, high = found.min(), found.max()
+    if np.isfinite(low) and np.isfinite(high):
+        return values
+    infinite = np.isinf(found)
+    if infinite.any():
+        raise TableError(
+            f"Column {name!r} is infinite in row {first_row + int(infinite.argmax()) + 1}. "
+            "Leave the cell empty or correct it."
+        )
+    nan = np.isnan(found)
+    return Values(np.where(nan, 0.0, found), nan if empty is None else nan | empty)
+
+
+def day_numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
+    """A date column as days since 1970-01-01; a time of day becomes a fraction."""
+    array = plain(array)
+    if pa.types.is_null(array.type):
+        return Values(np.zeros(len(array)), np.ones(len(array), dtype=bool))
+    if is_text(array.type):
+        array = _parsed_dates(array, name, first_row)
+    if not is_date(array.type):
+        raise TableError(
+            f"Column {name!r} should hold dates, but the table's type is {array.type}. "
+            "Convert it, or change its kind in the schema."
+        )
+    empty: Mask | None = None
+    if array.null_count:
+        empty = np.asarray(array.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    if pa.types.is_date(array.type):
+        whole = array.cast(pa.date32()).cast(pa.int32()).fill_null(0)
+        return Values(np.asarray(whole.to_numpy(zero_copy_only=False), dtype=np.float64), empty)
+    # Microseconds of days far outside any calendar overflow; such a cell is a mistake, and is said to be one.
+    try:
+        micro = array.cast(pa.timestamp("us", tz=array.type.tz), safe=False).cast(pa.int64()).fill_null(0)
+    except pa.ArrowInvalid:
+        raise TableError(f"Column {name!r} holds a time outside the calendar (years 1 to 9999).") from None
+    return Values(micro.to_numpy(zero_copy_only=False) / (DAY * 1e6), empty)
+
+
+def text(array: pa.Array, name: str) -> pa.Array:
+    """A column as strings, spelt alike whatever the source's type: 1, 1.0 and "1" are the category "1"."""
+    array = plain(array)
+    kind = array.type
+    if pa.types.is_null(kind):
+        return pa.nulls(len(array), pa.string())
+    if pa.types.is_string(kind):
+        return array
+    if is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_date(kind):
+        return array.cast(pa.string())
+    if pa.types.is_timestamp(kind) or pa.types.is_time(kind):
+        return array.cast(pa.string())
+    if is_number(kind):
+        wide = array.cast(pa.float64(), safe=False)
+        wide = pc.if_else(pc.is_nan(wide), None, wide)
+        whole = pc.and_(pc.equal(pc.trunc(wide), wide), pc.less(pc.abs(wide), 2.0**53))
+        if pc.all(whole).as_py() is not False:
+            return wide.cast(pa.int64(), safe=False).cast(pa.string())
+        return pa.array([None if v is None else _spelt(v) for v in wide.to_pylist()], pa.string())
+    raise TableError(
+        f"Column {name!r} has the type {kind}, which cannot be used. Convert it, or leave the column out of the table."
+    )
+
+
+def _spelt(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+
+
+def typed_categories(categories: tuple[str, ...]) -> pa.Array:
+    """Categories as integers or truth values where all of them are spelt so, else as text."""
+    if all(_is_integer_text(category) for category in categories):
+        return pa.array([int(category) for category in categories], pa.int64())
+    if set(categories) == {"false", "true"}:
+        return pa.array([category == "true" for category in categories], pa.bool_())
+    return pa.array(categories, pa.string())
+
+
+def _is_integer_text(category: str) -> bool:
+    digits = category.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) <= 18 and str(int(category)) == category
+
+
+def parsed_numbers(array: pa.Array) -> pa.Array:
+    """Text cells as float64; null where a cell is no number (or was empty)."""
+    trimmed = pc.utf8_trim_whitespace(array.cast(pa.string()))
+    try:
+        return trimmed.cast(pa.float64())
+    except pa.ArrowInvalid:
+        good = pc.match_substring_regex(
+            trimmed, r"^[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|inf|nan)$"
+        )
+        # Arrow's parser takes no leading plus.
+        bare = pc.replace_substring_regex(trimmed, r"^\+", "")
+        return pc.if_else(good, bare, None).cast(pa.float64())
+
+
+def parsed_dates(array: pa.Array) -> pa.Array:
+    """Text cells as timestamps; null where a cell is no ISO date (or was empty)."""
+    trimmed = pc.utf8_trim_whitespace(array.cast(pa.string()))
+    pattern = r"^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?$"
+    candidates = pc.if_else(pc.match_substring_regex(trimmed, pattern), trimmed, None)
+    try:
+        return candidates.cast(pa.timestamp("us"))
+    except pa.ArrowInvalid:  # looks like a date but is none, such as 2001-02-31
+        return pa.array([_timestamp(value) for value in candidates.to_pylist()], pa.timestamp("us"))
+
+
+def _timestamp(value: str | None) -> Any:
+    import datetime
+
+    try:
+        return None if value is None else datetime.datetime.fromisoformat(value)
+    except ValueError:
+        return None
+
+
+def _parsed(array: pa.Array, name: str, first_row: int) -> pa.Array:
+    found = parsed_numbers(array)
+    _refuse_unparsed(array, found, name, first_row, "a number")
+    return found
+
+
+def _parsed_dates(array: pa.Array, name: str, first_row: int) -> pa.Array:
+    found = parsed_dates(array)
+    _refuse_unparsed(array, found, name, first_row, "an ISO date (2001-12-31)")
+    return found
+
+
+def _refuse_unparsed(array: pa.Array, found: pa.Array, name: str, first_row: int, what: str) -> None:
+    if found.null_count == array.null_count:
+        return
+    wrong = pc.and_(array.is_valid(), found.is_null()).to_numpy(zero_copy_only=False)
+    row = first_row + int(np.argmax(wrong)) + 1
+    raise TableError(
+        f"Column {name!r} holds text that is not {what} in row {row}. Correct the cell, leave it empty, "
+        "or change the column's kind in the schema."
+    )

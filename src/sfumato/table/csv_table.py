@@ -1,0 +1,179 @@
+"""CSV files, read in blocks with types that hold for the whole file."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, cast
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from sfumato.errors import TableError
+from sfumato.table.arrays import parsed_numbers
+from sfumato.table.tables import Table
+
+EMPTY_CELLS = ["", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL"]
+"""What counts as an empty cell. Words such as none or ? are categories to somebody, so they are not in the list."""
+
+BYTES_PER_READ = 1 << 24
+
+
+class CsvTable(Table):
+    """A comma (or tab, or semicolon) separated file with a header row, plain or compressed."""
+
+    def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
+        super().__init__(str(path), columns)
+        self._path = path
+        self._delimiter, self._header = self._read_header()
+        self._selected = self._select(self._header)
+        self._schema: pa.Schema | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._selected)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        if self._schema is None:
+            self._schema = self._types()
+        return self._schema
+
+    def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - sized by the caller
+        yield from self._read({field.name: field.type for field in self.arrow_schema})
+
+    def _types(self) -> pa.Schema:
+        """Types that every row fits: guessed from the first block, and widened where a later one does not fit.
+
+        The first pass uses Arrow's guess. If some later cell contradicts it, a second pass reads text only and finds
+        the narrowest of integer, number and text for every column.
+        """
+        try:
+            schema: pa.Schema | None = None
+            for batch in self._read({}):
+                schema = batch.schema
+            if schema is None:
+                return pa.schema([pa.field(name, pa.null()) for name in self._selected])
+            if not any(pa.types.is_null(field.type) for field in schema):
+                return pa.schema([pa.field(f.name, _calm(f.type)) for f in schema])
+        except _TypesChangeError:
+            pass
+        ranks = dict.fromkeys(self._selected, 0)
+        for batch in self._read(dict.fromkeys(self._selected, pa.string())):
+            for name, column in zip(self._selected, batch.columns, strict=True):
+                ranks[name] = max(ranks[name], _rank(column, ranks[name]))
+        return pa.schema([pa.field(name, RANKS[rank]) for name, rank in ranks.items()])
+
+    def _read(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+        try:
+            with self._bytes() as file:
+                reader = pacsv.open_csv(
+                    file,
+                    pacsv.ReadOptions(block_size=BYTES_PER_READ, skip_rows=1, column_names=self._header),
+                    pacsv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+                    pacsv.ConvertOptions(
+                        column_types=types,
+                        include_columns=self._selected,
+                        null_values=EMPTY_CELLS,
+                        strings_can_be_null=True,
+                        # Truth values stay the words that the file uses.
+                        true_values=[],
+                        false_values=[],
+                    ),
+                )
+                yield from reader
+        except StopIteration:
+            return
+        except (pa.ArrowException, OSError, EOFError) as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: BaseException) -> Exception:
+        """Arrow's messages quote rows, so none of their words are used."""
+        message = str(error)
+        if "Empty CSV file" in message:
+            return TableError(f"{self.where} has no rows.")
+        if "CSV parse error: Expected" in message:
+            line, found = self._ragged_line()
+            if line is not None:
+                return TableError(
+                    f"{self.where} has {found} cells in line {line}, and the header has {len(self._header)}. "
+                    "Correct the line; a cell that holds the delimiter must be quoted."
+                )
+        if "UTF8" in message.replace("-", ""):
+            return TableError(f"{self.where} is not UTF-8 text. Save it with the encoding UTF-8.")
+        if "conversion error" in message.lower():
+            return _TypesChangeError(f"{self.where} has a column whose cells are not all of one type.")
+        return TableError(f"{self.where} cannot be read as CSV: it is damaged, truncated or of another format.")
+
+    def _ragged_line(self) -> tuple[int | None, int]:
+        try:
+            with io.TextIOWrapper(self._bytes(), encoding="utf-8-sig", errors="replace", newline="") as file:
+                reader = csv.reader(file, delimiter=self._delimiter)
+                for row in reader:
+                    if row and len(row) != len(self._header):
+                        return reader.line_num, len(row)
+        except (csv.Error, OSError):
+            pass
+        return None, 0
+
+    def _read_header(self) -> tuple[str, list[str]]:
+        try:
+            with io.TextIOWrapper(self._bytes(), encoding="utf-8-sig", newline="") as file:
+                first = file.readline()
+                delimiter = _delimiter(self._path.name, first)
+                header = next(csv.reader([first], delimiter=delimiter), [])
+        except UnicodeDecodeError:
+            raise TableError(f"{self.where} is not UTF-8 text. Save it with the encoding UTF-8.") from None
+        except (OSError, EOFError, csv.Error):
+            raise TableError(f"{self.where} cannot be read: it is damaged, or not a CSV file.") from None
+        if "\0" in first:
+            raise TableError(f"{self.where} is not a CSV file in UTF-8.")
+        if not header:
+            raise TableError(f"{self.where} is empty: it has no header row.")
+        return delimiter, [name.strip() for name in header]
+
+    def _bytes(self) -> IO[bytes]:
+        name = self._path.name.lower()
+        if name.endswith(".gz"):
+            return cast(IO[bytes], gzip.open(self._path, "rb"))
+        if name.endswith(".bz2"):
+            return bz2.open(self._path, "rb")
+        if name.endswith(".zst"):
+            opened: Any = pa.input_stream(str(self._path), compression="zstd")
+            return io.BufferedReader(opened)
+        return self._path.open("rb")
+
+
+class _TypesChangeError(TableError):
+    """A later block does not fit the types that the first one suggested."""
+
+
+RANKS = (pa.null(), pa.int64(), pa.float64(), pa.string())
+
+
+def _rank(column: pa.Array, at_least: int) -> int:
+    """Position in `RANKS` of the narrowest type for these text cells, not narrower than found so far."""
+    if column.null_count == len(column) or at_least == 3:
+        return at_least
+    if at_least <= 1:
+        try:
+            column.cast(pa.int64())
+            return 1
+        except pa.ArrowInvalid:
+            pass
+    return 2 if parsed_numbers(column).null_count == column.null_count else 3
+
+
+def _calm(kind: pa.DataType) -> pa.DataType:
+    """Arrow's guesses reduced to those that a table means: a time of day is a word like any other."""
+    return pa.string() if pa.types.is_time(kind) else kind
+
+
+def _delimiter(name: str, header: str) -> str:
+    if ".tsv" in name.lower():
+        return "\t"
+    return max(",;\t", key=lambda mark: (header.count(mark), mark == ","))

@@ -1,0 +1,52 @@
+"""Encoded columns back to a source column."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.table.arrays import DAY, FIRST_DAY, LAST_DAY, typed_categories
+from sfumato.table.groups import Floats, Group
+
+
+def decode_group(group: Group, X: Floats, like_original: bool) -> pa.Array:
+    """One source column from its encoded columns, which may hold any numbers."""
+    if group.is_onehot:
+        return _category(group, X.argmax(axis=1))
+    low, high = group.column.bounds
+    raw = low + X[:, 0] * (high - low)
+    empty = np.isnan(raw)
+    if group.has_indicator:
+        empty |= X[:, 1] > 0.5
+    mask = empty if empty.any() else None
+    if like_original:
+        return _like_original(group, np.clip(np.where(empty, low, raw), low, high), mask)
+    if group.column.kind == "date":
+        return _times(np.where(empty, low, raw), mask)
+    return pa.array(raw, pa.float64(), mask=mask)
+
+
+def _like_original(group: Group, raw: Floats, mask: npt.NDArray[np.bool_] | None) -> pa.Array:
+    """Raw numbers within bounds, cast to the column's kind."""
+    kind = group.column.kind
+    if kind == "numeric":
+        return pa.array(raw, pa.float64(), mask=mask)
+    whole = np.rint(raw).astype(np.int64)
+    if kind == "integer":
+        return pa.array(whole, pa.int64(), mask=mask)
+    if kind == "date":
+        return pa.array(whole.astype(np.int32), pa.int32(), mask=mask).cast(pa.date32())
+    return typed_categories(group.column.categories or ()).take(pa.array(whole, mask=mask))
+
+
+def _category(group: Group, codes: npt.NDArray[np.intp]) -> pa.Array:
+    categories = group.column.categories or ()
+    empty = codes == len(categories)
+    return typed_categories(categories).take(pa.array(codes, pa.int64(), mask=empty if empty.any() else None))
+
+
+def _times(raw: Floats, mask: npt.NDArray[np.bool_] | None) -> pa.Array:
+    """Day numbers with fractions as time stamps; what noise pushed out of the calendar stays at its ends."""
+    micro = np.rint(np.clip(raw, FIRST_DAY, LAST_DAY) * (DAY * 1e6)).astype(np.int64)
+    return pa.array(micro, pa.int64(), mask=mask).cast(pa.timestamp("us"))

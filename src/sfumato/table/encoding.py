@@ -1,0 +1,282 @@
+"""A table as a matrix with entries in [0, 1], and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.errors import SchemaError, TableError
+from sfumato.table import arrays
+from sfumato.table.column import Column, nearest
+from sfumato.table.decoding import decode_group
+from sfumato.table.groups import Floats, Group, groups_of
+from sfumato.table.persons import person_codes
+from sfumato.table.schema import Schema
+
+Codes = npt.NDArray[np.int64]
+
+TILE = 4096
+"""Rows that are moved from columns to the matrix at a time: a tile of 100 columns stays in a core's own cache."""
+
+
+class Encoded(NamedTuple):
+    """Encoded rows, and how many cells of each column were outside its bounds and clipped (only columns with any)."""
+
+    X: Floats
+    clipped: dict[str, int]
+
+
+class Encoding:
+    """Maps the private columns of a schema to encoded columns (a fixed, public function once the schema is).
+
+    With bounds l < h a number, integer or date x becomes (x - l) / (h - l); a constant becomes 0.5; an ordinal of k
+    categories its rank / (k - 1); a category a one-hot vector. A number that may be missing gets a second column:
+    (value, 0), or (0.5, 1) for an empty cell; a category that may be missing gets one more slot.
+
+    >>> encoding = Encoding(Schema((Column("age", "integer", low=0, high=100),)))
+    >>> encoding.encode(pa.record_batch({"age": [25, 50]})).X.tolist()
+    [[0.25], [0.5]]
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        if not schema.private:
+            raise SchemaError("The schema has no private column, so there is nothing to encode.")
+        label = schema.label
+        if label is not None and label.categories is None:
+            raise SchemaError(f"The label {label.name!r} has no categories. List its classes in the schema.")
+        self.schema = schema
+        self.groups: tuple[Group, ...] = groups_of(schema.private)
+        self.width: int = self.groups[-1].stop
+        self.names: tuple[str, ...] = tuple(name for group in self.groups for name in group.names)
+        self.classes: tuple[str, ...] = () if label is None else label.categories or ()
+
+    @classmethod
+    def unit(cls, d: int, public: bool = False) -> Encoding:
+        """d numeric columns c000, c001, ... that lie in [0, 1] already."""
+        source, reason = ("public", "defined on the unit interval") if public else ("learned", None)
+        return cls(
+            Schema(
+                tuple(Column(f"c{j:03d}", "numeric", low=0.0, high=1.0, source=source, reason=reason) for j in range(d))
+            )
+        )
+
+    @property
+    def public(self) -> bool:
+        """Whether bounds and categories of every private column are public."""
+        return not self.learned
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Names of the private columns whose bounds or categories were learned from the data."""
+        return self.schema.learned
+
+    @property
+    def scale(self) -> Floats:
+        """Raw units per encoded unit (d,): h - l for numbers (0 for a constant), 1 for one-hot slots and indicators."""
+        scale = np.ones(self.width)
+        for group in self.groups:
+            if not group.is_onehot:
+                low, high = group.column.bounds
+                scale[group.start] = high - low
+        return scale
+
+    def encode(self, batch: pa.RecordBatch | pa.Table, out_of_bounds: str = "clip", *, first_row: int = 0) -> Encoded:
+        """Encode one block (n, d). Values outside the bounds are clipped and counted, or refused.
+
+        `first_row` is the number of rows before this block; error messages count rows from 1 over the whole table.
+        """
+        if out_of_bounds not in ("clip", "refuse"):
+            raise ValueError(
+                f"The 'out_of_bounds' parameter must be 'clip' or 'refuse'. Got {out_of_bounds!r} instead."
+            )
+        X = np.empty((batch.num_rows, self.width))
+        clipped: dict[str, int] = {}
+        numeric: list[tuple[int, Floats, float, float]] = []
+        empties: list[tuple[int, npt.NDArray[np.bool_]]] = []
+        for group in self.groups:
+            array = _column(batch, group.column.name)
+            if group.is_onehot:
+                _fill_onehot(X, group, array, first_row)
+                continue
+            values, empty, outside = _numbers_of(group, array, first_row)
+            if outside:
+                clipped[group.column.name] = outside
+            low, high = group.column.bounds
+            if low == high:
+                X[:, group.start] = 0.5
+            else:
+                numeric.append((group.start, values, low, high - low))
+            if group.has_indicator:
+                X[:, group.start + 1] = 0.0
+            if empty is not None:
+                empties.append((group.start, empty))
+        if clipped and out_of_bounds == "refuse":
+            counts = ", ".join(f"{name!r} in {count} row{'s' * (count > 1)}" for name, count in clipped.items())
+            raise TableError(
+                f"Values lie outside the schema's bounds: {counts}. Widen the bounds, or have values clipped."
+            )
+        _fill_numbers(X, numeric)
+        for start, empty in empties:
+            X[empty, start] = 0.5
+            X[empty, start + 1] = 1.0
+        return Encoded(X, clipped)
+
+    def encode_label(self, batch: pa.RecordBatch | pa.Table, *, first_row: int = 0) -> Codes:
+        """Codes of the labels: positions in `classes`."""
+        label = self.schema.label
+        if label is None:
+            raise SchemaError("The schema has no label. Name it with --label, or give one column `role: label`.")
+        array = _column(batch, label.name)
+        return _codes(label, self.classes, array, first_row, missing_code=None)
+
+    def decode(self, X: npt.ArrayLike, like_original: bool = False) -> pa.Table:
+        """Source columns in raw units. Numbers are neither clipped nor rounded (an ordinal becomes its rank, a date a
+        time stamp), categories are the slot with the largest entry, an indicator above 0.5 makes the cell empty.
+
+        With `like_original` numbers are clipped to their bounds, integers, dates and ordinals rounded and cast to what
+        they were: post-processing, which no guarantee suffers from.
+        """
+        matrix = np.asarray(X, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.shape[1] != self.width:
+            raise TableError(
+                f"The matrix to decode must have {self.width} columns. Got the shape {matrix.shape} instead."
+            )
+        columns = [decode_group(group, matrix[:, group.slice], like_original) for group in self.groups]
+        return pa.Table.from_arrays(columns, names=[group.column.name for group in self.groups])
+
+    def decode_label(self, codes: npt.ArrayLike) -> pa.Array:
+        """Labels of the codes: integers where all classes are spelt as integers, else text."""
+        return arrays.typed_categories(self.classes).take(pa.array(np.asarray(codes, dtype=np.int64)))
+
+    def person_codes(self, batch: pa.RecordBatch | pa.Table, *, first_row: int = 0) -> npt.NDArray[np.uint64]:
+        """Who each row belongs to, as keyed 64-bit hashes that mean nothing outside this process."""
+        person = self.schema.person
+        if person is None:
+            raise SchemaError("The schema has no person column. Give one column `role: person`.")
+        return person_codes(_column(batch, person.name), person.name, first_row)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schema: an encoding is nothing more."""
+        return self.schema.to_dict()
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Encoding:
+        """The encoding of a schema that was written with `to_dict`."""
+        return cls(Schema.from_dict(found))
+
+    def fingerprint(self) -> str:
+        """SHA-256 of what defines the map: equal for two sites that encode alike, whatever reasons they give."""
+        label = self.schema.label
+        map_ = [
+            [c.name, c.kind, c.low, c.high, list(c.categories or ()), c.missing]
+            for c in (*self.schema.private, *(() if label is None else (label,)))
+        ]
+        canonical = json.dumps([map_, label is not None], separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Encoding) and self.schema == other.schema
+
+    def __hash__(self) -> int:
+        return hash(self.schema)
+
+    def __repr__(self) -> str:
+        return f"<Encoding of {len(self.groups)} columns as {self.width}>"
+
+
+def _column(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
+    position = batch.schema.get_field_index(name)
+    if position < 0:
+        raise SchemaError(
+            f"The table has no column {name!r}, which the schema names.{nearest(name, batch.schema.names)}"
+        )
+    return arrays.plain(batch.column(position))
+
+
+def _numbers_of(group: Group, array: pa.Array, first_row: int) -> tuple[Floats, npt.NDArray[np.bool_] | None, int]:
+    """Raw numbers within the bounds, where the cells are empty, and how many were out of bounds."""
+    column = group.column
+    low, high = column.bounds
+    if column.kind == "ordinal":
+        codes = _codes(column, column.categories or (), array, first_row, missing_code=-1 if column.missing else None)
+        empty = codes < 0
+        return codes.astype(np.float64), (empty if empty.any() else None), 0
+    read = arrays.day_numbers if column.kind == "date" else arrays.numbers
+    values, found_empty = arrays.checked(read(array, column.name, first_row), column.name, first_row)
+    if found_empty is not None:
+        if not column.missing:
+            raise _unexpected_empty(column, found_empty, first_row)
+        values = np.where(found_empty, low, values)
+    # Two reductions over clean data are cheaper than masks over every cell.
+    if len(values) == 0 or (values.min() >= low and values.max() <= high):
+        return values, found_empty, 0
+    outside = int(np.count_nonzero((values < low) | (values > high)))
+    return np.clip(values, low, high), found_empty, outside
+
+
+def _fill_numbers(X: Floats, numeric: list[tuple[int, Floats, float, float]]) -> None:
+    """Write (x - l) / (h - l) of many columns into a row-major matrix, tile by tile."""
+    scratch = np.empty(TILE)
+    for start in range(0, len(X), TILE):
+        tile = X[start : start + TILE]
+        buffer = scratch[: len(tile)]
+        for position, values, low, width in numeric:
+            piece = values[start : start + TILE]
+            if low != 0.0:
+                piece = np.subtract(piece, low, out=buffer)
+            if width != 1.0:
+                piece = np.divide(piece, width, out=buffer)
+            tile[:, position] = piece
+
+
+def _fill_onehot(X: Floats, group: Group, array: pa.Array, first_row: int) -> None:
+    column = group.column
+    missing_code = len(column.categories or ()) if column.missing else None
+    codes = _codes(column, column.categories or (), array, first_row, missing_code)
+    X[:, group.slice] = 0.0
+    X[np.arange(len(codes)), group.start + codes] = 1.0
+
+
+def _codes(
+    column: Column, categories: tuple[str, ...], array: pa.Array, first_row: int, missing_code: int | None
+) -> Codes:
+    """Positions of cells in the list of categories."""
+    words = arrays.text(array, column.name)
+    found = pc.index_in(words, value_set=pa.array(categories, pa.string()))
+    if found.null_count == 0:
+        return np.asarray(found.to_numpy(), dtype=np.int64)
+    unknown = np.asarray(pc.and_(words.is_valid(), found.is_null()).to_numpy(zero_copy_only=False), dtype=bool)
+    if unknown.any():
+        what = "class" if column.role == "label" else "category"
+        raise TableError(
+            f"Column {column.name!r} holds a {what} that the schema does not list, first in row "
+            f"{first_row + int(unknown.argmax()) + 1}. Add it to the schema's categories, or correct the table."
+        )
+    if missing_code is None:
+        raise _unexpected_empty(column, np.asarray(words.is_null().to_numpy(zero_copy_only=False)), first_row)
+    return np.asarray(found.fill_null(missing_code).to_numpy(), dtype=np.int64)
+
+
+def _unexpected_empty(column: Column, empty: npt.NDArray[np.bool_], first_row: int) -> TableError:
+    row = first_row + int(empty.argmax()) + 1
+    if column.role == "label":
+        return TableError(f"The label {column.name!r} is missing in row {row}. Remove rows without a label first.")
+    return TableError(
+        f"Column {column.name!r} is empty in row {row}, and the schema does not expect it. "
+        "Set `missing: true` for the column in the schema, or fill the cell."
+    )
+
+
+def encoded_blocks(encoding: Encoding, blocks: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Encoded]]:
+    """Encode a stream of blocks, with row numbers that run on."""
+    first_row = 0
+    for batch in blocks:
+        yield batch, encoding.encode(batch, first_row=first_row)
+        first_row += batch.num_rows

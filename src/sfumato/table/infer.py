@@ -1,0 +1,218 @@
+"""Learn a schema from a table: kinds, bounds, categories, and columns that look like identifiers."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from sfumato.errors import PrivacyLeakWarning, SchemaError, TableError
+from sfumato.table.arrays import is_date
+from sfumato.table.column import MISSING, Column, iso_date, nearest
+from sfumato.table.readers import open_table
+from sfumato.table.schema import Schema
+from sfumato.table.summary import Summary
+from sfumato.table.tables import Table
+
+MOST_CATEGORIES = 200
+MOST_CLASSES = 100
+EXACT_INTEGERS = 2**53
+
+
+class TableWarning(UserWarning):
+    """Something about a table that its owner should look at."""
+
+
+class IdentifierWarning(TableWarning):
+    """A column nearly names the people in the table."""
+
+
+class ConstantWarning(TableWarning):
+    """A column has the same value in every row."""
+
+
+def infer_schema(
+    source: Any,
+    label: str | None = None,
+    *,
+    person: str | None = None,
+    identifiers: Collection[str] = (),
+    refuse: bool = True,
+) -> Schema:
+    """One pass over the blocks of a table; see `Schema.infer`."""
+    table = open_table(source)
+    for name in (label, person, *identifiers):
+        if name is not None and name not in table.names:
+            raise SchemaError(
+                f"{table.where} has no column {name!r}.{nearest(name, table.names)} "
+                f"Its columns are: {', '.join(table.names[:60])}{', ...' if len(table.names) > 60 else ''}."
+            )
+    special: dict[str, Column] = {name: Column(name, "categorical", role="identifier") for name in identifiers}
+    if person is not None:
+        special[person] = Column(person, "categorical", role="person")
+    summaries = _summarize(table, label, special)
+    columns: list[Column] = []
+    notes: list[str] = []
+    for name in table.names:
+        if name in special:
+            columns.append(special[name])
+        elif name == label:
+            columns.append(_label(summaries[name]))
+        else:
+            columns.append(_private(summaries[name], refuse, notes))
+    schema = Schema(tuple(columns))
+    _warn(schema, notes)
+    return schema
+
+
+def identifier_like(summary: Summary) -> bool:
+    """Whether a column is (nearly) unique per row, as numbers of people are; measurements (floats) are not meant.
+
+    An integer column must be unique in every row, or in 90% of them with a range far beyond the number of rows; text
+    in 90% of them.
+    """
+    filled = summary.filled
+    if filled < 20 or not (summary.as_text or summary.integral):
+        return False
+    share = summary.distinct / max(min(summary.sampled, filled), 1)
+    if summary.as_text:
+        return share >= 0.9
+    return share == 1.0 or (share >= 0.9 and summary.high - summary.low > 100 * filled)
+
+
+def _summarize(table: Table, label: str | None, special: dict[str, Column]) -> dict[str, Summary]:
+    summaries = {
+        field.name: Summary(field.name, field.type, as_categories=field.name == label)
+        for field in table.arrow_schema
+        if field.name not in special
+    }
+    rows = 0
+    for batch in table.blocks():
+        rows += batch.num_rows
+        for name, summary in summaries.items():
+            summary.add(batch.column(batch.schema.get_field_index(name)))
+    if rows < 2:
+        raise TableError(f"{table.where} has {'only one row' if rows else 'no rows'}. A release needs many.")
+    return summaries
+
+
+def _label(summary: Summary) -> Column:
+    name = summary.name
+    if summary.first_empty is not None:
+        raise TableError(
+            f"The label {name!r} is missing in {summary.empty} rows, first in row {summary.first_empty}. "
+            "Remove rows without a label first."
+        )
+    if len(summary.words) < 2:
+        raise SchemaError(f"The label {name!r} has only one class, so there is nothing to learn from it.")
+    if len(summary.words) > MOST_CLASSES:
+        raise SchemaError(
+            f"The label {name!r} has more than {MOST_CLASSES} classes. A label must be a class, not a number; "
+            "put its values into a few ranges first."
+        )
+    return Column(name, "categorical", role="label", categories=_sorted(summary.words))
+
+
+def _private(summary: Summary, refuse: bool, notes: list[str]) -> Column:
+    """The column as it was found; what cannot be used is refused, or set aside with a note."""
+    name, missing = summary.name, summary.empty > 0
+    try:
+        if summary.filled == 0:
+            raise SchemaError(f"Column {name!r} is empty in every row. Drop it from the table, or {AS_IDENTIFIER}.")
+        if summary.as_text:
+            return _from_text(summary, missing, notes)
+    except SchemaError as error:
+        if refuse:
+            raise
+        notes.append(f"{str(error).split('. ')[0]}; it was given the role identifier and will not be released.")
+        return Column(name, "categorical", role="identifier")
+    if identifier_like(summary):
+        notes.append(
+            f"Column {name!r} is unique in nearly every row, as numbers of people are. If it identifies them, "
+            "give it the role identifier; it is kept as private for now."
+        )
+    if is_date(summary.kind):
+        return _dates(name, summary.low, summary.high, missing)
+    return _numbers(name, summary.low, summary.high, summary.integral, missing)
+
+
+AS_IDENTIFIER = "give it the role identifier (it is then not released)"
+
+
+def _from_text(summary: Summary, missing: bool, notes: list[str]) -> Column:
+    name, looks, distinct = summary.name, summary.looks, summary.distinct
+    if looks.numbers == looks.cells and not looks.leading_zero:
+        if not (math.isfinite(looks.low) and math.isfinite(looks.high)):
+            raise TableError(f"Column {name!r} holds a number that is infinite. Leave the cell empty or correct it.")
+        return _numbers(name, looks.low, looks.high, looks.integral, missing)
+    if looks.dates == looks.cells:
+        return _dates(name, looks.first_day, looks.last_day, missing)
+    if looks.numbers > looks.cells / 2 and not looks.leading_zero:
+        raise TableError(
+            f"Column {name!r} looks numeric, but row {looks.first_text} holds text. Correct or empty the cell; "
+            "if the column is meant to hold categories, declare it in a schema."
+        )
+    share = distinct / max(min(summary.sampled, summary.filled), 1)
+    if distinct > 100 and share > 0.2 and looks.mean_length > 20 and looks.phrases > looks.cells / 2:
+        raise SchemaError(
+            f"Column {name!r} looks like free text, which cannot be perturbed and may name people. "
+            f"Drop it from the table, or {AS_IDENTIFIER}."
+        )
+    if identifier_like(summary):
+        notes.append(
+            f"Column {name!r} is text that is unique in nearly every row: it got the role identifier and is dropped."
+        )
+        return Column(name, "categorical", role="identifier")
+    if distinct > MOST_CATEGORIES:
+        raise SchemaError(
+            f"Column {name!r} has more than {MOST_CATEGORIES} categories. Join rare ones, drop it from the table, "
+            f"or {AS_IDENTIFIER}."
+        )
+    if missing and MISSING in summary.words:
+        raise SchemaError(f"Column {name!r} has both empty cells and the category {MISSING!r}. Empty those cells.")
+    return Column(name, "categorical", categories=_sorted(summary.words), missing=missing)
+
+
+def _numbers(name: str, low: float, high: float, integral: bool, missing: bool) -> Column:
+    # Beyond 2^53 a double cannot count in ones: such integers are treated as numbers.
+    if integral and max(abs(low), abs(high)) <= EXACT_INTEGERS:
+        return Column(name, "integer", low=int(low), high=int(high), missing=missing)
+    if not math.isfinite(high - low):
+        raise TableError(f"Column {name!r} spans more than a number can hold. Correct its extreme values.")
+    return Column(name, "numeric", low=low, high=high, missing=missing)
+
+
+def _dates(name: str, low: float, high: float, missing: bool) -> Column:
+    return Column(name, "date", low=iso_date(math.floor(low)), high=iso_date(math.ceil(high)), missing=missing)
+
+
+def _sorted(words: set[str]) -> tuple[str, ...]:
+    """Numbers in their order, words in theirs."""
+    try:
+        return tuple(sorted(words, key=lambda word: (float(word), word)))
+    except ValueError:
+        return tuple(sorted(words))
+
+
+def _warn(schema: Schema, notes: list[str]) -> None:
+    level = 4  # the caller of Schema.infer
+    if notes:
+        warnings.warn(" ".join(notes), IdentifierWarning, stacklevel=level)
+    constant = [c.name for c in schema.private if not c.is_categorical and np.equal(*c.bounds)]
+    constant += [c.name for c in schema.private if c.is_categorical and len(c.categories or ()) == 1 and not c.missing]
+    if constant:
+        warnings.warn(
+            f"These columns have the same value in every row and say nothing: {', '.join(constant)}.",
+            ConstantWarning,
+            stacklevel=level,
+        )
+    if schema.learned:
+        warnings.warn(
+            f"Bounds and categories of {len(schema.learned)} columns were learned from the private table, so no formal "
+            "guarantee can rest on them. Write a schema, and mark as public what you know from elsewhere.",
+            PrivacyLeakWarning,
+            stacklevel=level,
+        )

@@ -1,0 +1,178 @@
+"""Open a table: Parquet, Arrow and CSV files, data frames, Arrow objects and SQL queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from sfumato.errors import TableError
+from sfumato.table.csv_table import CsvTable
+from sfumato.table.sql import SqlQuery, SqlTable
+from sfumato.table.tables import MemoryTable, Table, bare
+
+CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.bz2", ".csv.zst")
+ARROW_ENDINGS = (".arrow", ".feather", ".ipc", ".arrows")
+
+
+def open_table(source: Any, columns: Sequence[str] | None = None) -> Table:
+    """Open a path, a pandas / polars / pyarrow object, or an `SqlQuery`, without reading more than is needed.
+
+    >>> open_table(pa.table({"a": [1, 2]})).names
+    ('a',)
+    """
+    if isinstance(source, Table):
+        return source if columns is None else open_table(source.read(), columns)
+    if isinstance(source, (str, Path)):
+        return _open_file(Path(source), columns)
+    if isinstance(source, SqlQuery):
+        return SqlTable(source, columns)
+    return MemoryTable(as_arrow(source), columns=columns)
+
+
+def as_arrow(source: Any) -> pa.Table:
+    """Any data frame as an Arrow table, sharing memory where the two can."""
+    kind = type(source).__module__.partition(".")[0]
+    if kind == "pandas":
+        return _from_pandas(source)
+    try:
+        if isinstance(source, pa.Table):
+            return source
+        if isinstance(source, pa.RecordBatch):
+            return pa.Table.from_batches([source])
+        if isinstance(source, pa.RecordBatchReader):
+            return source.read_all()
+        if isinstance(source, dict):
+            return pa.table(source)
+        if kind == "polars":
+            frame = source.collect() if hasattr(source, "collect") else source
+            return frame.to_arrow()
+        if hasattr(source, "__arrow_c_stream__"):
+            return pa.table(source)
+        import narwhals
+
+        return narwhals.from_native(source, eager_only=True).to_arrow()
+    except (pa.ArrowException, TypeError, ValueError, AttributeError):
+        raise TableError(
+            f"A {type(source).__name__} cannot be read as a table. Give the path of a CSV, Parquet or Arrow file, "
+            "a pandas or polars frame, a pyarrow table or an SqlQuery."
+        ) from None
+
+
+def _from_pandas(frame: Any) -> pa.Table:
+    """A pandas frame without its index; columns of mixed types are refused by name."""
+    if not hasattr(frame, "columns"):
+        frame = frame.to_frame()
+    names = [str(name) for name in frame.columns]
+    arrays = []
+    for position, name in enumerate(names):
+        try:
+            arrays.append(pa.array(frame.iloc[:, position], from_pandas=True))
+        except (pa.ArrowException, TypeError, ValueError):
+            raise TableError(
+                f"Column {name!r} of the pandas frame mixes types that do not belong together. "
+                "Make all its cells numbers, or all of them text."
+            ) from None
+    return pa.Table.from_arrays(arrays, names=names)
+
+
+def _open_file(path: Path, columns: Sequence[str] | None) -> Table:
+    if not path.exists():
+        raise TableError(f"{path} does not exist.")
+    ending = path.name.lower()
+    if path.is_dir() and not any(path.glob("**/*.parquet")):
+        raise TableError(f"{path} is a folder without Parquet files. Give the path of a table.")
+    if path.is_dir() or ending.endswith((".parquet", ".pq")):
+        return ParquetTable(path, columns)
+    if ending.endswith(CSV_ENDINGS):
+        return CsvTable(path, columns)
+    if ending.endswith(ARROW_ENDINGS):
+        return IpcTable(path, columns)
+    known = ", ".join((*CSV_ENDINGS, ".parquet", *ARROW_ENDINGS))
+    raise TableError(f"{path} has an ending that sfumato does not know. Known are {known}.")
+
+
+class ParquetTable(Table):
+    """A Parquet file, or a folder of them."""
+
+    def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
+        super().__init__(str(path), columns)
+        try:
+            # A folder's files are read in the order of their names, so that blocks are the same every time.
+            files = [path] if path.is_file() else sorted(path.glob("**/*.parquet"))
+            self._dataset = ds.dataset([str(file) for file in files], format="parquet")
+            self._selected = self._select(self._dataset.schema.names)
+            self._rows = sum(pq.read_metadata(file).num_rows for file in files)
+        except (pa.ArrowException, OSError):
+            raise self._damaged() from None
+        self._schema = bare(pa.schema([self._dataset.schema.field(name) for name in self._selected]))
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        return self._schema
+
+    @property
+    def rows(self) -> int | None:
+        return int(self._rows)
+
+    def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        # Little read-ahead: memory must not grow with the file, and on two cores more of it is slower.
+        batches = self._dataset.to_batches(
+            columns=self._selected, batch_size=rows, batch_readahead=2, fragment_readahead=1
+        )
+        try:
+            for batch in batches:
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+        except (pa.ArrowException, OSError):
+            raise self._damaged() from None
+
+    def _damaged(self) -> TableError:
+        return TableError(f"{self.where} cannot be read as Parquet: it is damaged, truncated or of another format.")
+
+
+class IpcTable(Table):
+    """An Arrow file (or stream), mapped into memory: reading it copies nothing."""
+
+    def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
+        super().__init__(str(path), columns)
+        self._path = path
+        with self._reader() as reader:
+            self._selected = self._select(reader.schema.names)
+            self._schema = bare(pa.schema([reader.schema.field(name) for name in self._selected]))
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        return self._schema
+
+    def _reader(self) -> Any:
+        try:
+            source = pa.memory_map(str(self._path))
+            try:
+                return pa.ipc.open_file(source)
+            except pa.ArrowInvalid:
+                source.seek(0)
+                return pa.ipc.open_stream(source)
+        except (pa.ArrowException, OSError):
+            raise self._damaged() from None
+
+    def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - an Arrow file has its own batches
+        with self._reader() as reader:
+            try:
+                if hasattr(reader, "get_batch"):
+                    found: Iterator[pa.RecordBatch] = (reader.get_batch(i) for i in range(reader.num_record_batches))
+                else:
+                    found = iter(reader)
+                for batch in found:
+                    columns = [batch.column(name) for name in self._selected]
+                    yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
+            except (pa.ArrowException, OSError):
+                raise self._damaged() from None
+
+    def _damaged(self) -> TableError:
+        return TableError(
+            f"{self.where} cannot be read as an Arrow file: it is damaged, truncated or of another format."
+        )

@@ -1,0 +1,137 @@
+"""A table's schema: its columns, and where what is said about them comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import SchemaError
+from sfumato.table.column import Column, nearest
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table, in order.
+
+    >>> schema = Schema((Column("age", "integer", low=0, high=120, source="public", reason="human ages"),))
+    >>> schema.learned
+    ()
+    """
+
+    columns: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        seen: set[str] = set()
+        for column in self.columns:
+            if column.name in seen:
+                raise SchemaError(f"The schema names the column {column.name!r} twice.")
+            seen.add(column.name)
+        for role in ("label", "person"):
+            named = [column.name for column in self.columns if column.role == role]
+            if len(named) > 1:
+                raise SchemaError(
+                    f"Only one column can have the role {role}; the schema gives it to {', '.join(named)}."
+                )
+        label = self.label
+        if label is not None and label.kind not in ("categorical", "ordinal"):
+            raise SchemaError(f"The label {label.name!r} must be categorical. Got {label.kind!r} instead.")
+        if label is not None and label.categories is not None and len(label.categories) < 2:
+            raise SchemaError(f"The label {label.name!r} has only one class, so there is nothing to learn from it.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def private(self) -> tuple[Column, ...]:
+        """The columns that are perturbed."""
+        return tuple(column for column in self.columns if column.role == "private")
+
+    @property
+    def label(self) -> Column | None:
+        """The column that classifiers are to predict."""
+        return self._with_role("label")
+
+    @property
+    def person(self) -> Column | None:
+        """The column that says which rows belong to the same person."""
+        return self._with_role("person")
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Names of the identifiers, which are never released."""
+        return tuple(column.name for column in self.columns if column.role == "identifier")
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Names of the private columns whose bounds or categories were learned from the data."""
+        return tuple(column.name for column in self.private if column.source == "learned")
+
+    def __getitem__(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise SchemaError(f"The schema has no column {name!r}.{nearest(name, self.names)}")
+
+    def __contains__(self, name: object) -> bool:
+        return any(column.name == name for column in self.columns)
+
+    def _with_role(self, role: str) -> Column | None:
+        return next((column for column in self.columns if column.role == role), None)
+
+    def with_column(self, name: str, **changes: Any) -> Schema:
+        """The same schema with some fields of one column changed."""
+        self[name]
+        return Schema(tuple(replace(c, **changes) if c.name == name else c for c in self.columns))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for YAML and JSON."""
+        return {"version": 1, "columns": [column.to_dict() for column in self.columns]}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Schema:
+        """The schema that `to_dict` wrote, or a person by hand."""
+        if not isinstance(found, Mapping) or not isinstance(found.get("columns"), (list, tuple)):
+            raise SchemaError("A schema needs a list under the key `columns`.")
+        for key in found:
+            if key not in ("version", "columns"):
+                raise SchemaError(f"The schema has an unknown key {key!r}.{nearest(key, ('version', 'columns'))}")
+        if found.get("version", 1) != 1:
+            raise SchemaError("This schema was written by a newer version of sfumato. Upgrade sfumato to read it.")
+        return cls(tuple(Column.from_dict(column) for column in found["columns"]))
+
+    @classmethod
+    def load(cls, path: Path | str) -> Schema:
+        """Read a schema file (YAML or JSON)."""
+        from sfumato.table.schema_file import load_schema
+
+        return load_schema(path)
+
+    def save(self, path: Path | str) -> None:
+        """Write a schema file to edit. What was learned from data stays marked `learned`."""
+        from sfumato.table.schema_file import save_schema
+
+        save_schema(self, path)
+
+    @classmethod
+    def infer(
+        cls,
+        source: Any,
+        label: str | None = None,
+        *,
+        person: str | None = None,
+        identifiers: Collection[str] = (),
+        refuse: bool = True,
+    ) -> Schema:
+        """Learn a schema from a table, in one pass over its blocks; raises `PrivacyLeakWarning`: bounds are learned.
+
+        With `refuse=False` a column that cannot be used (free text, too many categories, nothing but empty cells) gets
+        the role `identifier` and a warning instead of an error, so that a file to edit can be written.
+        """
+        from sfumato.table.infer import infer_schema
+
+        return infer_schema(source, label, person=person, identifiers=identifiers, refuse=refuse)

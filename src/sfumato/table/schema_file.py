@@ -1,0 +1,80 @@
+"""Schema files: YAML that a person can read and edit, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sfumato.errors import SchemaError
+from sfumato.files import write_whole
+from sfumato.table.schema import Schema
+
+HEADER = """\
+# What sfumato knows about the columns of this table. Edit it by hand.
+#
+# kind      numeric, integer, date: need `low` and `high`; ordinal, categorical: need `categories`
+#           (an ordinal's in their order).
+# role      private     perturbed before it is released
+#           label       what classifiers are to predict; released last, exact unless you ask otherwise
+#           person      says which rows belong to one person; never released
+#           identifier  never released (names, numbers of people or samples)
+# missing   true where cells may be empty
+# weight    how much privacy the column deserves relative to the others (1 is usual)
+# source    learned     bounds and categories were read off the private table: they tell something about
+#                       the people in it, and no formal guarantee can rest on them
+#           public      you know them from elsewhere (a law, a form, a code book). Only you can say so: give
+#                       bounds that do not depend on this table, and a `reason` in one sentence:
+#
+#             - name: age
+#               kind: integer
+#               low: 0
+#               high: 120
+#               source: public
+#               reason: nobody on the register is older than 120
+#
+"""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which yes, no, on and off are words: they are categories far more often than truth values."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern) for tag, pattern in resolvers if not (tag == "tag:yaml.org,2002:bool" and first not in "tTfF")
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def load_schema(path: Path | str) -> Schema:
+    """Read a schema from YAML or JSON (which is YAML)."""
+    path = Path(path)
+    try:
+        found: Any = yaml.load(path.read_text(encoding="utf-8-sig"), Loader=_Loader)
+    except OSError as error:
+        raise SchemaError(f"The schema {path} cannot be read: {error.strerror or type(error).__name__}.") from None
+    except UnicodeDecodeError:
+        raise SchemaError(f"The schema {path} is not UTF-8 text.") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
+        raise SchemaError(f"The schema {path} is not valid YAML{where}.") from None
+    try:
+        return Schema.from_dict(found)
+    except SchemaError as error:
+        raise SchemaError(f"{path}: {error}") from None
+
+
+def save_schema(schema: Schema, path: Path | str) -> None:
+    """Write `.json` as JSON, everything else as YAML with a header that explains what to edit."""
+    path = Path(path)
+    found = schema.to_dict()
+    if path.suffix.lower() == ".json":
+        write_whole(path, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+        return
+    body = yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=118)
+    write_whole(path, HEADER + body)

@@ -1,0 +1,139 @@
+"""A table as a stream of Arrow blocks, wherever it lies; and the tables that are in memory already."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from sfumato.errors import TableError
+from sfumato.table.column import nearest
+
+BLOCK_ROWS = 65_536
+
+
+class Table(ABC):
+    """A named source of rows that can be read block by block, as often as needed."""
+
+    def __init__(self, where: str, columns: Sequence[str] | None = None) -> None:
+        self.where = where
+        self._columns = None if columns is None else list(columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(self.arrow_schema.names)
+
+    @property
+    @abstractmethod
+    def arrow_schema(self) -> pa.Schema:
+        """Arrow types of the columns; metadata of the source is left behind."""
+
+    @property
+    def rows(self) -> int | None:
+        """Number of rows where that is known without reading the table."""
+        return None
+
+    @abstractmethod
+    def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        """Batches of about `rows` rows, in the order of the source."""
+
+    def blocks(self, rows: int = BLOCK_ROWS) -> Iterator[pa.RecordBatch]:
+        """Blocks of exactly `rows` rows (the last one: what is left), so that block numbers mean the same rows."""
+        if rows < 1:
+            raise ValueError(f"The 'rows' parameter of blocks must be at least 1. Got {rows!r} instead.")
+        return resized(self._batches(rows), rows)
+
+    def read(self) -> pa.Table:
+        """The whole table."""
+        return pa.Table.from_batches(list(self._batches(BLOCK_ROWS * 16)), self.arrow_schema)
+
+    def _select(self, names: Sequence[str]) -> list[str]:
+        """The columns to read out of those there are; duplicate and nameless ones are refused."""
+        check_names(names, self.where)
+        for name in self._columns or ():
+            if name not in names:
+                raise TableError(f"{self.where} has no column {name!r}.{nearest(name, list(names))}")
+        return list(names) if self._columns is None else self._columns
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.where}>"
+
+
+class MemoryTable(Table):
+    """An Arrow table, or a data frame that was viewed as one."""
+
+    def __init__(self, table: pa.Table, where: str = "The table", columns: Sequence[str] | None = None) -> None:
+        super().__init__(where, columns)
+        selected = self._select(table.column_names)
+        table = table if columns is None else table.select(selected)
+        self._table = table.cast(bare(table.schema)) if _dressed(table.schema) else table
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        return self._table.schema
+
+    @property
+    def rows(self) -> int | None:
+        return int(self._table.num_rows)
+
+    def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        yield from self._table.to_batches(max_chunksize=rows)
+
+    def read(self) -> pa.Table:
+        return self._table
+
+
+def bare(schema: pa.Schema) -> pa.Schema:
+    """The schema without metadata: pandas indexes, field notes and the like do not travel."""
+    return pa.schema([pa.field(field.name, field.type) for field in schema])
+
+
+def _dressed(schema: pa.Schema) -> bool:
+    return bool(schema.metadata) or any(field.metadata or not field.nullable for field in schema)
+
+
+def check_names(names: Iterable[str], where: str) -> None:
+    """Refuse duplicate and empty names: what is meant by them is anybody's guess."""
+    seen: set[str] = set()
+    for number, name in enumerate(names, start=1):
+        if not str(name).strip():
+            raise TableError(
+                f"Column {number} of {where} has no name. Name it; if it is an index that pandas wrote, "
+                "write the table again with index=False."
+            )
+        if name in seen:
+            raise TableError(f"{where} has two columns named {name!r}. Rename or remove one of them.")
+        seen.add(name)
+    if not seen:
+        raise TableError(f"{where} has no columns.")
+
+
+def resized(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Cut and join batches to exactly `rows` rows each; copies only where a block spans two batches."""
+    waiting: list[pa.RecordBatch] = []
+    held = 0
+    for batch in batches:
+        start = 0
+        while start < batch.num_rows:
+            piece = batch.slice(start, rows - held)
+            start += piece.num_rows
+            held += piece.num_rows
+            waiting.append(piece)
+            if held == rows:
+                yield joined(waiting)
+                waiting, held = [], 0
+    if waiting:
+        yield joined(waiting)
+
+
+def joined(pieces: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Several batches as one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    whole = pa.Table.from_batches(pieces).combine_chunks()
+    return pa.RecordBatch.from_arrays(
+        [column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) for column in whole.columns],
+        schema=whole.schema,
+    )
