@@ -1,1 +1,37 @@
+"""Mechanisms: one family a file; a new one adds its module, one line here, and its test."""
 
+from sfumato.errors import UsageError
+from sfumato.mechanisms.additive_noise import AdditiveNoise
+from sfumato.mechanisms.base import Block, Mechanism
+from sfumato.mechanisms.principal_laplace import PrincipalLaplace
+from sfumato.mechanisms.random_projection import RandomProjection
+from sfumato.mechanisms.randomized_response import RandomizedResponse
+from sfumato.mechanisms.responses import Response
+
+MECHANISMS: dict[str, type[Mechanism]] = {
+    mechanism.name: mechanism for mechanism in (AdditiveNoise, PrincipalLaplace, RandomProjection, RandomizedResponse)
+}
+
+
+def make_mechanism(name: str, parameters: dict[str, object] | None = None) -> Mechanism:
+    """A mechanism by its name and parameters, as the command line gives them."""
+    if name not in MECHANISMS:
+        raise UsageError(f"There is no mechanism {name!r}. Choose one of: {', '.join(sorted(MECHANISMS))}.")
+    known = MECHANISMS[name]._get_param_names()
+    for parameter in parameters or {}:
+        if parameter not in known:
+            raise UsageError(f"{name} has no parameter {parameter!r}. It has: {', '.join(known)}.")
+    return MECHANISMS[name](**(parameters or {}))
+
+
+__all__ = [
+    "MECHANISMS",
+    "AdditiveNoise",
+    "Block",
+    "Mechanism",
+    "PrincipalLaplace",
+    "RandomProjection",
+    "RandomizedResponse",
+    "Response",
+    "make_mechanism",
+]

@@ -1,0 +1,151 @@
+"""The card: what a release says about itself, and all that an analyst, an auditor or a server needs to read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import CardError
+from sfumato.files import write_whole
+from sfumato.guarantee.guarantee import Guarantee
+from sfumato.noise import Law, law_from_dict
+from sfumato.table import Encoding, Schema
+
+FORMAT, VERSION = "sfumato-card", 1
+RANDOMIZED_RESPONSE = "randomized-response"
+
+
+@dataclass(frozen=True)
+class Card:
+    """One release; see `card.schema.json` for the meaning of every field."""
+
+    mechanism: Mapping[str, Any]
+    source_schema: Mapping[str, Any]
+    release_schema: Mapping[str, Any]
+    space: str
+    rows: int
+    learned_from_data: list[str]
+    label: str
+    guarantee: Mapping[str, Any]
+    transform: Mapping[str, Any]
+    threat_model: Mapping[str, Any]
+    noise_path: str
+    reproducible: str | None
+    chosen_by: str
+    post_processing: str | None
+    earlier_releases: Mapping[str, Any]
+    papers: list[str]
+    created: str
+    versions: Mapping[str, str]
+    format: str = FORMAT
+    version: int = VERSION
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON; the format and version come first."""
+        data = asdict(self)
+        return {"format": data.pop("format"), "version": data.pop("version"), **data}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
+
+    def save(self, path: Path) -> None:
+        write_whole(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: Path | str) -> Card:
+        """Read `card.json`, given the file or the folder that holds it."""
+        path = Path(path)
+        path = path / "card.json" if path.is_dir() else path
+        if not path.is_file():
+            raise CardError(f"There is no card {path}. Give the folder that `sfumato sanitize` wrote.")
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise CardError(f"The card {path} is not valid JSON: it is damaged or cut short.") from error
+        return cls.from_dict(data, where=str(path))
+
+    @classmethod
+    def from_dict(cls, data: Any, where: str = "the card") -> Card:
+        """Check against the published JSON Schema, then read."""
+        if isinstance(data, Mapping) and data.get("version", VERSION) != VERSION:
+            raise CardError(f"{where} has version {data['version']}; this program reads version {VERSION}.")
+        problems = sorted(card_validator().iter_errors(data), key=lambda error: list(error.absolute_path))
+        if problems:
+            place = ".".join(map(str, problems[0].absolute_path)) or "the top level"
+            raise CardError(f"{where} does not follow the card's schema at {place}: it was edited or is damaged.")
+        return cls(**data)
+
+    @property
+    def is_columnwise(self) -> bool:
+        """Whether the release keeps the source's columns and units."""
+        return bool(self.transform["kind"] == "identity")
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The label's classes, in the order of their codes; empty without a label."""
+        label = self.release_schema["label"]
+        return tuple(label["classes"]) if label else ()
+
+    @property
+    def label_keep(self) -> float:
+        """Probability that a released label is the true one; 1 for an exact label."""
+        label = self.release_schema["label"]
+        return float(label["keep"]) if label else 1.0
+
+    def source_encoding(self) -> Encoding:
+        """How source rows become numbers."""
+        return Encoding(Schema.from_dict(self.source_schema))
+
+    def stated_guarantee(self) -> Guarantee:
+        return Guarantee.from_dict(self.guarantee)
+
+    def laws(self) -> list[Law | None]:
+        """Noise of every column of the release *matrix*, in encoded units; None where no additive noise was added.
+
+        A column-wise release has one source column to several matrix columns (one-hot, indicator): those are
+        randomized, not noised, and give None here; see `keep_probabilities`.
+        """
+        if not self.is_columnwise:
+            return [_law(column["noise"]) for column in self.release_schema["columns"]]
+        encoding, laws = self.source_encoding(), []
+        for group, column in zip(encoding.groups, self.release_schema["columns"], strict=True):
+            law = None if group.is_onehot else _law(column["noise"])
+            value = law.scaled(1 / encoding.scale[group.start]) if law else None
+            laws += [value, *[None] * (group.stop - group.start - 1)]
+        return laws
+
+    def noise_variance(self) -> NDArray[np.float64]:
+        """Variance of the additive noise of every column of the release matrix, in encoded units."""
+        return np.array([law.variance if law else 0.0 for law in self.laws()])
+
+    def affine(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """(A, c) of ``z = A x + c``, or None where the map is a secret."""
+        if self.transform["kind"] == "affine":
+            return np.array(self.transform["matrix"]), np.array(self.transform["offset"])
+        if self.is_columnwise:
+            width = self.source_encoding().width
+            return np.eye(width), np.zeros(width)
+        return None
+
+
+def _law(noise: Mapping[str, Any] | None) -> Law | None:
+    if noise is None or noise["law"] == RANDOMIZED_RESPONSE:
+        return None
+    return law_from_dict({key: value for key, value in noise.items() if key not in ("grid", "missing_keep")})
+
+
+@cache
+def card_validator() -> Any:
+    """The published schema of `card.json`."""
+    text = files("sfumato.guarantee").joinpath("card.schema.json").read_text(encoding="utf-8")
+    return jsonschema.Draft202012Validator(json.loads(text))

@@ -1,0 +1,114 @@
+"""The owner's private ledger: how often the same people were released, and what that adds up to."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import CardError
+from sfumato.files import write_whole
+
+VARIABLE = "SFUMATO_LEDGER"
+
+
+def default_ledger() -> Path:
+    """`SFUMATO_LEDGER`, else a file in the user's own data folder."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named)
+    from platformdirs import user_data_path
+
+    return user_data_path("sfumato") / "ledger.json"
+
+
+class Fingerprint:
+    """A keyed fingerprint of a set of rows that does not depend on their order; added up block by block.
+
+    Each row is hashed to 64 bits by a keyed multilinear form over the words of its encoded values, mixed, and
+    summed; the sums go through HMAC. Without the ledger's key the fingerprint tells nothing about the rows.
+    """
+
+    def __init__(self, key: bytes, width: int):
+        self._key = key
+        seed = int.from_bytes(hmac.new(key, b"rows", hashlib.sha256).digest()[:16], "little")
+        generator = np.random.Generator(np.random.PCG64(seed))
+        self._weights = generator.integers(1, 2**64, size=width, dtype=np.uint64) | np.uint64(1)
+        self._sums = np.zeros(2, dtype=np.uint64)
+        self._rows = 0
+
+    def add(self, X: NDArray[np.float64]) -> None:
+        """Take in one block of encoded rows."""
+        words = np.ascontiguousarray(X + 0.0).view(np.uint64)  # + 0.0 makes -0 and 0 the same row
+        mixed = words ^ (words >> np.uint64(29))
+        mixed *= np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(32)
+        row = mixed @ self._weights
+        row ^= row >> np.uint64(31)
+        row *= np.uint64(0x94D049BB133111EB)
+        row ^= row >> np.uint64(29)
+        self._sums += np.array([row.sum(dtype=np.uint64), (row * row).sum(dtype=np.uint64)], dtype=np.uint64)
+        self._rows += len(X)
+
+    def hexdigest(self) -> str:
+        message = self._sums.tobytes() + self._rows.to_bytes(8, "little")
+        return hmac.new(self._key, message, hashlib.sha256).hexdigest()
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """Earlier releases of the same rows: how many, and the sum of their record epsilons (infinite if one has none)."""
+
+    count: int
+    epsilon: float
+
+    def to_dict(self, epsilon_now: float) -> dict[str, Any]:
+        total = self.epsilon + epsilon_now
+        return {"count": self.count, "total_epsilon_record": total if math.isfinite(total) else None}
+
+
+class Ledger:
+    """A small JSON file, mode 0600: a random key, and per fingerprint the releases made."""
+
+    def __init__(self, path: Path | None = None):
+        self.path = path or default_ledger()
+        self._data = self._read()
+
+    def _read(self) -> dict[str, Any]:
+        if not self.path.exists():
+            return {"format": "sfumato-ledger", "version": 1, "key": os.urandom(32).hex(), "tables": {}}
+        try:
+            data: dict[str, Any] = json.loads(self.path.read_text())
+            bytes.fromhex(data["key"])
+            data["tables"].items()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CardError(
+                f"The ledger of releases {self.path} cannot be read. Take it from a backup, or move it away "
+                "(earlier releases are then no longer counted)."
+            ) from error
+        return data
+
+    def fingerprint(self, width: int) -> Fingerprint:
+        return Fingerprint(bytes.fromhex(self._data["key"]), width)
+
+    def earlier(self, fingerprint: str) -> Earlier:
+        """What was released of these rows before."""
+        releases = self._data["tables"].get(fingerprint, [])
+        epsilons = [math.inf if entry["epsilon_record"] is None else entry["epsilon_record"] for entry in releases]
+        return Earlier(len(releases), float(sum(epsilons)))
+
+    def record(self, fingerprint: str, *, mechanism: str, epsilon: float, when: str) -> None:
+        """Note one more release; written durably before the release becomes visible."""
+        self._data = self._read() if self.path.exists() else self._data
+        entry = {"when": when, "mechanism": mechanism, "epsilon_record": epsilon if math.isfinite(epsilon) else None}
+        self._data["tables"].setdefault(fingerprint, []).append(entry)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(self.path, json.dumps(self._data, indent=1), private=True)

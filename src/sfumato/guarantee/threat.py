@@ -1,0 +1,32 @@
+"""Who the adversary is taken to be, and what is not protected whatever he knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ThreatModel:
+    """Plain sentences for the card and the report; mechanisms add their own."""
+
+    adversary: tuple[str, ...]
+    not_protected: tuple[str, ...]
+
+    @classmethod
+    def of(cls, *, label: str, rows: str, mechanism: tuple[str, ...] = ()) -> ThreatModel:
+        """The model of a release whose label is `exact`, `randomized` or `none`."""
+        adversary = (
+            "Holds the whole release and this card, and knows the mechanism with all its parameters.",
+            "May know anything else about other people, and any belief about the person beforehand.",
+            "Does not hold the key file, the trace file or the state of the random generator.",
+        )
+        open_ends = ["That a person is in the table is not hidden: perturbing a record does not hide its presence."]
+        if label == "exact":
+            open_ends.append("The label is released exactly as it was: it is taken to be public.")
+        open_ends.append(f"The number of rows ({rows}) and the names of the columns are released.")
+        open_ends.append("What is true of most people like this person can be learned: that is the purpose.")
+        return cls(adversary, (*open_ends, *mechanism))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"adversary": list(self.adversary), "not_protected": list(self.not_protected)}

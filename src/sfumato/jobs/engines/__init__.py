@@ -1,0 +1,7 @@
+"""Engines differ only in who adds the statistics and who calls `perturb`: here in memory or from a stream."""
+
+from sfumato.jobs.engines.fit import fit_on_source
+from sfumato.jobs.engines.release import release_blocks
+from sfumato.jobs.engines.shuffle import DiskShuffle, MemoryShuffle, Shuffle
+
+__all__ = ["DiskShuffle", "MemoryShuffle", "Shuffle", "fit_on_source", "release_blocks"]

@@ -1,0 +1,52 @@
+"""Fit a mechanism on a source by adding up statistics over its blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sfumato.guarantee import Key
+from sfumato.guarantee.ledger import Fingerprint
+from sfumato.jobs.engines.workers import each_block
+from sfumato.jobs.progress import Progress
+from sfumato.jobs.source import Source, SourceBlock
+from sfumato.mechanisms import Mechanism
+from sfumato.statistics import Statistics
+
+
+def fit_on_source(
+    mechanism: Mechanism, source: Source, key: Key | None, fingerprint: Fingerprint, progress: Progress
+) -> int:
+    """Make the passes that the mechanism needs; returns the number of rows.
+
+    The first pass is always made: it reads and checks every value before any noise is drawn, and counts and
+    fingerprints the rows for the ledger.
+    """
+
+    def observe(block: SourceBlock) -> Statistics:
+        if mechanism.needs_statistics:
+            return mechanism.statistics(block.X, block.y)
+        return Statistics.empty(source.encoding.width)
+
+    rows, statistics = _add_up("Reading", source, observe, progress, fingerprint)
+    mechanism.fit_statistics(statistics, source.encoding, key)
+    if mechanism.needs_second_pass:
+        _, scores = _add_up("Measuring", source, lambda b: mechanism.second_statistics(b.X, b.y), progress, None)
+        mechanism.fit_second(scores)
+    return rows
+
+
+def _add_up(
+    step: str,
+    source: Source,
+    observe: Callable[[SourceBlock], Statistics],
+    progress: Progress,
+    fingerprint: Fingerprint | None,
+) -> tuple[int, Statistics]:
+    rows, total = 0, None
+    for block, statistics in each_block(source.blocks(), observe):
+        total = statistics if total is None else total + statistics
+        rows += len(block.X)
+        if fingerprint is not None:
+            fingerprint.add(block.X)
+        progress(step, rows, source.rows)
+    return rows, total if total is not None else Statistics.empty(source.encoding.width)

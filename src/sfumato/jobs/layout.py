@@ -1,0 +1,66 @@
+"""How a release is written: which columns, in which units, and back into a matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sfumato.errors import UsageError
+from sfumato.mechanisms import Mechanism
+from sfumato.table import Encoding
+
+Matrix = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Column-wise mechanisms keep names and raw units, mixing ones have c000...; the label comes last.
+
+    With `like_original` the release is mapped back to the source's columns, rounded and clipped to their kinds:
+    post-processing, which costs no privacy.
+    """
+
+    mechanism: Mechanism
+    encoding: Encoding
+    like_original: bool = False
+
+    def __post_init__(self) -> None:
+        if self.like_original and not self.mechanism.columnwise:
+            width = len(self.mechanism.release_columns())
+            if self.mechanism.restore(np.zeros((1, width))) is None:
+                raise UsageError(f"{self.mechanism.name} cannot be written like the original: its map is a secret key.")
+
+    def table(self, Z: Matrix, y: Codes | None) -> pa.Table:
+        """Release rows as a table."""
+        if self.like_original:
+            restored = self.mechanism.restore(Z)
+            assert restored is not None  # checked when the layout was made
+            table = self.encoding.decode(restored, like_original=True)
+        elif self.mechanism.columnwise:
+            table = self.encoding.decode(Z)
+        else:
+            names = [column["name"] for column in self.mechanism.release_columns()]
+            columns = np.ascontiguousarray(Z.T)
+            table = pa.table([pa.array(column) for column in columns], names=names)
+        label = self.encoding.schema.label
+        if label is not None and y is not None:
+            table = table.append_column(label.name, self.encoding.decode_label(y))
+        return table
+
+    def columns(self) -> list[dict[str, Any]]:
+        """The written columns, for the card."""
+        if not self.like_original:
+            return self.mechanism.release_columns()
+        return [
+            {"name": column.name, "kind": column.kind, "units": "source", "noise": None}
+            for column in self.encoding.schema.private
+        ]
+
+    def transform(self) -> dict[str, Any]:
+        """The public map from encoded source rows to the written ones, for the card."""
+        return {"kind": "identity"} if self.like_original else self.mechanism.transform()

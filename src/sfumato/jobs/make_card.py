@@ -1,0 +1,75 @@
+"""From a fitted mechanism to the card of its release."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import numpy
+import scipy
+import sklearn
+
+import sfumato
+from sfumato.guarantee import Card, Guarantee, ThreatModel, space_of
+from sfumato.jobs.layout import Layout
+from sfumato.table import Schema
+
+LIKE_ORIGINAL = "like-original"
+
+
+def today() -> str:
+    """The date, and no finer: a time would help to link releases."""
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+def make_card(
+    layout: Layout,
+    guarantee: Guarantee,
+    *,
+    rows: int,
+    label_keep: float = 1.0,
+    earlier: dict[str, Any] | None = None,
+    reproducible: bool = False,
+    chosen_by: str = "parameters",
+) -> Card:
+    """Every field is computed from what was fitted; nothing is typed in."""
+    mechanism, encoding = layout.mechanism, layout.encoding
+    label = encoding.schema.label
+    label_state = "none" if label is None else "exact" if label_keep == 1.0 else "randomized"
+    post_processing = LIKE_ORIGINAL if layout.like_original else None
+    transform = layout.transform()
+    travelling = tuple(column for column in encoding.schema.columns if column.role in ("private", "label"))
+    return Card(
+        mechanism={"name": mechanism.name, "parameters": mechanism.parameters_used()},
+        source_schema=Schema(travelling).to_dict(),
+        release_schema={
+            "columns": layout.columns(),
+            "label": label and {"name": label.name, "classes": list(encoding.classes), "keep": label_keep},
+        },
+        space=space_of(encoding, transform, post_processing=post_processing),
+        rows=rows,
+        learned_from_data=list(dict.fromkeys([*mechanism.learned(), *learned_classes(encoding.schema)])),
+        label=label_state,
+        guarantee=guarantee.to_dict(),
+        transform=transform,
+        threat_model=ThreatModel.of(label=label_state, rows=f"{rows:,}", mechanism=mechanism.not_protected).to_dict(),
+        noise_path=mechanism.noise_path(),
+        reproducible="not for release" if reproducible else None,
+        chosen_by=chosen_by,
+        post_processing=post_processing,
+        earlier_releases=earlier or {"count": None, "total_epsilon_record": None},
+        papers=list(mechanism.papers),
+        created=today(),
+        versions={
+            "sfumato": sfumato.__version__,
+            "numpy": numpy.__version__,
+            "scipy": scipy.__version__,
+            "scikit-learn": sklearn.__version__,
+        },
+    )
+
+
+def learned_classes(schema: Schema) -> list[str]:
+    """The classes of a label are public in the papers; where they were learned, the card says so."""
+    label = schema.label
+    return [f"classes of the label {label.name!r}"] if label is not None and label.source == "learned" else []

@@ -1,0 +1,200 @@
+"""Table in, release out: release.parquet, card.json and, private, trace.parquet and key.json."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.errors import PrivacyLeakWarning, SchemaError, UsageError
+from sfumato.files import new_folder
+from sfumato.guarantee import Card, Guarantee, Key, Ledger
+from sfumato.jobs.engines import DiskShuffle, MemoryShuffle, Shuffle, fit_on_source, release_blocks
+from sfumato.jobs.layout import Layout
+from sfumato.jobs.make_card import learned_classes, make_card, today
+from sfumato.jobs.progress import Progress, silent
+from sfumato.jobs.source import BLOCK_ROWS, Source
+from sfumato.mechanisms import Block, Mechanism, Response, make_mechanism
+from sfumato.noise import Streams
+from sfumato.table import Encoding, Schema, open_table, write_table
+
+FORMATS = ("parquet", "csv")
+ENGINES = ("memory", "stream")
+CARD_METADATA = "sfumato.card"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to sanitize; the same words as on the command line."""
+
+    mechanism: str = "principal-laplace"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    label: str | None = None
+    schema: Path | Schema | None = None
+    engine: str = "memory"
+    key: Path | None = None
+    format: str = "parquet"
+    like_original: bool = False
+    out_of_bounds: str = "clip"
+    max_rows_per_person: int | None = None
+    private_label: bool = False
+    label_epsilon: float = 1.0
+    seed: int | None = None
+    ledger: Path | None = None
+    force: bool = False
+    chosen_by: str = "parameters"
+
+
+@dataclass(frozen=True)
+class Sanitized:
+    """The card, and what only the owner is told."""
+
+    card: Card
+    folder: Path
+    clipped: dict[str, int]
+    dropped: tuple[str, ...]
+
+
+def sanitize(table: Any, out: Path | str, options: Options | None = None, progress: Progress = silent) -> Sanitized:
+    """Perturb `table` and write the release, its card and, where there is one, its key into the folder `out`."""
+    options = options or Options()
+    if options.engine not in ENGINES:
+        raise UsageError(f"There is no engine {options.engine!r}. Choose one of: {', '.join(ENGINES)}.")
+    if options.format not in FORMATS:
+        raise UsageError(f"There is no format {options.format!r}. Choose one of: {', '.join(FORMATS)}.")
+    cap = options.max_rows_per_person
+    if cap is not None and cap < 1:
+        raise UsageError(f"--max-rows-per-person must be at least 1. Got {cap} instead.")
+    mechanism = make_mechanism(options.mechanism, dict(options.parameters))
+    if mechanism.whole_table and options.engine == "stream":
+        raise UsageError(f"{mechanism.name} needs the whole table at once. Use --engine memory.")
+    with new_folder(out, force=options.force) as folder:
+        return _sanitize_into(folder, Path(out), table, mechanism, options, progress)
+
+
+def _sanitize_into(
+    folder: Path, out: Path, table: Any, mechanism: Mechanism, options: Options, progress: Progress
+) -> Sanitized:
+    opened = open_table(table)
+    schema = schema_for(opened, options.schema, options.label)
+    encoding = Encoding(schema)
+    if not encoding.groups:
+        raise SchemaError("No column is private, so there is nothing to release. Check the roles in the schema.")
+    response = _label_response(encoding, options)
+    key = _key(mechanism, encoding, options.key, folder)
+    source = Source(
+        opened,
+        encoding,
+        options.out_of_bounds,
+        options.max_rows_per_person,
+        keep_in_memory=options.engine == "memory",
+        block_rows=(1 << 62) if mechanism.whole_table else BLOCK_ROWS,
+    )
+    ledger = Ledger(options.ledger)
+    fingerprint = ledger.fingerprint(encoding.width)
+    rows = fit_on_source(mechanism, source, key, fingerprint, progress)
+    layout = Layout(mechanism, encoding, options.like_original)
+    guarantee = _guarantee(mechanism, encoding, source, response, options)
+    earlier = ledger.earlier(fingerprint.hexdigest())
+    card = make_card(
+        layout,
+        guarantee,
+        rows=rows,
+        label_keep=response.keep if response else 1.0,
+        earlier=earlier.to_dict(guarantee.record),
+        reproducible=options.seed is not None,
+        chosen_by=options.chosen_by,
+    )
+    streams = Streams() if options.seed is None else Streams.seeded(options.seed)
+    try:
+        blocks = release_blocks(
+            mechanism, source, streams, response, _shuffle(options, folder, rows, mechanism), rows, progress
+        )
+        _write(folder, layout, blocks, card, options.format)
+    finally:
+        streams.destroy()
+    card.save(folder / "card.json")
+    if options.seed is None:
+        ledger.record(fingerprint.hexdigest(), mechanism=mechanism.name, epsilon=guarantee.record, when=today())
+    return Sanitized(card, out, dict(source.clipped), schema.dropped)
+
+
+def schema_for(table: Any, given: Path | Schema | None, label: str | None) -> Schema:
+    """The declared schema, or one inferred from the table (with a `PrivacyLeakWarning`); `label` names the label."""
+    if given is None:
+        return Schema.infer(table, label=label)
+    schema = given if isinstance(given, Schema) else Schema.load(given)
+    if label is not None and label not in schema:
+        raise SchemaError(f"The schema has no column {label!r} to be the label. It has: {', '.join(schema.names)}.")
+    if label is not None and (schema.label is None or schema.label.name != label):
+        raise SchemaError(f"In the schema the label is not {label!r}. Give that column `role: label`, or drop --label.")
+    if schema.learned:
+        warnings.warn(
+            f"The schema's bounds or categories of {len(schema.learned)} columns were learned from data "
+            "(source: learned). No formal guarantee can rest on them until their owner declares them public.",
+            PrivacyLeakWarning,
+            stacklevel=2,
+        )
+    return schema
+
+
+def _label_response(encoding: Encoding, options: Options) -> Response | None:
+    if not options.private_label:
+        return None
+    if encoding.schema.label is None:
+        raise UsageError("--private-label needs a label. Name it with --label.")
+    if not options.label_epsilon > 0:
+        raise UsageError(f"--label-epsilon must be positive. Got {options.label_epsilon} instead.")
+    return Response(len(encoding.classes), options.label_epsilon)
+
+
+def _key(mechanism: Mechanism, encoding: Encoding, path: Path | None, folder: Path) -> Key | None:
+    """The given key, or a new one: written to `path` if nothing is there yet, else into the release's folder."""
+    if not mechanism.needs_key:
+        if path is not None:
+            raise UsageError(f"{mechanism.name} has no key. Leave --key out.")
+        return None
+    if path is not None and path.exists():
+        return Key.load(path)
+    key = mechanism.draw_key(encoding)
+    key.save(path if path is not None else folder / "key.json")
+    return key
+
+
+def _guarantee(
+    mechanism: Mechanism, encoding: Encoding, source: Source, response: Response | None, options: Options
+) -> Guarantee:
+    guarantee = mechanism.guarantee()
+    if response is not None:
+        guarantee = guarantee.with_label(response.epsilon).hindered(learned_classes(encoding.schema))
+    if encoding.schema.person is not None:
+        cap = options.max_rows_per_person
+        guarantee = guarantee.with_persons(cap or source.most_rows_of_a_person, learned=cap is None)
+    if options.seed is not None:
+        guarantee = guarantee.hindered(["a fixed seed: anybody can repeat the noise"])
+    return guarantee
+
+
+def _shuffle(options: Options, folder: Path, rows: int, mechanism: Mechanism) -> Shuffle:
+    if options.engine == "memory":
+        return MemoryShuffle()
+    width = mechanism.encoding_.width if mechanism.columnwise else len(mechanism.release_columns())
+    return DiskShuffle(folder / ".buckets", rows, width)
+
+
+def _write(folder: Path, layout: Layout, blocks: Iterator[Block], card: Card, format: str) -> None:
+    """Write the release and, as a private file, which source row each released row came from."""
+    sources: list[pa.Array] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for block in blocks:
+            sources.append(pa.array(block.source))
+            yield from layout.table(block.X, block.y).to_batches()
+
+    write_table(batches(), folder / f"release.{format}", metadata={CARD_METADATA: card.to_json()})
+    trace = pa.table({"source": pa.chunked_array(sources, type=pa.int64())})
+    write_table(trace, folder / "trace.parquet", private=True)

@@ -1,0 +1,208 @@
+"""The first idea: a mechanism turns private rows into a release."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from sfumato.errors import TableError, UsageError
+from sfumato.guarantee import Guarantee, Key
+from sfumato.guarantee.guarantee import learned_domain
+from sfumato.noise import Law, Streams
+from sfumato.statistics import Statistics
+from sfumato.table import Encoding
+
+Matrix = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Released rows: matrix, class codes, and for every row the number of the source row it came from.
+
+    `source` is kept only in the owner's private trace, for the audit. Rows may be fewer, more or reordered.
+    """
+
+    X: Matrix
+    y: Codes | None
+    source: Codes
+
+
+class Mechanism(BaseEstimator):  # type: ignore[misc]
+    """Fit on statistics that add up, perturb block by block.
+
+    ``fit(X, y)`` equals ``fit_statistics(statistics(X, y), encoding, key)``, followed by one more round where
+    `needs_second_pass`. Rows arrive *encoded* (see `Encoding`: columns in [0,1], one-hot groups). A mechanism holds no
+    random generator: the engine hands one to `perturb` for every block; what must be the same for all blocks is in
+    the `Key`.
+    """
+
+    name: ClassVar[str]
+    columnwise: ClassVar[bool] = False
+    """Whether the release keeps the source's columns and units; else it has columns c000, c001, ..."""
+    needs_key: ClassVar[bool] = False
+    whole_table: ClassVar[bool] = False
+    """Whether `perturb` must see all rows at once; streaming engines refuse such a mechanism."""
+    papers: ClassVar[tuple[str, ...]] = ()
+    not_protected: ClassVar[tuple[str, ...]] = ()
+
+    encoding_: Encoding
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, encoding: Encoding | None = None, key: Key | None = None
+    ) -> Self:
+        """Fit on a whole matrix of encoded rows; without an encoding, columns in [0,1] learned from the data."""
+        X, codes = as_matrix(X), as_codes(y)
+        encoding = encoding or Encoding.unit(X.shape[1])
+        if X.shape[1] != encoding.width:
+            raise TableError(f"The rows have {X.shape[1]} encoded columns, the encoding {encoding.width}.")
+        if self.needs_key and key is None:
+            key = self.draw_key(encoding)
+        self.fit_statistics(self.statistics(X, codes), encoding, key)
+        if self.needs_second_pass:
+            self.fit_second(self.second_statistics(X, codes))
+        return self
+
+    # What a fit adds up, and what it makes of it
+
+    @property
+    def needs_statistics(self) -> bool:
+        """Whether anything is learned from the rows; if not, no pass over the table is made."""
+        return True
+
+    def statistics(self, X: Matrix, y: Codes | None) -> Statistics:  # noqa: ARG002 (mechanisms may need classes)
+        """What the first pass adds up over blocks."""
+        return Statistics.of(X)
+
+    def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:
+        """Fit from the sum of all blocks' statistics."""
+        raise NotImplementedError
+
+    @property
+    def needs_second_pass(self) -> bool:
+        """Whether a second round over the rows is needed, now that the first is fitted."""
+        return False
+
+    def second_statistics(self, X: Matrix, y: Codes | None) -> Statistics:  # noqa: ARG002
+        """What the second pass adds up over blocks: by default, statistics of the embedded rows."""
+        return Statistics.of(self.embed(X))
+
+    def fit_second(self, statistics: Statistics) -> Self:
+        """Finish the fit with the second pass."""
+        raise NotImplementedError
+
+    # What it does to rows
+
+    def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
+        """Release one block: a pure function of the block and the generator."""
+        raise NotImplementedError
+
+    def embed(self, X: ArrayLike) -> Matrix:
+        """Where unperturbed rows lie in the release's space: what a query is compared with."""
+        raise NotImplementedError
+
+    def restore(self, Z: Matrix) -> Matrix | None:  # noqa: ARG002
+        """Release rows mapped back to encoded source columns, as anybody could; None where that needs the key."""
+        return None
+
+    def release(
+        self, X: ArrayLike, y: ArrayLike | None = None, rng: np.random.Generator | None = None, **fit: Any
+    ) -> Block:
+        """Fit and perturb a whole matrix; without `rng`, from the operating system's entropy."""
+        X, codes = as_matrix(X), as_codes(y)
+        self.fit(X, codes, **fit)
+        return self.perturb(X, codes, rng or Streams().generator(0, b"in-memory release", b""))
+
+    # What it says about itself
+
+    def guarantee(self) -> Guarantee:
+        """Computed from the parameters, for the whole record; `local-dp` only where nothing stands in the way."""
+        raise NotImplementedError
+
+    def learned(self) -> list[str]:
+        """What was learned from private data, in words; empty if everything was public."""
+        return [learned_domain(name) for name in self.encoding_.learned]
+
+    def laws(self) -> list[Law | None]:
+        """Additive noise of every column of the release matrix; None where there is none."""
+        raise NotImplementedError
+
+    def release_columns(self) -> list[dict[str, Any]]:
+        """Name, kind, units and noise of the columns that are written, for the card."""
+        raise NotImplementedError
+
+    def transform(self) -> dict[str, Any]:
+        """The public map from encoded source rows to the release, for the card."""
+        return {"kind": "identity"}
+
+    def noise_path(self) -> str:
+        """How noise is drawn: `exact-grid`, `exact-response`, `float-noise` or `none`."""
+        raise NotImplementedError
+
+    def parameters_used(self) -> dict[str, Any]:
+        """Every public parameter, with derived values in the place of the knobs they were derived from."""
+        return {name: value for name, value in self.get_params(deep=False).items() if _is_plain(value)}
+
+    def draw_key(self, encoding: Encoding) -> Key:  # noqa: ARG002
+        """Draw what all blocks and sites must share."""
+        raise UsageError(f"{self.name} has no key.")
+
+    # Checks that all mechanisms share
+
+    def _check_positive(self, **values: float | None) -> None:
+        for name, value in values.items():
+            if value is not None and not (isinstance(value, int | float) and 0 < value < math.inf):
+                raise UsageError(
+                    f"The {name!r} parameter of {type(self).__name__} must be a positive number. Got {value!r} instead."
+                )
+
+    def _check_choice(self, choices: tuple[str, ...], **values: object) -> None:
+        for name, value in values.items():
+            if value not in choices:
+                raise UsageError(
+                    f"The {name!r} parameter of {type(self).__name__} must be one of {', '.join(choices)}. "
+                    f"Got {value!r} instead."
+                )
+
+
+def count_of(components: float | int | None, width: int, owner: str) -> int:
+    """`components` as a number: a count, or a fraction of the columns (rounded up)."""
+    if components is None:
+        return width
+    if isinstance(components, bool) or not isinstance(components, int | float):
+        raise UsageError(f"The 'components' parameter of {owner} must be a count or a fraction. Got {components!r}.")
+    if isinstance(components, int):
+        if 1 <= components <= width:
+            return components
+        raise UsageError(
+            f"The 'components' parameter of {owner} must be between 1 and the {width} encoded columns of this table. "
+            f"Got {components} instead."
+        )
+    if 0 < components <= 1:
+        return max(1, math.ceil(components * width - 1e-9))
+    raise UsageError(
+        f"The 'components' parameter of {owner} must be a count (2) or a fraction in (0, 1] (0.5). Got {components!r}."
+    )
+
+
+def as_matrix(X: ArrayLike) -> Matrix:
+    """A two-dimensional float matrix."""
+    matrix: Matrix = np.asarray(X, dtype=np.float64)
+    if matrix.ndim != 2:
+        raise TableError(f"A table of rows and columns is needed. Got an array of {matrix.ndim} dimensions.")
+    return matrix
+
+
+def as_codes(y: ArrayLike | None) -> Codes | None:
+    """Class codes 0, 1, ..., or None."""
+    return None if y is None else np.asarray(y, dtype=np.int64)
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, bool | int | float | str) or isinstance(value, Mapping)

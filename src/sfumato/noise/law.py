@@ -1,0 +1,121 @@
+"""What every law of additive noise can say about itself, and the checks of its parameters."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato.errors import UsageError
+from sfumato.noise.grid import Shape
+
+Floats: TypeAlias = NDArray[np.float64]
+
+_LENGTHS = ("scale", "low", "high")
+"""Parameters that are measured in the units of the noise; the others (degrees of freedom) are pure numbers."""
+
+
+@dataclass(frozen=True)
+class Law(ABC):
+    """A law of additive noise."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def logpdf(self, z: ArrayLike) -> Floats:
+        """log f(z)."""
+
+    def pdf(self, z: ArrayLike) -> Floats:
+        """f(z)."""
+        return floats(np.exp(self.logpdf(z)))
+
+    @abstractmethod
+    def cdf(self, z: ArrayLike) -> Floats:
+        """P(Z <= z)."""
+
+    @abstractmethod
+    def ppf(self, p: ArrayLike) -> Floats:
+        """The z with P(Z <= z) = p; NaN outside [0, 1]."""
+
+    @property
+    def mean(self) -> float:
+        """E Z, which is the centre of symmetry."""
+        return 0.0
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """E (Z - mean)^2; infinite where it does not exist."""
+
+    @property
+    @abstractmethod
+    def fourth_moment(self) -> float:
+        """E (Z - mean)^4; infinite where it does not exist."""
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The closed interval outside of which the density is 0."""
+        return -math.inf, math.inf
+
+    @abstractmethod
+    def log_amplification(self, width: float = 1.0) -> float:
+        """sup of log f(z) - log f(z - delta), |delta| <= width: the epsilon of a value that can move by `width`."""
+
+    def amplification(self, width: float = 1.0) -> float:
+        """sup of f(z) / f(z - delta) over z and |delta| <= width [principal-laplace, Eq. 4].
+
+        Infinite where it is unbounded, and where it exceeds the largest double (`log_amplification` tells these apart).
+        """
+        log = self.log_amplification(width)
+        return math.exp(log) if log < 709.0 else math.inf
+
+    @abstractmethod
+    def sample(self, rng: np.random.Generator, shape: Shape) -> Floats:
+        """Draw floating-point noise: quick, for experiments; a formal guarantee needs `discrete_laplace`."""
+
+    def scaled(self, factor: float) -> Self:
+        """The law of `factor` times this noise: the same noise in other units."""
+        changes = {
+            name: factor * value for name, value in asdict(self).items() if name in _LENGTHS and value is not None
+        }
+        return replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The law as a card states it."""
+        return {"law": self.name, **asdict(self)}
+
+
+def floats(values: ArrayLike) -> Floats:
+    return np.asarray(values, dtype=np.float64)
+
+
+def settle(law: Law, **values: float) -> None:
+    for key, value in values.items():
+        object.__setattr__(law, key, value)  # the only door into a frozen dataclass
+
+
+def check_positive(law: Law, parameter: str, value: Any) -> float:
+    return _number(type(law).__name__, parameter, value, "a positive number", positive=True)
+
+
+def check_finite(law: Law, parameter: str, value: Any) -> float:
+    return _number(type(law).__name__, parameter, value, "a finite number", positive=False)
+
+
+def _number(owner: str, parameter: str, value: Any, must: str, *, positive: bool) -> float:
+    real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not real or not math.isfinite(value) or (positive and not value > 0):
+        raise UsageError(f"The {parameter!r} parameter of {owner} must be {must}. Got {value!r} instead.")
+    return float(value)
+
+
+def check_width(width: float) -> float:
+    if not width >= 0:
+        raise UsageError(
+            f"The 'width' parameter of amplification must be a non-negative number. Got {width!r} instead."
+        )
+    return float(width)
