@@ -1,1 +1,26 @@
+"""Noise: its laws, the secure streams it is drawn from, and exact sampling on a grid."""
 
+from sfumato.noise.grid import discrete_laplace, exact_bernoulli, uniform_integers
+from sfumato.noise.law import Law
+from sfumato.noise.laws import LAWS, Laplace, Normal, StudentT, Uniform, law_from_dict, make_law
+from sfumato.noise.response import keep_threshold, randomized_response, response_epsilon
+from sfumato.noise.streams import Streams, content_hash
+
+__all__ = [
+    "LAWS",
+    "Laplace",
+    "Law",
+    "Normal",
+    "Streams",
+    "StudentT",
+    "Uniform",
+    "content_hash",
+    "discrete_laplace",
+    "exact_bernoulli",
+    "keep_threshold",
+    "law_from_dict",
+    "make_law",
+    "randomized_response",
+    "response_epsilon",
+    "uniform_integers",
+]

@@ -1,0 +1,247 @@
+"""Four noise laws: densities, moments and the amplification they allow, in closed form.
+
+`scale` is b for Laplace, the standard deviation for normal and uniform, and the scale parameter for Student's t.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from sfumato.errors import UsageError
+from sfumato.noise.grid import Shape
+from sfumato.noise.law import Floats, Law, check_finite, check_positive, check_width, floats, settle
+
+_SQRT_3 = math.sqrt(3.0)
+
+
+@dataclass(frozen=True)
+class Laplace(Law):
+    """f(z) = exp(-|z| / b) / (2 b); amplification exp(width / b) [principal-laplace, Eq. 7]."""
+
+    scale: float
+    name: ClassVar[str] = "laplace"
+
+    def __post_init__(self) -> None:
+        settle(self, scale=check_positive(self, "scale", self.scale))
+
+    def logpdf(self, z: ArrayLike) -> Floats:
+        return floats(-np.abs(floats(z)) / self.scale - math.log(2.0 * self.scale))
+
+    def cdf(self, z: ArrayLike) -> Floats:
+        u = floats(z) / self.scale
+        half = 0.5 * np.exp(-np.abs(u))
+        return floats(np.where(u < 0, half, 1.0 - half))
+
+    def ppf(self, p: ArrayLike) -> Floats:
+        q = floats(p)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return floats(self.scale * np.where(q < 0.5, np.log(2.0 * q), -np.log(2.0 * (1.0 - q))))
+
+    @property
+    def variance(self) -> float:
+        return 2.0 * self.scale**2
+
+    @property
+    def fourth_moment(self) -> float:
+        return 24.0 * self.scale**4
+
+    def log_amplification(self, width: float = 1.0) -> float:
+        return check_width(width) / self.scale
+
+    def sample(self, rng: np.random.Generator, shape: Shape) -> Floats:
+        noise = rng.standard_exponential(shape)  # the difference of two exponentials, quicker than `rng.laplace`
+        noise -= rng.standard_exponential(shape)
+        noise *= self.scale
+        return noise
+
+
+@dataclass(frozen=True)
+class Normal(Law):
+    """f(z) = exp(-z^2 / (2 s^2)) / (s sqrt(2 pi)); f(z) / f(z - w) = exp((w^2 - 2 z w) / (2 s^2)) is unbounded."""
+
+    scale: float
+    name: ClassVar[str] = "normal"
+
+    def __post_init__(self) -> None:
+        settle(self, scale=check_positive(self, "scale", self.scale))
+
+    def logpdf(self, z: ArrayLike) -> Floats:
+        with np.errstate(over="ignore"):  # far away the square is infinite and the density 0, as it should be
+            return floats(-0.5 * (floats(z) / self.scale) ** 2 - math.log(self.scale * math.sqrt(2.0 * math.pi)))
+
+    def cdf(self, z: ArrayLike) -> Floats:
+        return floats(special.ndtr(floats(z) / self.scale))
+
+    def ppf(self, p: ArrayLike) -> Floats:
+        return floats(self.scale * special.ndtri(floats(p)))
+
+    @property
+    def variance(self) -> float:
+        return self.scale**2
+
+    @property
+    def fourth_moment(self) -> float:
+        return 3.0 * self.scale**4
+
+    def log_amplification(self, width: float = 1.0) -> float:
+        return math.inf if check_width(width) > 0 else 0.0
+
+    def sample(self, rng: np.random.Generator, shape: Shape) -> Floats:
+        return floats(self.scale * rng.standard_normal(shape))
+
+
+@dataclass(frozen=True)
+class Uniform(Law):
+    """f(z) = 1 / (high - low) on [low, high]; given by its standard deviation it is centred, high = sqrt(3) scale."""
+
+    scale: float | None = None
+    low: float | None = None
+    high: float | None = None
+    name: ClassVar[str] = "uniform"
+
+    def __post_init__(self) -> None:
+        if self.low is None and self.high is None:
+            scale = check_positive(self, "scale", self.scale)
+            settle(self, scale=scale, low=-_SQRT_3 * scale, high=_SQRT_3 * scale)
+            return
+        low, high = check_finite(self, "low", self.low), check_finite(self, "high", self.high)
+        if not low < high:
+            raise UsageError(f"The 'high' parameter of Uniform must be above low = {low}. Got {high} instead.")
+        scale = (high - low) / (2.0 * _SQRT_3)
+        if self.scale is not None and not math.isclose(scale, check_positive(self, "scale", self.scale), rel_tol=1e-9):
+            raise UsageError(
+                "The 'scale' parameter of Uniform must be left out where low and high are given. "
+                f"Got {self.scale} instead."
+            )
+        settle(self, scale=scale, low=low, high=high)
+
+    def logpdf(self, z: ArrayLike) -> Floats:
+        low, high = self.support
+        x = floats(z)
+        inside = np.where((x >= low) & (x <= high), -math.log(high - low), -math.inf)
+        return floats(np.where(np.isnan(x), math.nan, inside))
+
+    def cdf(self, z: ArrayLike) -> Floats:
+        low, high = self.support
+        return floats(np.clip((floats(z) - low) / (high - low), 0.0, 1.0))
+
+    def ppf(self, p: ArrayLike) -> Floats:
+        low, high = self.support
+        q = floats(p)
+        return floats(np.where((q >= 0) & (q <= 1), low + q * (high - low), math.nan))
+
+    @property
+    def mean(self) -> float:
+        low, high = self.support
+        return 0.5 * (low + high)
+
+    @property
+    def variance(self) -> float:
+        low, high = self.support
+        return (high - low) ** 2 / 12.0
+
+    @property
+    def fourth_moment(self) -> float:
+        low, high = self.support
+        return (high - low) ** 4 / 80.0
+
+    @property
+    def support(self) -> tuple[float, float]:
+        assert self.low is not None  # set by __post_init__
+        assert self.high is not None
+        return self.low, self.high
+
+    def log_amplification(self, width: float = 1.0) -> float:
+        return math.inf if check_width(width) > 0 else 0.0
+
+    def sample(self, rng: np.random.Generator, shape: Shape) -> Floats:
+        low, high = self.support
+        return floats(rng.uniform(low, high, shape))
+
+
+@dataclass(frozen=True)
+class StudentT(Law):
+    r"""f(z) proportional to (1 + z^2 / (s^2 v))^(-(v+1)/2), v = `df` degrees of freedom (1 is Cauchy's law).
+
+    *Amplification.* With a = s sqrt(v), u = z / a and t = w / a the ratio f(z) / f(z - w) is h^((v+1)/2),
+    h = (1 + (u - t)^2) / (1 + u^2): a quotient of two quadratic forms in (u, 1). Its maximum over u is the larger
+    eigenvalue of [[1, -t], [-t, 1 + t^2]], which has determinant 1 and trace 2 + t^2:
+    lambda = ((t + sqrt(t^2 + 4)) / 2)^2 = exp(2 asinh(t / 2)). It grows with t, so the supremum over |delta| <= w
+    is at delta = w: exp((v + 1) asinh(w / (2 s sqrt(v)))).
+    """
+
+    scale: float
+    df: float = 3.0
+    name: ClassVar[str] = "student-t"
+
+    def __post_init__(self) -> None:
+        settle(self, scale=check_positive(self, "scale", self.scale), df=check_positive(self, "df", self.df))
+
+    def logpdf(self, z: ArrayLike) -> Floats:
+        v = self.df
+        constant = math.lgamma((v + 1) / 2) - math.lgamma(v / 2) - 0.5 * math.log(v * math.pi) - math.log(self.scale)
+        # log(1 + r^2) without squaring: hypot cannot overflow where r^2 would; log1p keeps small r exact
+        r = np.abs(floats(z)) / (self.scale * math.sqrt(v))
+        log = np.where(r < 1e8, np.log1p(np.minimum(r, 1e8) ** 2), 2.0 * np.log(np.maximum(r, 1.0)))
+        return floats(constant - 0.5 * (v + 1) * log)
+
+    def cdf(self, z: ArrayLike) -> Floats:
+        return floats(special.stdtr(self.df, floats(z) / self.scale))
+
+    def ppf(self, p: ArrayLike) -> Floats:
+        return floats(self.scale * special.stdtrit(self.df, floats(p)))
+
+    @property
+    def variance(self) -> float:
+        return self.scale**2 * self.df / (self.df - 2.0) if self.df > 2 else math.inf
+
+    @property
+    def fourth_moment(self) -> float:
+        v = self.df
+        return 3.0 * self.scale**4 * v**2 / ((v - 2.0) * (v - 4.0)) if v > 4 else math.inf
+
+    def log_amplification(self, width: float = 1.0) -> float:
+        return (self.df + 1.0) * math.asinh(check_width(width) / (2.0 * self.scale * math.sqrt(self.df)))
+
+    def sample(self, rng: np.random.Generator, shape: Shape) -> Floats:
+        return floats(self.scale * rng.standard_t(self.df, shape))
+
+
+LAWS: dict[str, type[Law]] = {law.name: law for law in (Laplace, Normal, Uniform, StudentT)}
+
+
+def make_law(
+    name: str,
+    scale: float | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    df: float | None = None,
+) -> Law:
+    """The law called `name`; parameters that it does not have must be left out."""
+    if name not in LAWS:
+        raise UsageError(f"The 'law' parameter must be one of {', '.join(LAWS)}. Got {name!r} instead.")
+    law = LAWS[name]
+    stated = {"scale": scale, "low": low, "high": high, "df": df}
+    given = {key: value for key, value in stated.items() if value is not None}
+    for key in given:
+        if key not in law.__dataclass_fields__:
+            raise UsageError(f"The {key!r} parameter of {law.__name__} must be left out. Got {given[key]!r} instead.")
+    if "scale" not in given and law is not Uniform:
+        return law(scale=None)  # type: ignore[call-arg]  # the law's own check says what it must be
+    return law(**given)
+
+
+def law_from_dict(stated: Mapping[str, Any]) -> Law:
+    """The law that `Law.to_dict` stated."""
+    parameters = {key: value for key, value in stated.items() if key != "law"}
+    unknown = set(parameters) - {"scale", "low", "high", "df"}
+    if unknown:
+        raise UsageError(f"A law has no parameter {', '.join(map(repr, sorted(unknown)))}: use scale, low, high, df.")
+    return make_law(str(stated.get("law")), **parameters)

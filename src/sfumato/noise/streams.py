@@ -1,0 +1,151 @@
+"""Random streams for a release: one per block, derived from a secret run key and from what the block holds.
+
+    block key = HKDF-SHA256(run key, info = version | block number | SHA-256(content) | SHA-256(parameters)), 128 bits
+    words     = AES-128(block key, 0), AES-128(block key, 1), ...      (`randomgen.AESCounter`)
+
+A retry or a recomputed task gives the same noise for the same data, and other data never meet the same noise: whoever
+sees two releases of two versions of a block cannot subtract them.
+
+Limits. The stream is as strong as AES-128 in counter mode: 128 bits of key, and distinguishable from random words by
+the absence of repeated 16-byte outputs after about 2^64 of them (a block draws some 2^20). There is no backtracking
+resistance: who reads the memory of a live generator learns its key, hence all noise of that block; who learns the run
+key learns all noise of the run. Python cannot promise that no copy of a key stays in memory: `destroy` overwrites ours.
+Where the processor has no AES instructions, randomgen falls back to table look-ups whose time depends on the key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from types import TracebackType
+from typing import Any, NoReturn
+
+import numpy as np
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+from randomgen import AESCounter
+
+from sfumato.errors import UsageError
+
+RUN_KEY_BYTES = 32
+BLOCK_KEY_BYTES = 16
+_VERSION = b"sfumato/noise/streams/1"
+
+
+class Streams:
+    """The generators of one run; as sensitive as the data until `destroy` is called.
+
+    Parameters
+    ----------
+    run_key : 32 secret bytes, or None to draw them from the operating system.
+    reproducible : whether the key is known to others, as it is in tests and papers. Such noise hides nothing, and a
+        card must say "not for release"; `Streams.seeded` sets it.
+    """
+
+    def __init__(self, run_key: bytes | bytearray | None = None, *, reproducible: bool = False) -> None:
+        if run_key is None:
+            run_key = os.urandom(RUN_KEY_BYTES)
+        if not isinstance(run_key, bytes | bytearray) or len(run_key) != RUN_KEY_BYTES:
+            # the key itself must not reach a message
+            raise UsageError(f"The 'run_key' parameter of Streams must be {RUN_KEY_BYTES} bytes. Got others instead.")
+        self._run_key: bytearray | None = bytearray(run_key)
+        self.reproducible = reproducible
+
+    @classmethod
+    def seeded(cls, seed: int) -> Streams:
+        """Streams that anybody can repeat: for tests and papers, never for a release."""
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise UsageError(f"The 'seed' parameter of Streams must be a non-negative integer. Got {seed!r} instead.")
+        return cls(hashlib.sha256(b"sfumato/noise/seed/1|%d" % int(seed)).digest(), reproducible=True)
+
+    def generator(
+        self, block_number: int, content: bytes | bytearray | memoryview = b"", parameters: bytes = b""
+    ) -> np.random.Generator:
+        """The generator of one block: a function of the run key and of all three arguments.
+
+        `content` is what `content_hash` returned for the block (any bytes that change whenever it changes);
+        `parameters` are bytes that identify the mechanism and what it was given.
+        """
+        if isinstance(block_number, bool) or not isinstance(block_number, int | np.integer):
+            raise UsageError(
+                f"The 'block_number' parameter of Streams must be an integer. Got {block_number!r} instead."
+            )
+        if not 0 <= block_number < 1 << 64:
+            raise UsageError(
+                f"The 'block_number' parameter of Streams must be between 0 and 2^64 - 1. Got {block_number} instead."
+            )
+        # every part has a fixed length, so two different triples cannot give the same info
+        info = b"".join(
+            (
+                _VERSION,
+                int(block_number).to_bytes(8, "big"),
+                hashlib.sha256(content).digest(),
+                hashlib.sha256(parameters).digest(),
+            )
+        )
+        key = HKDF(algorithm=SHA256(), length=BLOCK_KEY_BYTES, salt=None, info=info).derive(bytes(self._key()))
+        return keyed_generator(key)
+
+    def export_key(self) -> bytes:
+        """The run key, for a private file (0600) that lets an interrupted run resume."""
+        return bytes(self._key())
+
+    def destroy(self) -> None:
+        """Overwrite and forget the run key, once the release is committed: nobody can derive the noise again."""
+        if self._run_key is not None:
+            self._run_key[:] = bytes(RUN_KEY_BYTES)
+            self._run_key = None
+
+    @property
+    def destroyed(self) -> bool:
+        """Whether the run key is gone."""
+        return self._run_key is None
+
+    def _key(self) -> bytearray:
+        if self._run_key is None:
+            raise UsageError("The run key of these streams was destroyed. Start a new run with a new key.")
+        return self._run_key
+
+    def __enter__(self) -> Streams:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.destroy()
+
+    def __repr__(self) -> str:
+        state = "destroyed" if self.destroyed else "reproducible, not for release" if self.reproducible else "secret"
+        return f"<Streams: {state}>"
+
+    def __reduce__(self) -> NoReturn:
+        # a key that slips into a pickled estimator would leave the machine unnoticed
+        raise TypeError(
+            "Streams cannot be pickled or copied: they hold a secret. Use export_key() where a worker needs it."
+        )
+
+
+def keyed_generator(key: bytes) -> np.random.Generator:
+    """A NumPy generator whose words are AES-128 of the counter 0, 1, 2, ... under `key`, little-endian."""
+    if len(key) != BLOCK_KEY_BYTES:
+        raise UsageError(f"The 'key' parameter of keyed_generator must be {BLOCK_KEY_BYTES} bytes. Got others instead.")
+    return np.random.Generator(AESCounter(key=int.from_bytes(key, "little"), counter=0))
+
+
+def content_hash(X: NDArray[Any], y: NDArray[Any] | None = None) -> bytes:
+    """SHA-256 of a block's values, shapes and types; row order counts, memory order does not."""
+    digest = hashlib.sha256()
+    for array in (X, y):
+        if array is None:
+            digest.update(b"none")
+            continue
+        array = np.asarray(array)
+        if array.dtype.hasobject:
+            raise UsageError(
+                "The arrays given to content_hash must hold numbers or fixed-size text. Got Python objects instead, "
+                "whose bytes are addresses: encode the column first."
+            )
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b"")
+    return digest.digest()

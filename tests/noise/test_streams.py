@@ -1,0 +1,169 @@
+"""The generator is AES in counter mode, and a stream belongs to one key, one block and one content."""
+
+import copy
+import hashlib
+import os
+import pickle
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from randomgen import AESCounter
+
+from sfumato.errors import UsageError
+from sfumato.noise import Streams, content_hash
+from sfumato.noise.grid import random_words
+from sfumato.noise.streams import keyed_generator
+
+KEY = bytes(range(32))
+
+
+def words(generator, count=8):
+    return random_words(generator, count).tolist()
+
+
+@pytest.mark.parametrize("aesni", [True, False])
+def test_known_answers_of_aes_128(aesni):
+    """NIST SP 800-38A, F.1.1, and FIPS 197, Appendix B: the first block is AES of the counter's first value."""
+    answers = [
+        ("2b7e151628aed2a6abf7158809cf4f3c", "6bc1bee22e409f96e93d7e117393172a", "3ad77bb40d7a3660a89ecaf32466ef97"),
+        ("2b7e151628aed2a6abf7158809cf4f3c", "f69f2445df4f9b17ad2b417be66c3710", "7b0c785e27e8ad3f8223207104725dd4"),
+        ("2b7e151628aed2a6abf7158809cf4f3c", "3243f6a8885a308d313198a2e0370734", "3925841d02dc09fbdc118597196a0b32"),
+    ]
+    probe = AESCounter(key=0)
+    before = probe.use_aesni
+    try:
+        if aesni and not before:
+            pytest.skip("this processor has no AES instructions")
+        probe.use_aesni = aesni
+        for key, counter, expected in answers:
+            generator = AESCounter(
+                key=int.from_bytes(bytes.fromhex(key), "little"),
+                counter=int.from_bytes(bytes.fromhex(counter), "little"),
+            )
+            assert generator.random_raw(2).tobytes().hex() == expected
+    finally:
+        probe.use_aesni = before
+
+
+@pytest.mark.parametrize("start", [0, 1, 2**64 - 3, 2**128 - 3])
+def test_words_are_aes_of_an_incrementing_counter(start):
+    key = os.urandom(16)
+    blocks = b"".join(((start + i) % 2**128).to_bytes(16, "little") for i in range(64))
+    expected = Cipher(algorithms.AES(key), modes.ECB()).encryptor().update(blocks)
+    assert AESCounter(key=int.from_bytes(key, "little"), counter=start).random_raw(128).tobytes() == expected
+    if start == 0:
+        assert random_words(keyed_generator(key), 128).tobytes() == expected
+        assert keyed_generator(key).bit_generator.random_raw(128).tobytes() == expected
+
+
+def test_block_key_is_hkdf_of_the_run_key():
+    info = b"sfumato/noise/streams/1" + (5).to_bytes(8, "big")
+    info += hashlib.sha256(b"content").digest() + hashlib.sha256(b"parameters").digest()
+    key = HKDF(algorithm=SHA256(), length=16, salt=None, info=info).derive(KEY)
+    assert words(Streams(KEY).generator(5, b"content", b"parameters")) == words(keyed_generator(key))
+
+
+def test_same_key_block_and_content_give_the_same_stream_and_nothing_else_does():
+    content = content_hash(np.arange(6.0).reshape(2, 3))
+    other = content_hash(np.arange(6.0).reshape(2, 3) + 1e-15)
+    first = words(Streams(KEY).generator(3, content, b"p"))
+    assert first == words(Streams(KEY).generator(3, content, b"p"))
+    variants = [
+        Streams(KEY).generator(4, content, b"p"),
+        Streams(KEY).generator(3, other, b"p"),
+        Streams(KEY).generator(3, content, b"q"),
+        Streams(KEY).generator(3, content),
+        Streams(KEY[::-1]).generator(3, content, b"p"),
+        Streams.seeded(0).generator(3, content, b"p"),
+        Streams.seeded(1).generator(3, content, b"p"),
+        Streams().generator(3, content, b"p"),
+        Streams().generator(3, content, b"p"),
+    ]
+    seen = {tuple(first)} | {tuple(words(v)) for v in variants}
+    assert len(seen) == len(variants) + 1
+
+
+def test_seeded_streams_repeat_and_say_so():
+    assert words(Streams.seeded(4).generator(0)) == words(Streams.seeded(4).generator(0))
+    assert Streams.seeded(4).reproducible
+    assert not Streams().reproducible
+    assert words(Streams().generator(0)) != words(Streams().generator(0))
+
+
+def test_words_are_uniform_and_streams_uncorrelated():
+    streams = Streams.seeded(11)
+    one, two = (streams.generator(i).random(200_000) for i in (0, 1))
+    assert abs(np.corrcoef(one, two)[0, 1]) < 0.012
+    bits = np.unpackbits(random_words(streams.generator(2), 100_000).view(np.uint8)).mean()
+    assert abs(bits - 0.5) < 5 * 0.5 / np.sqrt(6.4e6)
+
+
+def test_destroyed_streams_give_nothing():
+    streams = Streams(KEY)
+    buffer = streams._run_key
+    streams.destroy()
+    assert bytes(buffer) == bytes(32)
+    assert streams.destroyed
+    for use in (lambda: streams.generator(0), streams.export_key):
+        with pytest.raises(UsageError, match="destroyed"):
+            use()
+    streams.destroy()
+    with Streams(KEY) as inside:
+        assert inside.export_key() == KEY
+    assert inside.destroyed
+
+
+def test_the_key_does_not_slip_out():
+    for streams in (Streams(KEY), Streams.seeded(3)):
+        for text in (repr(streams), str(streams), f"{streams}"):
+            assert KEY.hex() not in text
+            assert repr(KEY)[2:-1] not in text
+            assert len(text) < 60
+        for leak in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="secret"):
+                leak(streams)
+    with pytest.raises(UsageError) as error:
+        Streams(b"short key")
+    assert "short" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: Streams("x" * 32),
+        lambda: Streams.seeded(-1),
+        lambda: Streams.seeded(1.5),
+        lambda: Streams(KEY).generator(-1),
+        lambda: Streams(KEY).generator(2**64),
+        lambda: Streams(KEY).generator("0"),
+        lambda: keyed_generator(b"abc"),
+    ],
+)
+def test_wrong_arguments_are_refused(use):
+    with pytest.raises(UsageError, match="parameter of"):
+        use()
+
+
+def test_content_hash_sees_values_shapes_types_and_labels():
+    X = np.arange(12.0).reshape(3, 4)
+    y = np.array([0, 1, 1])
+    different = [
+        content_hash(X),
+        content_hash(X, y),
+        content_hash(X, y[::-1]),
+        content_hash(X, y.astype(np.int32)),
+        content_hash(X[::-1], y),
+        content_hash(X.reshape(4, 3), y),
+        content_hash(X.astype(np.float32), y),
+        content_hash(X[:0], y[:0]),
+        content_hash(X[:0]),
+        content_hash(X, np.array(["a", "b", "a"])),
+    ]
+    assert len(set(different)) == len(different)
+    assert content_hash(np.asfortranarray(X), y) == content_hash(X, y)
+    assert content_hash(np.hstack([X, X])[:, ::1][:, :4], y) == content_hash(X, y)
+    with pytest.raises(UsageError, match="encode the column first"):
+        content_hash(X, np.array(["a", "b", "a"], dtype=object))
