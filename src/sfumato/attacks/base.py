@@ -10,16 +10,14 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import SfumatoError
-
-if TYPE_CHECKING:
-    from sfumato.noise import Law
-    from sfumato.table import Encoding
+from sfumato.noise import Law
+from sfumato.table import Encoding
 
 Matrix = NDArray[np.float64]
 

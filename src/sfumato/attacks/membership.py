@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, MembershipScores
 from sfumato.attacks.likelihood import blocks, embed, log_likelihood
-from sfumato.attacks.observation import noise_weights
+from sfumato.attacks.observation import noise_mean, noise_weights
 from sfumato.neighbours import nearest
 
 
@@ -37,7 +37,7 @@ class Membership(Attack):
         if self.statistic == "likelihood" and lawful:
             return MembershipScores(mean_likelihood(known, people))
         weights = noise_weights(known)
-        distance, _ = nearest(people * weights, known.release * weights, k=1)
+        distance, _ = nearest((people + noise_mean(known)) * weights, known.release * weights, k=1)
         return MembershipScores(-distance[:, 0])
 
 

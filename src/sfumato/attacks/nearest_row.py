@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Links, Matrix
 from sfumato.attacks.likelihood import embed
-from sfumato.attacks.observation import noise_weights, reversed_release
+from sfumato.attacks.observation import noise_mean, noise_weights, reversed_release
 from sfumato.neighbours import nearest
 
 
@@ -37,7 +37,7 @@ class NearestRow(Attack):
         assert known.targets is not None
         if self.columns is None and not np.isnan(known.targets).any():
             weights = noise_weights(known)
-            queries, rows = embed(known, known.targets) * weights, known.release * weights
+            queries, rows = (embed(known, known.targets) + noise_mean(known)) * weights, known.release * weights
         else:
             held = held_slots(known, self.columns)
             if not len(held):
@@ -61,7 +61,7 @@ def held_slots(known: Knowledge, columns: Sequence[int] | None) -> NDArray[np.in
 
 def comparable_rows(known: Knowledge) -> Matrix:
     """The release in the source space: as it stands, or with its transform turned back."""
-    return known.release if known.columnwise else reversed_release(known)
+    return known.release - noise_mean(known) if known.columnwise else reversed_release(known)
 
 
 def comparable_weights(known: Knowledge) -> Matrix:

@@ -46,7 +46,9 @@ def observe(known: Knowledge, mean: Matrix) -> Observation:
     """
     matrix, offset = (np.array(part, dtype=np.float64) for part in transform_of(known))
     s = len(offset)
+    offset += noise_mean(known)
     noise = np.zeros((s, s)) if known.noise_covariance is None else np.array(known.noise_covariance, dtype=np.float64)
+    noise = np.nan_to_num(noise, posinf=1e6)  # heavy tails without a variance: a linear estimate can do nothing
     for slots, law in responses(known):
         gain, floor, mu = law.keep - law.other, law.other, mean[slots]
         matrix[slots] *= gain
@@ -54,6 +56,15 @@ def observe(known: Knowledge, mean: Matrix) -> Observation:
         cross = np.add.outer(mu, mu)
         noise[slots, slots] = np.diag(floor + gain * mu) - (floor**2 + floor * gain * cross + gain**2 * np.diag(mu))
     return Observation(matrix, offset, noise)
+
+
+def noise_mean(known: Knowledge) -> Matrix:
+    """What the noise adds on average, per release column: 0 unless a law says otherwise; reads `noise`."""
+    mean = np.zeros(known.release.shape[1])
+    for column, law in enumerate(known.noise or ()):
+        if law is not None and not isinstance(law, Response):
+            mean[column] = law.mean
+    return mean
 
 
 def responses(known: Knowledge) -> Iterator[tuple[slice, Response]]:

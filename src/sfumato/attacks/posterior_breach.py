@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,9 +10,7 @@ from numpy.typing import ArrayLike
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, Posteriors, Property, Response
 from sfumato.attacks.likelihood import blocks, embed, log_likelihood, normalised
 from sfumato.attacks.observation import reversed_release
-
-if TYPE_CHECKING:
-    from sfumato.noise import Law
+from sfumato.noise import Law
 
 
 class PosteriorBreach(Attack):

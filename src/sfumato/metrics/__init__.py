@@ -1,1 +1,63 @@
+"""What an attack got and what a release is still good for: plain functions, each says which way is better."""
 
+from __future__ import annotations
+
+from sfumato.metrics.privacy import (
+    Interval,
+    auc,
+    auc_interval,
+    breach_rate,
+    breaches,
+    falls,
+    interval_width,
+    mean_interval,
+    nearer_to_originals,
+    proportion_interval,
+    rises,
+    root_mean_square,
+    variance_of_difference,
+    worst_records,
+)
+from sfumato.metrics.score import score_guess
+from sfumato.metrics.scored import ScoredGuess, Truth, usual_guess
+from sfumato.metrics.utility import (
+    Phi,
+    accuracy,
+    association_distance,
+    associations,
+    column_distances,
+    kolmogorov_smirnov,
+    phi,
+    total_variation,
+    wasserstein,
+)
+
+__all__ = [
+    "Interval",
+    "Phi",
+    "ScoredGuess",
+    "Truth",
+    "accuracy",
+    "association_distance",
+    "associations",
+    "auc",
+    "auc_interval",
+    "breach_rate",
+    "breaches",
+    "column_distances",
+    "falls",
+    "interval_width",
+    "kolmogorov_smirnov",
+    "mean_interval",
+    "nearer_to_originals",
+    "phi",
+    "proportion_interval",
+    "rises",
+    "root_mean_square",
+    "score_guess",
+    "total_variation",
+    "usual_guess",
+    "variance_of_difference",
+    "wasserstein",
+    "worst_records",
+]

@@ -1,0 +1,43 @@
+"""One door to all scores: a guess and the truth in, a `ScoredGuess` out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sfumato.attacks.base import Abstain, Guess, Links, MembershipScores, Posteriors, Secrets, Values
+from sfumato.metrics.score_people import score_links, score_membership
+from sfumato.metrics.score_values import score_posteriors, score_secrets, score_values
+from sfumato.metrics.scored import ScoredGuess, Truth
+
+Guesses = Guess | Sequence[Guess]
+
+
+def score_guess(guess: Guesses, truth: Truth, control_guess: Guesses | None = None) -> ScoredGuess | Abstain:
+    """Score any guess; higher is worse for privacy. `Abstain` comes back as it is, or where nothing can be scored.
+
+    `control_guess` is the same attack aimed at `truth.control_targets`. A sequence of `Secrets` (one per secret
+    column) is one guess; those that abstained are left out, and if all did, the first reason stands.
+    """
+    if isinstance(guess, Secrets):
+        guess = [guess]
+    if not isinstance(guess, Guess):
+        return _score_secrets(guess, truth, control_guess)
+    if isinstance(guess, Values):
+        return score_values(guess, truth)
+    if isinstance(guess, Posteriors):
+        return score_posteriors(guess, truth)
+    if isinstance(guess, Links):
+        return score_links(guess, truth, control_guess if isinstance(control_guess, Links) else None)
+    if isinstance(guess, MembershipScores):
+        return score_membership(guess, truth)
+    if isinstance(guess, Abstain):
+        return guess
+    raise TypeError(f"There is no score for {type(guess).__name__}.")
+
+
+def _score_secrets(guesses: Sequence[Guess], truth: Truth, control: Guesses | None) -> ScoredGuess | Abstain:
+    secrets = [guess for guess in guesses if isinstance(guess, Secrets)]
+    if not secrets:
+        return next((guess for guess in guesses if isinstance(guess, Abstain)), Abstain("no secret was guessed"))
+    aside = [control] if isinstance(control, Guess) else control or []
+    return score_secrets(secrets, truth, [guess for guess in aside if isinstance(guess, Secrets)])

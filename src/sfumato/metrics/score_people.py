@@ -1,0 +1,73 @@
+"""Scores of guesses about people: which row is theirs, and whether they are in the table at all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.attacks.base import Abstain, Links, MembershipScores
+from sfumato.metrics.privacy import Interval, Matrix, auc, auc_interval, proportion_interval, same_rows, worst_records
+from sfumato.metrics.scored import ScoredGuess, Truth
+
+
+def score_links(guess: Links, truth: Truth, control_guess: Links | None = None) -> ScoredGuess | Abstain:
+    """Share of targets that are linked to their own row; a row of an identical person counts as their own.
+
+    baseline: a row drawn at random. control: share of people who were not in the table (`control_guess`, of
+    `truth.control_targets`) that are linked to a row of somebody identical to them. worst: share of right links among
+    the 1% of which the adversary is surest (smallest distance). Details: median distances of both, and
+    `strangers_as_near`: the probability that somebody outside comes nearer to a release row than somebody of the
+    table (.5 is safest, 0 worst).
+    """
+    if truth.targets is None:
+        return Abstain("no target to be scored against")
+    right = same_rows(truth.rows[guess.index], truth.targets)
+    surest = worst_records(-guess.distance, truth.share)
+    exposed = np.flatnonzero(right)
+    exposed = exposed[np.argsort(guess.distance[exposed], kind="stable")][: len(surest)]
+    details = {"median_distance": float(np.median(guess.distance))}
+    control = None
+    if control_guess is not None and truth.control_targets is not None:
+        control = float(same_rows(truth.rows[control_guess.index], truth.control_targets).mean())
+        details["median_distance_control"] = float(np.median(control_guess.distance))
+        details["strangers_as_near"] = auc(-control_guess.distance, -guess.distance)
+    return ScoredGuess(
+        score=float(right.mean()),
+        baseline=_chance(truth.rows, truth.targets),
+        control=control,
+        interval=proportion_interval(float(right.sum()), len(right)),
+        worst=float(right[surest].mean()),
+        riskiest=tuple(exposed.tolist()),
+        details=details,
+    )
+
+
+def _chance(rows: Matrix, targets: Matrix) -> float:
+    """Mean share of rows that are identical to the target."""
+    together = np.round(np.vstack([rows, targets]), 9)
+    _, code = np.unique(together, axis=0, return_inverse=True)
+    code = code.reshape(-1)
+    counts = np.bincount(code[: len(rows)], minlength=int(code.max()) + 1)
+    return float(counts[code[len(rows) :]].mean() / len(rows))
+
+
+def score_membership(guess: MembershipScores, truth: Truth) -> ScoredGuess | Abstain:
+    """2 AUC - 1 (0 when below): 0 is a coin toss, 1 tells every member from every other person.
+
+    baseline: 0. control: None, since the candidates hold the control people already. worst: share of members found at
+    1% false alarms. `auc` is among the details.
+    """
+    if truth.members is None or truth.members.all() or not truth.members.any():
+        return Abstain("needs candidates of both kinds, in the table and not")
+    inside, outside = guess.scores[truth.members], guess.scores[~truth.members]
+    area, (low, high) = auc(inside, outside), auc_interval(inside, outside)
+    alarm = float(np.quantile(outside, 0.99, method="higher"))
+    found = np.flatnonzero(truth.members)[np.argsort(-inside, kind="stable")]
+    return ScoredGuess(
+        score=max(0.0, 2 * area - 1),
+        baseline=0.0,
+        control=None,
+        interval=Interval(max(0.0, 2 * low - 1), max(0.0, 2 * high - 1)),
+        worst=float(np.mean(inside > alarm)),
+        riskiest=tuple(found[: max(1, round(truth.share * len(found)))].tolist()),
+        details={"auc": area, "auc_low": low, "auc_high": high},
+    )
