@@ -205,4 +205,4 @@ def as_codes(y: ArrayLike | None) -> Codes | None:
 
 
 def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, bool | int | float | str) or isinstance(value, Mapping)
+    return value is None or isinstance(value, bool | int | float | str | Mapping)

@@ -27,7 +27,7 @@ class RandomizedResponse(Mechanism):
     columnwise = True
     papers = ("principal-laplace",)
     not_protected = (
-        "Columns are randomized one by one: correlated columns together tell more than one, up to the record's epsilon.",
+        "Columns are randomized one by one: correlated ones together tell more, up to the record's epsilon.",
     )
 
     def __init__(self, epsilon: float = 1.0, epsilon_record: float | None = None):
@@ -40,10 +40,10 @@ class RandomizedResponse(Mechanism):
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
         self._check_positive(epsilon=self.epsilon, epsilon_record=self.epsilon_record)
-        numeric = [group.column.name for group in encoding.groups if not group.is_onehot]
+        numeric = [group.column for group in encoding.groups if not group.is_onehot]
         if numeric:
             raise SchemaError(
-                f"RandomizedResponse works on categories only, and {numeric[0]!r} is {encoding.groups[0].column.kind}. "
+                f"RandomizedResponse works on categories only, and {numeric[0].name!r} is {numeric[0].kind}. "
                 "Use additive-noise, which randomizes categories too, or declare the column categorical."
             )
         self.encoding_ = encoding

@@ -71,7 +71,7 @@ class DiskShuffle:
         row = row[order]
         for path, start, end in zip(self._paths, np.r_[0, ends[:-1]], ends, strict=True):
             if start < end:
-                with open(path, "ab", opener=_private) as file:  # noqa: PTH123 (Path.open takes no opener)
+                with open(path, "ab", opener=_private) as file:
                     row[start:end].tofile(file)
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:

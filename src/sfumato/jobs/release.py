@@ -1,0 +1,84 @@
+"""A release as its readers take it: card, matrix and labels; the owner also has the trace and the key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sfumato.errors import CardError, TableError
+from sfumato.guarantee import Card, Key
+from sfumato.table import Encoding, open_table
+from sfumato.table.recoding import recode
+
+Matrix = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Release:
+    """What lies in the folder that `sanitize` wrote.
+
+    `Z` is the release matrix: encoded source columns for column-wise releases, c000... for mixing ones.
+    `source` (the private trace) and `key` are there only in the owner's folder.
+    """
+
+    card: Card
+    encoding: Encoding
+    Z: Matrix
+    y: Codes | None
+    source: Codes | None = None
+    key: Key | None = None
+
+    @classmethod
+    def open(cls, folder: Path | str, key: Path | None = None) -> Release:
+        """Read a release, and its private files where they are present."""
+        folder = Path(folder)
+        card = Card.load(folder)
+        table = read_release(folder)
+        if table.num_rows != card.rows:
+            raise CardError(f"The card of {folder} speaks of {card.rows} rows, the release has {table.num_rows}.")
+        Z, y = matrix_of(table, card)
+        trace, key_path = folder / "trace.parquet", key or folder / "key.json"
+        source = open_table(trace).read()["source"].to_numpy() if trace.exists() else None
+        if source is not None and len(source) != len(Z):
+            raise CardError(f"The trace of {folder} does not belong to its release: the numbers of rows differ.")
+        loaded = Key.load(key_path) if key is not None or key_path.exists() else None
+        if loaded is not None and loaded.commitment() != card.transform.get("commitment"):
+            raise CardError(f"The key {key_path} is not the one that the release in {folder} was made with.")
+        return cls(card, card.source_encoding(), Z, y, source, loaded)
+
+    def affine(self) -> tuple[Matrix, Matrix] | None:
+        """(A, c) of the map from encoded source rows, as far as card and key tell."""
+        if self.key is None:
+            return self.card.affine()
+        matrix = next(iter(self.key.arrays.values()))
+        return matrix, np.zeros(len(matrix))
+
+
+def read_release(folder: Path) -> pa.Table:
+    """The released table, whatever its format."""
+    for name in ("release.parquet", "release.csv"):
+        if (folder / name).is_file():
+            return open_table(folder / name).read()
+    raise TableError(f"There is no release.parquet or release.csv in {folder}.")
+
+
+def matrix_of(table: pa.Table, card: Card) -> tuple[Matrix, Codes | None]:
+    """Released rows as the matrix that learners and attackers work on, and class codes."""
+    label = card.release_schema["label"]
+    encoding = card.source_encoding()
+    names = [column["name"] for column in card.release_schema["columns"]]
+    absent = [name for name in names if name not in table.column_names]
+    if absent:
+        raise TableError(f"The release lacks the column {absent[0]!r} that its card names.")
+    codes = encoding.encode_label(table) if label and label["name"] in table.column_names else None
+    if card.is_columnwise:
+        return recode(encoding, table), codes
+    Z = np.column_stack([np.asarray(table[name].to_numpy(), dtype=np.float64) for name in names])
+    if not np.isfinite(Z).all():
+        raise TableError("The release holds cells that are empty, not numbers, or infinite: it was changed.")
+    return Z, codes
