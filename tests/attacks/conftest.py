@@ -1,20 +1,21 @@
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
+
+from sfumato.table import Column, Encoding, Schema
 
 
 @pytest.fixture
 def unit():
     """A public description of d numeric columns on [0, 1]."""
+    return Encoding.unit
 
-    def make(d):
-        column = [SimpleNamespace(name=f"c{i:03}", kind="numeric", weight=1.0) for i in range(d)]
-        groups = tuple(
-            SimpleNamespace(column=column[i], start=i, stop=i + 1, is_onehot=False, has_indicator=False)
-            for i in range(d)
-        )
-        return SimpleNamespace(width=d, groups=groups, names=[c.name for c in column], scale=np.ones(d))
+
+@pytest.fixture
+def categorical():
+    """A public description of one column of k categories."""
+
+    def make(k):
+        return Encoding(Schema((Column("colour", "categorical", categories=tuple(f"c{i}" for i in range(k))),)))
 
     return make
 

@@ -2,11 +2,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sfumato.attacks import ColumnMoments, Knowledge, Response, Transform
+from sfumato.attacks import Abstain, ColumnMoments, Knowledge, Response, Transform
 from sfumato.attacks.known_transform import KnownTransform
 from sfumato.attacks.linear_estimate import LinearEstimate, wiener
 from sfumato.attacks.naive_estimate import NaiveEstimate
 from sfumato.attacks.observation import Observation, observe
+from sfumato.attacks.principal_filter import PrincipalFilter
+from sfumato.attacks.spectral_filter import SpectralFilter, above_edge, marchenko_pastur_edge
+from sfumato.noise import Uniform
 
 
 def moments(X):
@@ -89,14 +92,75 @@ def test_without_noise_the_linear_estimate_is_exact_even_where_the_sample_never_
     assert_allclose(LinearEstimate(source).run(known).X, X, atol=1e-6)
 
 
-def test_randomized_response_is_a_gain_a_floor_and_a_spread(unit):
+def test_randomized_response_is_a_gain_a_floor_and_a_spread(categorical):
     """Brute force: the average covariance of the report given the truth over all categories."""
     law, mean = Response(keep=0.7, categories=3), np.array([0.5, 0.3, 0.2])
-    encoding = unit(3)
-    encoding.groups = (type(encoding.groups[0])(start=0, stop=3, is_onehot=True),)
-    known = Knowledge(np.zeros((1, 3)), encoding, noise=(law,) * 3, transform=Transform.identity(3))
+    known = Knowledge(np.zeros((1, 3)), categorical(3), noise=(law,) * 3, transform=Transform.identity(3))
     model = observe(known, mean)
     report = np.full((3, 3), law.other) + (law.keep - law.other) * np.eye(3)
     assert_allclose(model.matrix + model.offset[:, None], report)
     spread = sum(p * (np.diag(row) - np.outer(row, row)) for p, row in zip(mean, report, strict=True))
     assert_allclose(model.noise, spread, atol=1e-12)
+
+
+def test_the_filters_stop_at_the_noise(unit, correlated):
+    """Two directions of six hold the data: both filters must remove about two thirds of the noise's energy."""
+    X = correlated(n=3000)
+    noise = np.random.default_rng(5).normal(scale=0.2, size=X.shape)
+    known = Knowledge(X + noise, unit(6), transform=Transform.identity(6), noise_covariance=0.04 * np.eye(6))
+    naive = ((KnownTransform().run(known).X - X) ** 2).mean()
+    for attack in (PrincipalFilter("own"), SpectralFilter()):
+        assert ((attack.run(known).X - X) ** 2).mean() < 0.55 * naive
+    best = PrincipalFilter("best").run(known)
+    assert len(best.candidates) == 6
+    errors = [((guess - X) ** 2).mean() for guess in best.candidates]
+    assert int(np.argmin(errors)) == 1  # p = 2
+    assert_allclose(best.candidates[1], PrincipalFilter(2).run(known).X)
+    assert_allclose(best.candidates[-1], KnownTransform().run(known).X, atol=1e-10)
+
+
+def test_pure_noise_lies_below_the_marchenko_pastur_edge():
+    Z = np.random.default_rng(0).normal(size=(4000, 40)) * np.linspace(0.5, 3, 40)
+    top = np.linalg.eigvalsh(np.cov(Z / np.linspace(0.5, 3, 40), rowvar=False))[-1]
+    assert top == pytest.approx(marchenko_pastur_edge(4000, 40), rel=0.03)
+    filtered = above_edge(Z, np.diag(np.linspace(0.5, 3, 40) ** 2) * 1.1)
+    assert_allclose(filtered, np.broadcast_to(Z.mean(axis=0), Z.shape), atol=1e-12)
+
+
+def test_without_whitening_strong_noise_in_one_column_would_be_taken_for_data(unit, correlated):
+    X = correlated(n=2000)
+    deviations = np.array([0.05] * 5 + [1.0])
+    Z = X + np.random.default_rng(1).normal(size=X.shape) * deviations
+    N = np.diag(deviations**2)
+    known = Knowledge(Z, unit(6), transform=Transform.identity(6), noise_covariance=N)
+    guess = SpectralFilter().run(known).X
+    assert ((guess - X) ** 2)[:, 5].mean() < 0.1 * ((Z - X) ** 2)[:, 5].mean()
+
+
+def test_multiplicative_noise_is_filtered_on_logarithms(unit, correlated):
+    rng = np.random.default_rng(2)
+    X = np.exp(correlated(n=3000) - 1)  # positive, and still of two directions on the log scale
+    log_noise = rng.normal(scale=0.2, size=X.shape)
+    known = Knowledge(
+        X * np.exp(log_noise), unit(6), transform=Transform.identity(6), noise_covariance=0.04 * np.eye(6)
+    )
+    plain = np.clip(known.release, 0, 1)
+    assert ((SpectralFilter(log=True).run(known).X - X) ** 2).mean() < 0.6 * ((plain - X) ** 2).mean()
+    negative = Knowledge(
+        known.release - 1, unit(6), transform=Transform.identity(6), noise_covariance=known.noise_covariance
+    )
+    assert isinstance(SpectralFilter(log=True).run(negative), Abstain)
+
+
+def test_noise_that_is_not_centred_is_centred(unit, correlated):
+    X = correlated()
+    law = Uniform(low=0.0, high=0.02)
+    known = Knowledge(
+        X + 0.01,
+        unit(6),
+        transform=Transform.identity(6),
+        noise=(law,) * 6,
+        noise_covariance=law.variance * np.eye(6),
+        column_moments=moments(X),
+    )
+    assert abs((LinearEstimate().run(known).X - X).mean()) < 1e-4

@@ -194,7 +194,11 @@ class Property:
 
     def holds(self, X: Matrix) -> NDArray[np.bool_]:
         """Of which rows it is true."""
-        return np.asarray((X[:, self.slot] > self.low) & (X[:, self.slot] <= self.high))
+        return self.covers(X[:, self.slot])
+
+    def covers(self, values: Matrix) -> NDArray[np.bool_]:
+        """Of which values of its own slot it is true."""
+        return np.asarray((values > self.low) & (values <= self.high))
 
 
 @dataclass(frozen=True)

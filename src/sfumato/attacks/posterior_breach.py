@@ -63,7 +63,7 @@ class PosteriorBreach(Attack):
                 continue
             law = noise[slot]
             values = spread_out(known.column_distributions[slot], self.grid)
-            holds = np.column_stack([properties[i].holds(values[:, None]) for i in here]).astype(float)
+            holds = np.column_stack([properties[i].covers(values) for i in here]).astype(float)
             prior[here] = holds.mean(axis=0)
             if isinstance(law, Response):
                 slots = _group_slots(known, slot)

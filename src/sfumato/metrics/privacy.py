@@ -132,7 +132,7 @@ def proportion_interval(hits: float, trials: int, confidence: float = 0.95) -> I
     p = hits / trials
     middle = (p + z**2 / (2 * trials)) / (1 + z**2 / trials)
     half = z / (1 + z**2 / trials) * float(np.sqrt(p * (1 - p) / trials + z**2 / (4 * trials**2)))
-    return Interval(max(0.0, middle - half), min(1.0, middle + half))
+    return Interval(max(0.0, min(p, middle - half)), min(1.0, max(p, middle + half)))  # p itself despite rounding
 
 
 def mean_interval(values: Matrix, confidence: float = 0.95) -> Interval:

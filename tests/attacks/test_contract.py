@@ -1,0 +1,179 @@
+"""What holds for every attack, found by discovery: nothing is worse than an identical copy, and noise helps."""
+
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from sfumato.attacks import Abstain, ColumnMoments, Guess, Knowledge, Response, Transform, all_attacks
+from sfumato.metrics import Truth, score_guess
+from sfumato.noise import Laplace
+from sfumato.table import Column, Encoding, Schema
+
+STRENGTHS = (0.0, 0.03, 0.1, 0.3, 1.0)
+SLACK = 0.04  # two neighbouring strengths may come out in the wrong order by chance, not by more
+
+COLUMNS = (
+    Column("age", "integer", low=0, high=100),
+    Column("income", "numeric", low=0, high=2e5),
+    Column("height", "numeric", low=1.0, high=2.3),
+    Column("colour", "categorical", categories=("red", "green", "blue", "grey")),
+    Column("weight", "numeric", low=30, high=150, missing=True),
+)
+ENCODING = Encoding(Schema(COLUMNS))
+
+
+def people(n, seed):
+    """Rows of one population: numbers that hang together, categories of unequal frequency, some values missing."""
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=(n, 1))
+    numbers = 1 / (1 + np.exp(-(common + rng.normal(scale=0.7, size=(n, 4)))))
+    colour = np.eye(4)[rng.choice(4, size=n, p=[0.6, 0.3, 0.06, 0.04])]
+    missing = rng.random(n) < 0.1
+    weight = np.where(missing, 0.5, numbers[:, 3])
+    return np.column_stack([numbers[:, :3], colour, weight, missing])
+
+
+def release(X, scale, rng):
+    """Laplace noise on numbers, randomized response on categories and on the indicator, as strong."""
+    if scale == 0:
+        return X.copy(), (None,) * 9, np.zeros(9)
+    epsilon = 1 / scale
+    Z = X + rng.laplace(scale=scale, size=X.shape)
+    noise = [Laplace(scale)] * 9
+    for slots, k in ((slice(3, 7), 4), (slice(8, 9), 2)):
+        keep = 1 / (1 + (k - 1) * np.exp(-epsilon))
+        truth = X[:, slots].argmax(axis=1) if k > 2 else X[:, 8].astype(int)
+        report = np.where(rng.random(len(X)) < keep, truth, (truth + rng.integers(1, k, len(X))) % k)
+        Z[:, slots] = np.eye(k)[report] if k > 2 else report[:, None]
+        noise[slots] = [Response(keep, k)] * (slots.stop - slots.start)
+    variance = np.array([law.variance if isinstance(law, Laplace) else 0.0 for law in noise])
+    return Z, tuple(noise), variance
+
+
+@cache
+def scores(attack, n=400):
+    members, control, sample = people(n, 1), people(n, 2), people(n, 3)
+    members[5] = members[6] = members[7]  # identical people
+    found = []
+    for scale in STRENGTHS:
+        Z, noise, variance = release(members, scale, np.random.default_rng(9))
+        whole = Knowledge(
+            Z,
+            ENCODING,
+            transform=Transform.identity(9),
+            noise=noise,
+            noise_covariance=np.diag(variance),
+            column_moments=ColumnMoments(sample.mean(axis=0), np.cov(sample, rowvar=False)),
+            column_distributions=tuple(np.sort(sample, axis=0).T),
+            sample=sample,
+            candidates=np.vstack([members, control]),
+            targets=members,
+        )
+        truth = Truth(
+            ENCODING,
+            members,
+            control=control,
+            targets=members,
+            control_targets=control,
+            members=np.arange(2 * n) < n,
+        )
+        aside = replace(whole, targets=control)
+        found.append(score_guess(aim(attack, whole), truth, aim(attack, aside)))
+    return found
+
+
+def aim(attack, known):
+    """One guess, or one per secret for an attack that wants secrets."""
+    if "secret" not in attack.knows:
+        return attack().run(known)
+    return [attack().run(known.hiding(secret)) for secret in range(len(ENCODING.groups))]
+
+
+every_attack = pytest.mark.parametrize("attack", all_attacks(), ids=lambda attack: attack.name)
+
+
+@every_attack
+def test_an_identical_copy_scores_worst(attack):
+    copy, *noisy = scores(attack)
+    assert copy.score > 0.97, "a copy hides nothing"
+    assert copy.score == max(result.score for result in (copy, *noisy))
+    assert copy.worst == pytest.approx(1.0)
+
+
+@every_attack
+def test_more_noise_never_helps_the_adversary(attack):
+    found = [result.score for result in scores(attack)]
+    assert all(after <= before + SLACK for before, after in pairwise(found)), found
+    assert found[-1] < 0.6 * found[0] or found[-1] <= scores(attack)[-1].baseline + 0.1
+
+
+@every_attack
+def test_scores_are_shares_with_an_interval_a_baseline_and_columns(attack):
+    for result in scores(attack):
+        assert 0 <= result.score <= 1
+        assert 0 <= result.baseline <= 1
+        assert result.control is None or 0 <= result.control <= 1
+        assert 0 <= result.worst <= 1
+        assert result.interval.low <= result.score <= result.interval.high
+        assert all(0 <= column["score"] <= 1 for column in result.columns)
+        assert set(result.to_dict(public=True)) == set(result.to_dict()) - {"riskiest"}
+
+
+@every_attack
+def test_strangers_are_not_at_risk(attack):
+    """On people who were not in the table even a copy tells little more than what is usual."""
+    copy = scores(attack)[0]
+    assert copy.control is None or copy.control < 0.7 * copy.score
+
+
+@every_attack
+def test_the_guess_does_not_change_what_is_known(attack):
+    X = people(60, 4)
+    known = Knowledge(
+        X,
+        ENCODING,
+        transform=Transform.identity(9),
+        noise=(Laplace(0.1),) * 9,
+        noise_covariance=0.02 * np.eye(9),
+        column_moments=ColumnMoments(X.mean(axis=0), np.cov(X, rowvar=False)),
+        column_distributions=tuple(np.sort(X, axis=0).T),
+        sample=X,
+        candidates=X,
+        targets=X,
+        secret=0,
+    )
+    before = X.copy()
+    first, second = attack().run(known), attack().run(known)
+    assert isinstance(first, Guess)
+    assert not isinstance(first, Abstain)
+    assert np.array_equal(X, before)
+    for name, value in vars(first).items():
+        if isinstance(value, np.ndarray):
+            assert np.array_equal(value, getattr(second, name)), "an attack is a function of what it knows"
+
+
+@every_attack
+@pytest.mark.parametrize("d", [1, 2])
+def test_small_and_constant_tables_do_not_break_an_attack(attack, d):
+    """One or two columns, the last one constant, three rows."""
+    X = np.column_stack([[0.1, 0.5, 0.9], [0.5, 0.5, 0.5]])[:, :d]
+    known = Knowledge(
+        X + 0.01,
+        Encoding.unit(d),
+        transform=Transform.identity(d),
+        noise=(Laplace(0.1),) * d,
+        noise_covariance=0.02 * np.eye(d),
+        column_moments=ColumnMoments(X.mean(axis=0), np.atleast_2d(np.cov(X, rowvar=False))),
+        column_distributions=tuple(np.sort(X, axis=0).T),
+        sample=X,
+        candidates=X,
+        targets=X,
+        secret=0,
+    )
+    guess = attack().run(known)
+    assert isinstance(guess, Guess)
+    for value in vars(guess).values():
+        assert not isinstance(value, np.ndarray) or np.isfinite(value).all()

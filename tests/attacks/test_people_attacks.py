@@ -1,0 +1,126 @@
+import time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from sfumato.attacks import Abstain, Knowledge, Response, Transform
+from sfumato.attacks.attribute_inference import AttributeInference, weighted_median
+from sfumato.attacks.membership import Membership
+from sfumato.attacks.nearest_row import NearestRow
+from sfumato.attacks.observation import noise_weights
+from sfumato.noise import Laplace, Uniform
+
+
+def test_a_target_is_found_through_the_transform(unit, correlated):
+    X = correlated(n=300)
+    A = np.random.default_rng(0).normal(size=(4, 6))
+    Z = X @ A.T + 2
+    known = Knowledge(Z, unit(6), columnwise=False, transform=Transform(A, np.full(4, 2.0)), targets=X[100:150])
+    guess = NearestRow().run(known)
+    assert guess.index.tolist() == list(range(100, 150))
+    assert_allclose(guess.distance, 0, atol=1e-9)
+
+
+def test_a_mixed_release_of_unknown_transform_cannot_be_searched(unit):
+    known = Knowledge(np.ones((3, 2)), unit(2), columnwise=False, targets=np.ones((1, 2)), candidates=np.ones((1, 2)))
+    for attack in (NearestRow(), Membership(), AttributeInference()):
+        assert isinstance(attack.run(known.hiding(0)), Abstain)
+
+
+def test_some_columns_are_enough_to_link(unit):
+    X = np.random.default_rng(0).random((200, 5))
+    known = Knowledge(X + 0.001, unit(5), targets=X[:50])
+    assert NearestRow(columns=(0, 3)).run(known).index.tolist() == list(range(50))
+    A = np.linalg.qr(np.random.default_rng(1).normal(size=(5, 5)))[0]
+    mixed = Knowledge(X @ A.T, unit(5), columnwise=False, transform=Transform(A, np.zeros(5)), targets=X[:50])
+    assert NearestRow(columns=(0, 3)).run(mixed).index.tolist() == list(range(50))
+
+
+def test_a_noisy_column_counts_for_less(unit):
+    rng = np.random.default_rng(3)
+    X = rng.random((400, 2))
+    N = np.diag([1e-4, 1.0])
+    Z = X + rng.normal(size=X.shape) * np.sqrt(np.diag(N))
+    blind = NearestRow().run(Knowledge(Z, unit(2), targets=X)).index
+    aware = NearestRow().run(Knowledge(Z, unit(2), targets=X, noise_covariance=N)).index
+    own = np.arange(400)
+    assert (aware == own).mean() > 2 * (blind == own).mean()
+
+
+def test_a_randomized_category_weighs_by_its_spread(categorical):
+    """Its covariance is not on the card's list of variances, so that it must not be taken for exact."""
+    law = Response(keep=0.6, categories=4)
+    known = Knowledge(np.eye(4), categorical(4), noise=(law,) * 4, noise_covariance=np.zeros((4, 4)))
+    assert_allclose(noise_weights(known), 1 / np.sqrt(0.25 * 0.6 * 0.4 + 0.75 * law.other * (1 - law.other)))
+
+
+@pytest.mark.parametrize("statistic", ["likelihood", "distance"])
+def test_members_score_above_others_and_less_so_with_more_noise(unit, statistic):
+    rng = np.random.default_rng(0)
+    X, other = rng.random((300, 8)), rng.random((300, 8))
+    gaps = []
+    for scale in (0.02, 0.1, 1.0):
+        known = Knowledge(
+            X + rng.laplace(scale=scale, size=X.shape),
+            unit(8),
+            noise=(Laplace(scale),) * 8,
+            noise_covariance=2 * scale**2 * np.eye(8),
+            candidates=np.vstack([X, other]),
+        )
+        scores = Membership(statistic).run(known).scores
+        gaps.append((scores[:300, None] > scores[None, 300:]).mean())
+    assert gaps[0] > 0.99
+    assert gaps[0] >= gaps[1] > gaps[2] > 0.45
+
+
+def test_likelihood_is_the_mean_density_by_brute_force(unit):
+    rng = np.random.default_rng(0)
+    Z, people, law = rng.random((20, 3)), rng.random((5, 3)), Laplace(0.3)
+    known = Knowledge(Z, unit(3), noise=(law,) * 3, candidates=people)
+    brute = [np.log(np.mean([np.prod(law.pdf(z - x)) for z in Z])) for x in people]
+    assert_allclose(Membership().run(known).scores, brute)
+
+
+def test_people_who_are_impossible_under_bounded_noise_come_last(unit):
+    known = Knowledge(
+        np.full((4, 2), 0.5),
+        unit(2),
+        noise=(Uniform(low=-0.1, high=0.1),) * 2,
+        candidates=np.array([[0.5, 0.5], [1, 1.0]]),
+    )
+    scores = Membership().run(known).scores
+    assert np.isfinite(scores).all()
+    assert scores[0] > scores[1]
+
+
+def test_the_secret_is_read_off_the_row_that_fits(unit, correlated):
+    X = correlated(n=200)
+    for secret in range(6):
+        guess = AttributeInference().run(Knowledge(X, unit(6), targets=X).hiding(secret))
+        assert_allclose(guess.X[:, 0], X[:, secret], atol=1e-9)
+
+
+def test_correlated_columns_give_a_secret_away_also_through_a_transform(unit, correlated):
+    X = correlated(n=1000)
+    rng = np.random.default_rng(0)
+    A = np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    Z = X @ A.T + rng.normal(scale=0.02, size=X.shape)
+    known = Knowledge(Z, unit(6), columnwise=False, transform=Transform(A, np.zeros(6)), targets=X[:100]).hiding(2)
+    assert np.abs(AttributeInference().run(known).X[:, 0] - X[:100, 2]).mean() < 0.3 * X[:, 2].std()
+
+
+def test_weighted_median_by_repetition():
+    values, weights = np.array([[0.9, 0.1, 0.5], [3.0, 2.0, 1.0]]), np.array([[1, 1, 3], [5, 1, 1]])
+    expected = [np.sort(np.repeat(v, w))[(w.sum() - 1) // 2] for v, w in zip(values, weights, strict=True)]
+    assert weighted_median(values, weights.astype(float)).tolist() == expected
+
+
+def test_ten_thousand_rows_take_seconds(unit):
+    rng = np.random.default_rng(0)
+    X = rng.random((10_000, 20))
+    known = Knowledge(X + rng.normal(scale=0.1, size=X.shape), unit(20), targets=X[:1000])
+    start = time.perf_counter()
+    for secret in range(5):
+        AttributeInference().run(known.hiding(secret))
+    assert time.perf_counter() - start < 20
