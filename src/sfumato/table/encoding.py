@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfumato.errors import SchemaError, TableError
 from sfumato.table import arrays
-from sfumato.table.column import Column, nearest
+from sfumato.table.column import Column
 from sfumato.table.decoding import decode_group
+from sfumato.table.filling import Codes, codes_of, column_of, fill_numbers, fill_onehot, numbers_of
 from sfumato.table.groups import Floats, Group, groups_of
 from sfumato.table.persons import person_codes
 from sfumato.table.schema import Schema
-
-Codes = npt.NDArray[np.int64]
-
-TILE = 4096
-"""Rows that are moved from columns to the matrix at a time: a tile of 100 columns stays in a core's own cache."""
 
 
 class Encoded(NamedTuple):
@@ -87,25 +82,33 @@ class Encoding:
                 scale[group.start] = high - low
         return scale
 
-    def encode(self, batch: pa.RecordBatch | pa.Table, out_of_bounds: str = "clip", *, first_row: int = 0) -> Encoded:
+    def encode(
+        self,
+        batch: pa.RecordBatch | pa.Table,
+        out_of_bounds: str = "clip",
+        *,
+        first_row: int = 0,
+        out: Floats | None = None,
+    ) -> Encoded:
         """Encode one block (n, d). Values outside the bounds are clipped and counted, or refused.
 
         `first_row` is the number of rows before this block; error messages count rows from 1 over the whole table.
+        `out` is a matrix of at least n rows to write into: memory that was used before is faster than new memory.
         """
         if out_of_bounds not in ("clip", "refuse"):
             raise ValueError(
                 f"The 'out_of_bounds' parameter must be 'clip' or 'refuse'. Got {out_of_bounds!r} instead."
             )
-        X = np.empty((batch.num_rows, self.width))
+        X = np.empty((batch.num_rows, self.width)) if out is None else out[: batch.num_rows]
         clipped: dict[str, int] = {}
         numeric: list[tuple[int, Floats, float, float]] = []
         empties: list[tuple[int, npt.NDArray[np.bool_]]] = []
         for group in self.groups:
-            array = _column(batch, group.column.name)
+            array = column_of(batch, group.column.name)
             if group.is_onehot:
-                _fill_onehot(X, group, array, first_row)
+                fill_onehot(X, group, array, first_row)
                 continue
-            values, empty, outside = _numbers_of(group, array, first_row)
+            values, empty, outside = numbers_of(group, array, first_row)
             if outside:
                 clipped[group.column.name] = outside
             low, high = group.column.bounds
@@ -122,7 +125,7 @@ class Encoding:
             raise TableError(
                 f"Values lie outside the schema's bounds: {counts}. Widen the bounds, or have values clipped."
             )
-        _fill_numbers(X, numeric)
+        fill_numbers(X, numeric)
         for start, empty in empties:
             X[empty, start] = 0.5
             X[empty, start + 1] = 1.0
@@ -133,8 +136,8 @@ class Encoding:
         label = self.schema.label
         if label is None:
             raise SchemaError("The schema has no label. Name it with --label, or give one column `role: label`.")
-        array = _column(batch, label.name)
-        return _codes(label, self.classes, array, first_row, missing_code=None)
+        array = column_of(batch, label.name)
+        return codes_of(label, self.classes, array, first_row, missing_code=None)
 
     def decode(self, X: npt.ArrayLike, like_original: bool = False) -> pa.Table:
         """Source columns in raw units. Numbers are neither clipped nor rounded (an ordinal becomes its rank, a date a
@@ -160,7 +163,7 @@ class Encoding:
         person = self.schema.person
         if person is None:
             raise SchemaError("The schema has no person column. Give one column `role: person`.")
-        return person_codes(_column(batch, person.name), person.name, first_row)
+        return person_codes(column_of(batch, person.name), person.name, first_row)
 
     def to_dict(self) -> dict[str, Any]:
         """The schema: an encoding is nothing more."""
@@ -189,94 +192,3 @@ class Encoding:
 
     def __repr__(self) -> str:
         return f"<Encoding of {len(self.groups)} columns as {self.width}>"
-
-
-def _column(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
-    position = batch.schema.get_field_index(name)
-    if position < 0:
-        raise SchemaError(
-            f"The table has no column {name!r}, which the schema names.{nearest(name, batch.schema.names)}"
-        )
-    return arrays.plain(batch.column(position))
-
-
-def _numbers_of(group: Group, array: pa.Array, first_row: int) -> tuple[Floats, npt.NDArray[np.bool_] | None, int]:
-    """Raw numbers within the bounds, where the cells are empty, and how many were out of bounds."""
-    column = group.column
-    low, high = column.bounds
-    if column.kind == "ordinal":
-        codes = _codes(column, column.categories or (), array, first_row, missing_code=-1 if column.missing else None)
-        empty = codes < 0
-        return codes.astype(np.float64), (empty if empty.any() else None), 0
-    read = arrays.day_numbers if column.kind == "date" else arrays.numbers
-    values, found_empty = arrays.checked(read(array, column.name, first_row), column.name, first_row)
-    if found_empty is not None:
-        if not column.missing:
-            raise _unexpected_empty(column, found_empty, first_row)
-        values = np.where(found_empty, low, values)
-    # Two reductions over clean data are cheaper than masks over every cell.
-    if len(values) == 0 or (values.min() >= low and values.max() <= high):
-        return values, found_empty, 0
-    outside = int(np.count_nonzero((values < low) | (values > high)))
-    return np.clip(values, low, high), found_empty, outside
-
-
-def _fill_numbers(X: Floats, numeric: list[tuple[int, Floats, float, float]]) -> None:
-    """Write (x - l) / (h - l) of many columns into a row-major matrix, tile by tile."""
-    scratch = np.empty(TILE)
-    for start in range(0, len(X), TILE):
-        tile = X[start : start + TILE]
-        buffer = scratch[: len(tile)]
-        for position, values, low, width in numeric:
-            piece = values[start : start + TILE]
-            if low != 0.0:
-                piece = np.subtract(piece, low, out=buffer)
-            if width != 1.0:
-                piece = np.divide(piece, width, out=buffer)
-            tile[:, position] = piece
-
-
-def _fill_onehot(X: Floats, group: Group, array: pa.Array, first_row: int) -> None:
-    column = group.column
-    missing_code = len(column.categories or ()) if column.missing else None
-    codes = _codes(column, column.categories or (), array, first_row, missing_code)
-    X[:, group.slice] = 0.0
-    X[np.arange(len(codes)), group.start + codes] = 1.0
-
-
-def _codes(
-    column: Column, categories: tuple[str, ...], array: pa.Array, first_row: int, missing_code: int | None
-) -> Codes:
-    """Positions of cells in the list of categories."""
-    words = arrays.text(array, column.name)
-    found = pc.index_in(words, value_set=pa.array(categories, pa.string()))
-    if found.null_count == 0:
-        return np.asarray(found.to_numpy(), dtype=np.int64)
-    unknown = np.asarray(pc.and_(words.is_valid(), found.is_null()).to_numpy(zero_copy_only=False), dtype=bool)
-    if unknown.any():
-        what = "class" if column.role == "label" else "category"
-        raise TableError(
-            f"Column {column.name!r} holds a {what} that the schema does not list, first in row "
-            f"{first_row + int(unknown.argmax()) + 1}. Add it to the schema's categories, or correct the table."
-        )
-    if missing_code is None:
-        raise _unexpected_empty(column, np.asarray(words.is_null().to_numpy(zero_copy_only=False)), first_row)
-    return np.asarray(found.fill_null(missing_code).to_numpy(), dtype=np.int64)
-
-
-def _unexpected_empty(column: Column, empty: npt.NDArray[np.bool_], first_row: int) -> TableError:
-    row = first_row + int(empty.argmax()) + 1
-    if column.role == "label":
-        return TableError(f"The label {column.name!r} is missing in row {row}. Remove rows without a label first.")
-    return TableError(
-        f"Column {column.name!r} is empty in row {row}, and the schema does not expect it. "
-        "Set `missing: true` for the column in the schema, or fill the cell."
-    )
-
-
-def encoded_blocks(encoding: Encoding, blocks: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Encoded]]:
-    """Encode a stream of blocks, with row numbers that run on."""
-    first_row = 0
-    for batch in blocks:
-        yield batch, encoding.encode(batch, first_row=first_row)
-        first_row += batch.num_rows
