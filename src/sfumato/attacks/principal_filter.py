@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.attacks.base import Attack, Knowledge, Values
+from sfumato.attacks.base import Attack, Knowledge, Matrix, Values
 from sfumato.attacks.observation import covariance_of, into_domain, observed_with_mean
 
 
@@ -21,14 +21,18 @@ class PrincipalFilter(Attack):
     adversary's own choice is their first guess, and `components="own"` returns nothing else: components of cov(R) - N
     (R the reversed release, N the noise carried back) whose variance exceeds the noise's in the same direction, since
     keeping any other adds more noise than data. A whole number keeps that many.
+
+    `clip=False` leaves the guess as it comes out, as published; an adversary who knows the domain clips to it.
     """
 
     name = "principal-filter"
     knows = frozenset({"release", "transform", "noise_covariance"})
     helps = frozenset({"noise", "column_moments"})
 
-    def __init__(self, components: Literal["best", "own"] | int = "best", most_candidates: int = 64) -> None:
-        self.components, self.most_candidates = components, most_candidates
+    def __init__(
+        self, components: Literal["best", "own"] | int = "best", most_candidates: int = 64, clip: bool = True
+    ) -> None:
+        self.components, self.most_candidates, self.clip = components, most_candidates, clip
 
     def guess(self, known: Knowledge) -> Values:
         """Project the reversed release on its first components."""
@@ -39,7 +43,7 @@ class PrincipalFilter(Attack):
         signal, vectors = np.linalg.eigh(covariance_of(R) - noise)
         keep = signal > np.einsum("ij,ik,kj->j", vectors, noise, vectors)
         own = vectors[:, keep]
-        filtered = into_domain(centre + (R - centre) @ own @ own.T)
+        filtered = self._guessed(centre + (R - centre) @ own @ own.T)
         if self.components == "own":
             return Values(filtered)
         # As published: the components of the release itself, from the largest variance down.
@@ -47,7 +51,10 @@ class PrincipalFilter(Attack):
         scores = (R - centre) @ vectors
         if self.components != "best":
             p = int(self.components)
-            return Values(into_domain(centre + scores[:, :p] @ vectors[:, :p].T))
+            return Values(self._guessed(centre + scores[:, :p] @ vectors[:, :p].T))
         rank = int(np.linalg.matrix_rank(model.matrix))
         counts = np.unique(np.linspace(1, rank, min(rank, self.most_candidates)).astype(int))
-        return Values(filtered, tuple(into_domain(centre + scores[:, :p] @ vectors[:, :p].T) for p in counts))
+        return Values(filtered, tuple(self._guessed(centre + scores[:, :p] @ vectors[:, :p].T) for p in counts))
+
+    def _guessed(self, X: Matrix) -> Matrix:
+        return into_domain(X) if self.clip else X
