@@ -46,10 +46,10 @@ class Frame:
         reach = max(self.reach, _reach(queries, self.centre, "Queries"))
         return float(2.0 ** -np.clip(np.ceil(np.log2(reach)), -500, 500)) if reach > 0 else 1.0
 
-    def operand(self, points: Floats, scale: float) -> Floats:
+    def operand(self, points: Floats, scale: float, out: Floats | None = None) -> Floats:
         """[b, ||b||^2, 1] for every point b = scale (x - centre); the scaling is exact (a power of two)."""
         n, d = points.shape
-        made = np.empty((n, d + 2))
+        made = np.empty((n, d + 2)) if out is None else out
         inside = made[:, :d]
         np.subtract(points, self.centre, out=inside)
         inside *= scale

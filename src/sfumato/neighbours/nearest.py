@@ -74,7 +74,7 @@ def _screen(
         ceiling = np.where(limit > 0, tightened + bound, -np.inf)[:, None]
         # Rounding a ceiling down to single precision could lose a row: step up once.
         ceiling = np.nextafter(ceiling.astype(product.dtype), product.dtype.type(np.inf)) if single else ceiling
-        hopeful = product <= ceiling
+        hopeful = block.at_most(product, ceiling, "hopeful")
         if np.count_nonzero(hopeful) <= max(CROWDED * hopeful.size, 2 * k * len(limit)):
             break
     query_at, row_at = np.divmod(np.flatnonzero(hopeful), hopeful.shape[1])

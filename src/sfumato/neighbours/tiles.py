@@ -7,6 +7,7 @@ worker, so results do not depend on how the threads were scheduled.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from sfumato.neighbours.frame import Floats, Frame, Ints, Real, as_query, error_bound, pair_squares
 from sfumato.neighbours.workers import crew, slices, worker_count
 
-QUERY_BLOCK = 128
+QUERY_BLOCK = 256
 ROW_TILE = 1024
 CHUNK_BYTES = 1 << 24
 NEAR = 2.0**30
@@ -36,26 +37,45 @@ class RowChunk:
         return slices(len(self.double), ROW_TILE)
 
 
-class QueryBlock:
-    """A few queries, their operands, and room for one tile of products."""
+class Room:
+    """Scratch space of one worker, used again for every tile: fresh memory costs more than the arithmetic on it."""
 
-    def __init__(self, where: slice, operand: Floats) -> None:
-        self.where = where
+    def __init__(self) -> None:
+        self._kept: dict[str, Real] = {}
+
+    def take(self, name: str, shape: tuple[int, int], dtype: npt.DTypeLike) -> Real:
+        size = shape[0] * shape[1]
+        if name not in self._kept or self._kept[name].size < size:
+            self._kept[name] = np.empty(size, dtype)
+        return self._kept[name][:size].reshape(shape)
+
+
+class QueryBlock:
+    """A few queries and their operands."""
+
+    def __init__(self, where: slice, operand: Floats, room: Room) -> None:
+        self.where, self.room = where, room
         self.columns = operand.shape[1] - 2
         self.square = float(operand[:, self.columns].max())
         self.double = as_query(operand)
         self.single = self.double.astype(np.float32)
-        self._rooms: dict[bool, Real] = {}
 
-    def squares(self, chunk: RowChunk, tile: slice, single: bool) -> tuple[Real, float]:
-        """Squared distances to one tile of rows in scaled units, and their error bound. The next call overwrites."""
+    def squares(
+        self, chunk: RowChunk, tile: slice, single: bool, who: Ints | slice = slice(None)
+    ) -> tuple[Real, float]:
+        """Squared distances of all (or some) queries to one tile of rows in scaled units, and their error bound.
+
+        The next call in the same precision overwrites them.
+        """
         rows = chunk.single[tile] if single else chunk.double[tile]
-        queries = self.single if single else self.double
-        if single not in self._rooms:
-            self._rooms[single] = np.empty((len(queries) * ROW_TILE), dtype=queries.dtype)
-        room = self._rooms[single][: len(queries) * len(rows)].reshape(len(queries), len(rows))
-        np.matmul(queries, rows.T, out=room)
-        return room, error_bound(self.columns, self.square, chunk.square, queries.dtype)
+        queries = (self.single if single else self.double)[who]
+        product = self.room.take(queries.dtype.name, (len(queries), len(rows)), queries.dtype)
+        np.matmul(queries, rows.T, out=product)
+        return product, error_bound(self.columns, self.square, chunk.square, queries.dtype)
+
+    def at_most(self, product: Real, ceiling: float | Real, name: str) -> npt.NDArray[np.bool_]:
+        """Which products do not exceed the ceiling. The next call of this name overwrites."""
+        return np.less_equal(product, ceiling, out=self.room.take(name, product.shape, np.bool_))
 
 
 def walk(
@@ -81,22 +101,25 @@ def walk(
     size = max(1, min(QUERY_BLOCK, -(-len(queries) // threads)))
     # Whole tiles per chunk, so that no tile is cut short in the middle of a walk.
     length = max(1, CHUNK_BYTES // (8 * (d + 2) * ROW_TILE)) * ROW_TILE
-    room = np.empty((min(length, n), d + 2))
-    room_single = np.empty(room.shape, dtype=np.float32)
+    double = np.empty((min(length, n), d + 2))
+    single = np.empty(double.shape, dtype=np.float32)
+    own = threading.local()
     with crew(threads) as run:
         for part in slices(n, length):
             count = part.stop - part.start
 
             def prepare(block: slice, first: int = part.start) -> None:
                 at = slice(first + block.start, first + block.stop)
-                room[block] = frame.operand(rows[at] if order is None else rows[order[at]], scale)
-                room_single[block] = room[block]
+                frame.operand(rows[at] if order is None else rows[order[at]], scale, out=double[block])
+                single[block] = double[block]
 
             run(prepare, slices(count, ROW_TILE))
-            chunk = RowChunk(part.start, room[:count], room_single[:count], float(room[:count, d].max()))
+            chunk = RowChunk(part.start, double[:count], single[:count], float(double[:count, d].max()))
 
             def work(block: slice, chunk: RowChunk = chunk) -> None:
-                visit(QueryBlock(block, frame.operand(queries[block], scale)), chunk, scale)
+                if not hasattr(own, "room"):
+                    own.room = Room()
+                visit(QueryBlock(block, frame.operand(queries[block], scale), own.room), chunk, scale)
 
             run(work, slices(len(queries), size))
 
@@ -106,7 +129,7 @@ def distance_blocks(
 ) -> Iterator[tuple[slice, slice, Floats]]:
     """Squared Euclidean distances as `(query slice, row slice, block)`, right to about nine digits, never negative.
 
-    Row tiles vary fastest. Blocks have at most 128 x 1024 entries and are the caller's to keep or change.
+    Row tiles vary fastest. Blocks have at most 256 x 1024 entries and are the caller's to keep or change.
 
     >>> import numpy as np
     >>> [(q, r, block)] = distance_blocks([[0.0, 0.0]], [[3.0, 4.0], [0.0, 0.0]])
@@ -117,7 +140,7 @@ def distance_blocks(
     frame = frame or Frame.of(b)
     scale = frame.scale_for(a)
     for at in slices(len(a), QUERY_BLOCK):
-        block = QueryBlock(at, frame.operand(a[at], scale))
+        block = QueryBlock(at, frame.operand(a[at], scale), Room())
         for tile in slices(len(b), ROW_TILE):
             operand = frame.operand(b[tile], scale)
             chunk = RowChunk(tile.start, operand, np.empty((0, 0), np.float32), float(operand[:, block.columns].max()))

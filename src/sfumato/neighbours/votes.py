@@ -11,10 +11,12 @@ import numpy.typing as npt
 from sfumato.neighbours.frame import Floats, Frame, Ints, pair_squares
 from sfumato.neighbours.tiles import NEAR, QueryBlock, RowChunk, walk
 
-SPARSE_SINGLE = 0.005
-"""Measuring a pair by differences costs about as much as 100 double-precision products."""
-SPARSE_DOUBLE = 0.1
-"""Picking single entries out of a tile costs about ten times as much as weighing all of it."""
+FEW = 0.005
+"""Share of a tile up to which a query's rows are measured one by one (about 100 times the cost of a product)."""
+CROWDED = 0.5
+"""Share of queries that hear more than that, from which the next tile is not screened first."""
+PICKED = 0.05
+"""Share of a tile up to which products are picked out one by one instead of weighing the whole tile."""
 
 
 class Votes(NamedTuple):
@@ -72,45 +74,52 @@ class _Count:
 
     def visit(self, block: QueryBlock, chunk: RowChunk, scale: float) -> None:
         limit = self.squared_radius * scale**2
+        everyone = np.arange(len(block.double))
         crowded = False
         for tile in chunk.tiles():
-            first = chunk.start + tile.start
-            if not crowded:
-                product, bound = block.squares(chunk, tile, single=True)
-                # Single precision only screens, so its ceiling is stepped up against rounding.
-                inside = product <= np.nextafter(np.float32(min(limit + bound, 1e30)), np.float32(np.inf))
-                found = int(np.count_nonzero(inside))
-                if found <= SPARSE_SINGLE * inside.size:
-                    if found:
-                        query_at, row_at = np.divmod(np.flatnonzero(inside), inside.shape[1])
-                        self._measure(block, query_at, row_at + first)
-                    continue
-            crowded = self._weigh(block, chunk, tile, first, limit, scale)
+            busy = everyone if crowded else self._screen(block, chunk, tile, limit)
+            if len(busy):
+                hearing = self._weigh(block, chunk, tile, busy, limit, scale)
+                crowded = hearing > CROWDED * len(everyone)
 
-    def _weigh(self, block: QueryBlock, chunk: RowChunk, tile: slice, first: int, limit: float, scale: float) -> bool:
-        """One tile in double precision; tells whether it was crowded enough to expect the next one to be so too."""
-        product, bound = block.squares(chunk, tile, single=False)
-        surely = product <= limit - bound
-        inside = product <= limit + bound
-        near = product <= NEAR * bound
-        found, near_found = int(np.count_nonzero(inside)), int(np.count_nonzero(near))
-        if near_found or found != np.count_nonzero(surely):
-            doubtful = np.flatnonzero(inside & ~(surely & ~near))
-            query_at, row_at = np.divmod(doubtful, inside.shape[1])
-            self._measure(block, query_at, row_at + first)
+    def _screen(self, block: QueryBlock, chunk: RowChunk, tile: slice, limit: float) -> Ints:
+        """Pass over what surely lies outside, measure what little may lie inside, return queries that hear many."""
+        product, bound = block.squares(chunk, tile, single=True)
+        # Single precision only screens, so its ceiling is stepped up against rounding.
+        ceiling = float(np.nextafter(np.float32(min(limit + bound, 1e30)), np.float32(np.inf)))
+        inside = block.at_most(product, ceiling, "inside")
+        if not np.count_nonzero(inside):
+            return np.empty(0, dtype=np.int64)
+        heard = _per_query(inside)
+        busy = heard > FEW * inside.shape[1]
+        some = np.flatnonzero((heard > 0) & ~busy)
+        picked, row_at = np.divmod(np.flatnonzero(inside[some]), inside.shape[1])
+        self._measure(block, some[picked], row_at + chunk.start + tile.start)
+        return np.flatnonzero(busy)
+
+    def _weigh(self, block: QueryBlock, chunk: RowChunk, tile: slice, who: Ints, limit: float, scale: float) -> int:
+        """Votes of one tile for some queries, in double precision; returns how many queries hear many rows."""
+        product, bound = block.squares(chunk, tile, single=False, who=who)
+        first = chunk.start + tile.start
+        surely = block.at_most(product, limit - bound, "surely")
+        inside = block.at_most(product, limit + bound, "inside")
+        near = block.at_most(product, NEAR * bound, "near")
+        found = int(np.count_nonzero(inside))
+        if found != np.count_nonzero(surely) or np.count_nonzero(near):
+            np.logical_and(surely, ~near, out=surely)
+            query_at, row_at = np.divmod(np.flatnonzero(inside & ~surely), inside.shape[1])
+            self._measure(block, who[query_at], row_at + first)
             product[query_at, row_at] = np.inf  # they have voted
-            if near_found:
-                np.logical_and(surely, ~near, out=surely)
         votes = self.heard.votes[block.where]
-        if found <= SPARSE_DOUBLE * inside.size:
+        if found <= PICKED * inside.size:
             query_at, row_at = np.divmod(np.flatnonzero(surely), surely.shape[1])
-            self._add(votes, query_at, row_at + first, scale**2 / product[query_at, row_at])
+            self._add(votes, who[query_at], row_at + first, scale**2 / product[query_at, row_at])
         else:
             np.divide(scale**2, product, out=product)
             np.multiply(product, surely, out=product)
             for code, part in self._segments(first, product.shape[1]):
-                votes[:, code] += product[:, part] @ np.ones(part.stop - part.start)
-        return found > SPARSE_SINGLE * inside.size
+                votes[who, code] += product[:, part] @ np.ones(part.stop - part.start)
+        return int(np.count_nonzero(_per_query(inside) > FEW * inside.shape[1]))
 
     def _measure(self, block: QueryBlock, query_at: Ints, position: Ints) -> None:
         """Votes of pairs measured by differences; those at distance zero are counted apart."""
@@ -131,3 +140,9 @@ class _Count:
         here = self.codes[first : first + length]
         cuts = [0, *(np.flatnonzero(np.diff(here)) + 1).tolist(), length]
         return [(int(here[start]), slice(start, stop)) for start, stop in pairwise(cuts)]
+
+
+def _per_query(inside: npt.NDArray[np.bool_]) -> Ints:
+    """Count of true entries in every line (by bits: eight times less to add up)."""
+    counts: Ints = np.bitwise_count(np.packbits(inside, axis=1)).sum(axis=1, dtype=np.int64)
+    return counts
