@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from sfumato.attacks.base import Knowledge, Matrix, Response
 from sfumato.attacks.observation import transform_of
+from sfumato.noise import Laplace, Normal
 
 
 def embed(known: Knowledge, X: Matrix) -> Matrix:
@@ -19,7 +21,7 @@ def embed(known: Knowledge, X: Matrix) -> Matrix:
 
 
 def log_likelihood(known: Knowledge, Z: Matrix, E: Matrix, exact_width: float) -> Matrix:
-    """log f(z_i | person j), len(Z) x len(E), up to a constant per release row; E are embedded source rows.
+    """log f(z_i | person j), len(Z) x len(E), up to a constant; E are embedded source rows.
 
     Independent noise: the sum over release columns of log f_c(z_c - e_c). A column without noise has a normal kernel of
     width `exact_width` instead: the adversary's list of people is finite, so that nobody on it fits exactly.
@@ -27,16 +29,27 @@ def log_likelihood(known: Knowledge, Z: Matrix, E: Matrix, exact_width: float) -
     noise = known.noise if known.noise is not None else (None,) * Z.shape[1]
     onehot = _onehot_slots(known) if known.columnwise else frozenset()
     total = np.zeros((len(Z), len(E)))
+    # Two laws are distances, which scipy adds up without a matrix per column.
+    laplace = {column: law.scale for column, law in enumerate(noise) if isinstance(law, Laplace)}
+    normal = {column: exact_width for column, law in enumerate(noise) if law is None}
+    normal |= {column: law.scale for column, law in enumerate(noise) if isinstance(law, Normal)}
+    if laplace:
+        total -= _scaled_distances(Z, E, laplace, "cityblock")
+    if normal:
+        total -= 0.5 * _scaled_distances(Z, E, normal, "sqeuclidean")
     for column, law in enumerate(noise):
         z, e = Z[:, column, None], E[None, :, column]
-        if law is None:
-            total -= 0.5 * ((z - e) / exact_width) ** 2
-        elif isinstance(law, Response):
+        if isinstance(law, Response):
             same = z * e if column in onehot else z * e + (1 - z) * (1 - e)
             total += np.log(law.keep / max(law.other, 1e-300)) * same
-        else:
+        elif law is not None and column not in laplace and column not in normal:
             total += law.logpdf(z - e)
     return total
+
+
+def _scaled_distances(Z: Matrix, E: Matrix, scales: dict[int, float], metric: str) -> Matrix:
+    columns, widths = list(scales), np.array(list(scales.values()))
+    return np.asarray(cdist(Z[:, columns] / widths, E[:, columns] / widths, metric))
 
 
 def _onehot_slots(known: Knowledge) -> frozenset[int]:
@@ -52,7 +65,7 @@ def normalised(log_weights: Matrix) -> Matrix:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def blocks(rows: int, others: int, cells: int = 2_000_000) -> Iterator[slice]:
+def blocks(rows: int, others: int, cells: int = 200_000) -> Iterator[slice]:
     """Slices of `rows` such that a block against all `others` has about `cells` cells."""
     step = max(1, cells // max(others, 1))
     for start in range(0, rows, step):

@@ -15,14 +15,16 @@ from sfumato.neighbours import nearest
 class Membership(Attack):
     """The adversary holds the records of some people and asks of each whether the table had them in it.
 
-    `statistic="likelihood"`: how well the release as a whole is explained by the person, log of the mean over release
-    rows z of f(z - (A x + c)) under the known noise law. `statistic="distance"`, and whenever a column is exact or no
-    law is known: how near the nearest release row is.
+    `statistic="likelihood"`: of all the people he can think of (the candidates, and a `sample` where he has one), how
+    far the person alone explains some release row z under the known noise law: the largest over z of
+    f(z - (A x + c)) over its sum over all these people. (The mean of f over the rows, which needs no comparison, mostly
+    tells who is ordinary.) `statistic="distance"`, and whenever a column is exact or no law is known: how near the
+    nearest release row is.
     """
 
     name = "membership"
     knows = frozenset({"release", "candidates"})
-    helps = frozenset({"transform", "noise", "noise_covariance"})
+    helps = frozenset({"transform", "noise", "noise_covariance", "sample"})
 
     def __init__(self, statistic: Literal["likelihood", "distance"] = "likelihood") -> None:
         self.statistic = statistic
@@ -35,20 +37,29 @@ class Membership(Attack):
         people = embed(known, known.candidates)
         lawful = known.noise is not None and all(law is not None for law in known.noise)
         if self.statistic == "likelihood" and lawful:
-            return MembershipScores(mean_likelihood(known, people))
+            return MembershipScores(largest_responsibility(known, people))
         weights = noise_weights(known)
         distance, _ = nearest((people + noise_mean(known)) * weights, known.release * weights, k=1)
         return MembershipScores(-distance[:, 0])
 
 
-def mean_likelihood(known: Knowledge, people: Matrix) -> Matrix:
-    """log mean over release rows of f(z | person), up to a constant; impossible people share the lowest score."""
-    scores = np.empty(len(people))
-    for block in blocks(len(people), len(known.release)):
-        log = log_likelihood(known, known.release, people[block], exact_width=1.0)
-        top = log.max(axis=0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            scores[block] = top + np.log(np.exp(log - top).mean(axis=0))
+def largest_responsibility(known: Knowledge, people: Matrix) -> Matrix:
+    """Per person the largest log share of a release row's likelihood; impossible people share the lowest score."""
+    everybody = people if known.sample is None else np.vstack([people, embed(known, known.sample)])
+    scores = np.full(len(people), -np.inf)
+    for block in blocks(len(known.release), len(everybody)):
+        log = log_likelihood(known, known.release[block], everybody, exact_width=1.0)
+        possible = np.isfinite(log.max(axis=1))
+        if possible.any():
+            log = log[possible]
+            share = log[:, : len(people)] - _logsumexp(log)
+            scores = np.maximum(scores, share.max(axis=0))
     possible = np.isfinite(scores)
     floor = scores[possible].min() - 1.0 if possible.any() else 0.0
     return np.where(possible, scores, floor)
+
+
+def _logsumexp(log: Matrix) -> Matrix:
+    """Per row the logarithm of the sum of exponentials, as a column."""
+    top = log.max(axis=1, keepdims=True)
+    return np.asarray(top + np.log(np.exp(log - top).sum(axis=1, keepdims=True)))

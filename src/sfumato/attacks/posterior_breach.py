@@ -62,9 +62,11 @@ class PosteriorBreach(Attack):
             if not here:
                 continue
             law = noise[slot]
-            values = spread_out(known.column_distributions[slot], self.grid)
-            holds = np.column_stack([properties[i].covers(values) for i in here]).astype(float)
-            prior[here] = holds.mean(axis=0)
+            values = np.sort(spread_out(known.column_distributions[slot], self.grid))
+            # A property covers the values first..last - 1: sums over runs are differences of running sums.
+            first = np.searchsorted(values, [properties[i].low for i in here], "right")
+            last = np.searchsorted(values, [properties[i].high for i in here], "right")
+            prior[here] = (last - first) / len(values)
             if isinstance(law, Response):
                 slots = _group_slots(known, slot)
                 after[:, here] = _response_posterior(known, Z, slots, slot, law)
@@ -72,7 +74,9 @@ class PosteriorBreach(Attack):
                 after[:, here] = np.column_stack([properties[i].holds(Z) for i in here])
             else:
                 for block in blocks(len(Z), len(values)):
-                    after[block, here[0] : here[-1] + 1] = posterior(values, None, law, Z[block, slot]) @ holds
+                    running = np.cumsum(posterior(values, None, law, Z[block, slot]), axis=1)
+                    running = np.column_stack([np.zeros(len(running)), running])
+                    after[block, here[0] : here[-1] + 1] = np.clip(running[:, last] - running[:, first], 0.0, 1.0)
         return Posteriors(prior, after, properties, self.rare, self.sure)
 
     def _people(self, known: Knowledge, properties: tuple[Property, ...], people: Matrix) -> Posteriors:
@@ -97,10 +101,12 @@ def posterior(values: ArrayLike, probabilities: ArrayLike | None, law: Law, y: A
     Where no value can have led to y, the nearest one gets everything.
     """
     x = np.asarray(values, dtype=np.float64)[None, :]
-    p = np.ones(x.shape[1]) if probabilities is None else np.asarray(probabilities, dtype=np.float64)
     seen = np.atleast_1d(np.asarray(y, dtype=np.float64))[:, None]
-    with np.errstate(divide="ignore"):
-        weights = normalised(law.logpdf(seen - x) + np.log(p))
+    log = law.logpdf(seen - x)
+    if probabilities is not None:
+        with np.errstate(divide="ignore"):
+            log = log + np.log(np.asarray(probabilities, dtype=np.float64))
+    weights = normalised(log)
     nobody = np.isnan(weights[:, 0])
     if nobody.any():
         weights[nobody] = _nearest_person(seen[nobody], x.T)
