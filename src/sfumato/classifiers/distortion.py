@@ -1,0 +1,103 @@
+"""What noise does to squared distances: mean and variance of the distortion, for noise of any law.
+
+A released row is X + delta on the retained components S; the neglected components N are gone. Against an
+unperturbed query Y the squared distance changes by
+
+    D = sum_S 2 (X_i - Y_i) delta_i + sum_S delta_i^2 - sum_N (X_i - Y_i)^2.
+
+X and Y are independent rows of the same population; components are uncorrelated; noise is symmetric about 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+class _HasMoments(Protocol):
+    @property
+    def variance(self) -> float: ...
+
+    @property
+    def fourth_moment(self) -> float: ...
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseSummary:
+    """All that a distance needs to know of a release: moments of noise and variances of the data, per component.
+
+    `retained_variances` and `neglected_variances` are those of the data *before* noise. Where the former are
+    unknown they are estimated from the release (`with_variances_of`); where the latter are unknown they count as
+    zero, and distances are those within the retained components.
+    """
+
+    noise_variance: Floats
+    noise_fourth_moment: Floats
+    retained_variances: Floats | None = None
+    neglected_variances: Floats | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("noise_variance", "noise_fourth_moment", "retained_variances", "neglected_variances"):
+            given = getattr(self, name)
+            if given is None:
+                continue
+            values = np.atleast_1d(np.asarray(given, dtype=np.float64))
+            if values.ndim != 1 or np.isnan(values).any() or (values < 0).any():
+                raise ValueError(f"The '{name}' of a NoiseSummary must be a list of numbers >= 0.")
+            if name != "neglected_variances" and len(values) != len(self.noise_variance):
+                raise ValueError(
+                    f"The '{name}' of a NoiseSummary must have one entry per retained component "
+                    f"({len(self.noise_variance)}). Got {len(values)} instead."
+                )
+            object.__setattr__(self, name, values)
+
+    @classmethod
+    def of_laws(cls, laws: Sequence[_HasMoments | None]) -> Self:
+        """Summary of one noise law per component; None is a component without noise."""
+        variance = np.array([0.0 if law is None else law.variance for law in laws])
+        fourth = np.array([0.0 if law is None else law.fourth_moment for law in laws])
+        return cls(variance, fourth)
+
+    @classmethod
+    def laplace(cls, scales: npt.ArrayLike) -> Self:
+        """Laplace noise of scales b_i: E[delta^2] = 2 b^2, E[delta^4] = 24 b^4 (A.1)."""
+        b = np.atleast_1d(np.asarray(scales, dtype=np.float64))
+        return cls(2 * b**2, 24 * b**4)
+
+    def with_variances_of(self, release: Floats) -> Self:
+        """The same with retained variances, if unknown, estimated from the release: max(var(Z_i) - var(noise_i), 0)."""
+        if self.retained_variances is not None:
+            return self
+        return replace(self, retained_variances=np.maximum(release.var(axis=0) - self.noise_variance, 0.0))
+
+    def distortion(self) -> tuple[float, float]:
+        r"""E(D) and Var(D).
+
+        E(D) = sum_S E[delta_i^2] - 2 sum_N sigma_i^2                                                (Eq 12)
+
+        Var(D) = sum_S (8 E[delta_i^2] sigma_i^2 + E[delta_i^4] - E[delta_i^2]^2) + 8 sum_N sigma_i^4
+
+        The first term is 4 Var((X - Y) delta) = 4 (2 sigma^2) E[delta^2]; the covariance with delta^2 vanishes as
+        X - Y has mean zero; the last term takes neglected components as normal (A.2). For Laplace noise this is
+        16 b_i^2 sigma_i^2 + 20 b_i^4, Eq 13. A law without fourth moment gives an infinite variance.
+        """
+        if self.retained_variances is None:
+            raise ValueError("Retained variances are unknown: estimate them from the release with with_variances_of.")
+        neglected = np.zeros(0) if self.neglected_variances is None else self.neglected_variances
+        mean = self.noise_variance.sum() - 2 * neglected.sum()
+        spread = 8 * self.noise_variance * self.retained_variances + self.noise_fourth_moment - self.noise_variance**2
+        return float(mean), float(np.maximum(spread, 0.0).sum() + 8 * (neglected**2).sum())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, as a card holds them."""
+        return {name: None if value is None else value.tolist() for name, value in vars(self).items()}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Self:
+        return cls(**plain)

@@ -1,0 +1,202 @@
+"""RadiusVote: nearest neighbours for perturbed rows, in a circle as wide as the noise makes necessary.
+
+Words of the code and symbols of the paper (principal-laplace, section 5.3 and appendix):
+`noise_variance` E[delta_i^2] (2 b_i^2 for Laplace), `noise_fourth_moment` E[delta_i^4] (24 b_i^4),
+`retained_variances` sigma_i^2 for i in S, `neglected_variances` sigma_i^2 for i in N, `squared_radius`
+E(D) + n sqrt(Var(D)), where D is the distortion of a squared distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sfumato.classifiers.distortion import NoiseSummary
+from sfumato.neighbours import Frame, nearest, radius_votes
+
+__all__ = ["NoiseSummary", "RadiusVote"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class RadiusVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Every released row within the radius of a query votes for its class with weight 1 / d^2.
+
+    Noise scatters the nearest rows of a query over a shell whose size depends on the noise alone, so a fixed
+    number of neighbours misses most of them. With Chebyshev's inequality (Eqs 9, 10) a circle of squared radius
+    E(D) + n sqrt(Var(D)) holds at least 1 - 1/n^2 of them, 1 - 4/(9 n^2) = .889 at n = 2 if D is unimodal.
+
+    The weights are normalised to sum to one (Eq 11 prints a product where it must divide). When noise is strong
+    the circle holds nearly every row and the published vote is the majority class; `prior_correction` divides the
+    votes of each class by its share of the training rows and repairs this. A row that lies exactly on the query
+    decides alone (several share the vote evenly, without correction). Where the radius is not positive or the
+    circle is empty, the `fallback_neighbours` nearest rows vote with weight 1 / d^2 instead, uncorrected.
+
+    Parameters
+    ----------
+    n : how many standard deviations of the distortion the circle reaches beyond its mean; 2 in the paper.
+    prior_correction : divide votes by class priors; False as published.
+    fallback_neighbours : rows that vote when the circle is of no use.
+    radius : squared radius to use instead of the one computed from the noise.
+    workers : threads; None for the machine's cores when the work is large.
+
+    Attributes
+    ----------
+    classes_, n_features_in_, class_prior_ : labels, columns, share of each class in the training rows.
+    squared_radius_ : one squared radius per part (see `fit`).
+    fallbacks_, fallback_rate_ : how many queries of the last prediction needed the fallback, and their share.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Z, y = np.array([[0.0], [1.0], [5.0], [6.0]]), np.array(["a", "a", "b", "b"])
+    >>> model = RadiusVote().fit(Z, y, noise=NoiseSummary([0.5], [1.5]))
+    >>> model.predict([[2.0], [4.9]]).tolist()
+    ['a', 'b']
+    """
+
+    def __init__(
+        self,
+        n: float = 2.0,
+        prior_correction: bool = True,
+        fallback_neighbours: int = 5,
+        radius: float | None = None,
+        workers: int | None = None,
+    ) -> None:
+        self.n = n
+        self.prior_correction = prior_correction
+        self.fallback_neighbours = fallback_neighbours
+        self.radius = radius
+        self.workers = workers
+
+    def fit(
+        self,
+        X: npt.ArrayLike,
+        y: npt.ArrayLike,
+        noise: NoiseSummary | Sequence[NoiseSummary] | None = None,
+        part: npt.ArrayLike | None = None,
+    ) -> Self:
+        """Keep the released rows and compute the radius.
+
+        Several releases of one space, each with its own noise, are pooled by giving a list of noise summaries and,
+        for every row, the number of its `part` in that list; the rows of a part vote within its own radius.
+        Without noise (and without `radius`) there is no distortion, and the fallback always votes.
+        """
+        self._check_parameters()
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, self.codes_ = np.unique(y, return_inverse=True)
+        self.rows_ = np.ascontiguousarray(X)
+        self.class_prior_ = np.bincount(self.codes_) / len(self.codes_)
+        summaries = list(noise) if isinstance(noise, Sequence) else [noise]
+        self.part_ = self._parts(part, len(summaries))
+        self.squared_radius_ = np.array(
+            [self._squared_radius(s, self.rows_[self.part_ == i]) for i, s in enumerate(summaries)]
+        )
+        frame = Frame.of(self.rows_)
+        self.centre_, self.reach_ = frame.centre, frame.reach
+        # Counted in place: a prediction must not change which attributes an estimator has.
+        self._fallback_count = [0, 0]
+        return self
+
+    def predict_proba(self, X: npt.ArrayLike) -> Floats:
+        """Votes of every class, normalised to one."""
+        check_is_fitted(self)
+        queries = np.ascontiguousarray(validate_data(self, X, dtype=np.float64, reset=False))
+        frame = Frame(self.centre_, self.reach_)
+        votes = np.zeros((len(queries), len(self.classes_)))
+        exact = np.zeros(votes.shape, dtype=np.int64)
+        for number, squared_radius in enumerate(self.squared_radius_):
+            if squared_radius > 0:
+                mine = slice(None) if len(self.squared_radius_) == 1 else self.part_ == number
+                heard = radius_votes(
+                    queries,
+                    self.rows_[mine],
+                    self.codes_[mine],
+                    len(self.classes_),
+                    float(squared_radius),
+                    frame=frame,
+                    workers=self.workers,
+                )
+                votes += heard.votes
+                exact += heard.exact
+        if self.prior_correction:
+            votes /= self.class_prior_
+        hit = exact.any(axis=1)
+        votes[hit] = exact[hit]
+        empty = ~votes.any(axis=1)
+        if empty.any():
+            votes[empty] = self._nearest_votes(queries[empty], frame)
+        self._fallback_count[:] = int(empty.sum()), len(queries)
+        return np.asarray(votes / votes.sum(axis=1, keepdims=True))
+
+    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+        """The class with most votes; of equal ones the first in `classes_`."""
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+
+    @property
+    def fallbacks_(self) -> int:
+        """Queries of the last prediction that were left to the nearest neighbours."""
+        return self._fallback_count[0]
+
+    @property
+    def fallback_rate_(self) -> float:
+        """Their share; 0 before the first prediction."""
+        return self._fallback_count[0] / max(self._fallback_count[1], 1)
+
+    def _nearest_votes(self, queries: Floats, frame: Frame) -> Floats:
+        k = min(self.fallback_neighbours, len(self.rows_))
+        distances, indices = nearest(queries, self.rows_, k, frame=frame, workers=self.workers)
+        equal = distances == 0
+        # Divided by the nearest distance first, so that no weight is infinite however small the distances.
+        closest = np.maximum(distances[:, :1], np.finfo(np.float64).tiny)
+        weights = (closest / np.maximum(distances, closest)) ** 2
+        weights = np.where(equal.any(axis=1, keepdims=True), equal, weights)
+        votes = np.zeros((len(queries), len(self.classes_)))
+        np.add.at(votes, (np.arange(len(queries))[:, None], self.codes_[indices]), weights)
+        return votes
+
+    def _squared_radius(self, noise: NoiseSummary | None, rows: Floats) -> float:
+        if self.radius is not None:
+            return float(self.radius)
+        if noise is None:
+            return 0.0
+        if len(noise.noise_variance) != rows.shape[1]:
+            raise ValueError(
+                f"The noise must be described for each of the {rows.shape[1]} columns of the release. "
+                f"Got {len(noise.noise_variance)} variances instead."
+            )
+        mean, variance = noise.with_variances_of(rows).distortion()
+        return float(mean + self.n * np.sqrt(variance))
+
+    def _parts(self, part: npt.ArrayLike | None, count: int) -> npt.NDArray[np.int64]:
+        if part is None:
+            if count > 1:
+                raise ValueError("The 'part' parameter must say for each row which of the noise summaries is its own.")
+            return np.zeros(len(self.rows_), dtype=np.int64)
+        codes = np.asarray(part, dtype=np.int64)
+        if codes.shape != (len(self.rows_),) or codes.min() < 0 or codes.max() >= count:
+            raise ValueError(
+                f"The 'part' parameter must hold a number from 0 to {count - 1} for each of {len(self.rows_)} rows."
+            )
+        return codes
+
+    def _check_parameters(self) -> None:
+        if not np.isfinite(self.n):
+            raise ValueError(f"The 'n' parameter of RadiusVote must be a finite number. Got {self.n!r} instead.")
+        if self.fallback_neighbours < 1:
+            raise ValueError(
+                "The 'fallback_neighbours' parameter of RadiusVote must be at least 1. "
+                f"Got {self.fallback_neighbours!r} instead."
+            )
+        if self.radius is not None and np.isnan(self.radius):
+            raise ValueError(
+                "The 'radius' parameter of RadiusVote must be a squared distance or None. Got NaN instead."
+            )
