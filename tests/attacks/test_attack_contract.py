@@ -39,7 +39,7 @@ def people(n, seed):
 def release(X, scale, rng):
     """Laplace noise on numbers, randomized response on categories and on the indicator, as strong."""
     if scale == 0:
-        return X.copy(), (None,) * 9, np.zeros(9)
+        return X.copy(), (None,) * 9, np.zeros(9), Transform.identity(9)
     epsilon = 1 / scale
     Z = X + rng.laplace(scale=scale, size=X.shape)
     noise = [Laplace(scale)] * 9
@@ -50,20 +50,32 @@ def release(X, scale, rng):
         Z[:, slots] = np.eye(k)[report] if k > 2 else report[:, None]
         noise[slots] = [Response(keep, k)] * (slots.stop - slots.start)
     variance = np.array([law.variance if isinstance(law, Laplace) else 0.0 for law in noise])
-    return Z, tuple(noise), variance
+    return Z, tuple(noise), variance, Transform.identity(9)
+
+
+def rotated(X, scale, rng):
+    """A random rotation of the encoded columns, with Laplace noise on its components."""
+    A = np.linalg.qr(np.random.default_rng(7).normal(size=(9, 9)))[0]
+    Z = X @ A.T - 0.3
+    if scale == 0:
+        return Z, (None,) * 9, np.zeros(9), Transform(A, np.full(9, -0.3))
+    noise = rng.laplace(scale=scale, size=Z.shape)
+    return Z + noise, (Laplace(scale),) * 9, np.full(9, 2 * scale**2), Transform(A, np.full(9, -0.3))
 
 
 @cache
-def scores(attack, n=400):
+def scores(attack, mixed=False, n=400):
     members, control, sample = people(n, 1), people(n, 2), people(n, 3)
     members[5] = members[6] = members[7]  # identical people
     found = []
     for scale in STRENGTHS:
-        Z, noise, variance = release(members, scale, np.random.default_rng(9))
+        make = rotated if mixed else release
+        Z, noise, variance, transform = make(members, scale, np.random.default_rng(9))
         whole = Knowledge(
             Z,
             ENCODING,
-            transform=Transform.identity(9),
+            columnwise=not mixed,
+            transform=transform,
             noise=noise,
             noise_covariance=np.diag(variance),
             column_moments=ColumnMoments(sample.mean(axis=0), np.cov(sample, rowvar=False)),
@@ -108,6 +120,16 @@ def test_more_noise_never_helps_the_adversary(attack):
     found = [result.score for result in scores(attack)]
     assert all(after <= before + SLACK for before, after in pairwise(found)), found
     assert found[-1] < 0.6 * found[0] or found[-1] <= scores(attack)[-1].baseline + 0.1
+
+
+@every_attack
+def test_a_rotation_without_noise_is_a_copy_for_whoever_knows_it(attack):
+    found = [result.score for result in scores(attack, mixed=True)]
+    if "transform" not in attack.knows | attack.helps:
+        assert max(found) < 0.6, "without the transform there is little to see"
+        return
+    assert found[0] > 0.97
+    assert all(after <= before + SLACK for before, after in pairwise(found)), found
 
 
 @every_attack
