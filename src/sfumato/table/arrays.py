@@ -167,6 +167,12 @@ def _is_integer_text(category: str) -> bool:
     return digits.isascii() and digits.isdigit() and len(digits) <= 18 and str(int(category)) == category
 
 
+def has_leading_zeros(array: pa.Array) -> bool:
+    """Whether a text cell is an integer with a leading zero, such as a postal code: a name, not a number."""
+    starts = array.filter(pc.starts_with(array, "0"))
+    return len(starts) > 0 and pc.any(pc.match_substring_regex(starts, r"^0\d+$")).as_py() is True
+
+
 def parsed_numbers(array: pa.Array) -> pa.Array:
     """Text cells as float64; null where a cell is no number (or was empty)."""
     trimmed = pc.utf8_trim_whitespace(array.cast(pa.string()))

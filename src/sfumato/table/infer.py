@@ -103,7 +103,7 @@ def _label(summary: Summary) -> Column:
     name = summary.name
     if summary.first_empty is not None:
         raise TableError(
-            f"The label {name!r} is missing in {summary.empty} rows, first in row {summary.first_empty}. "
+            f"The label {name!r} is missing in {summary.empty} row(s), first in row {summary.first_empty}. "
             "Remove rows without a label first."
         )
     if len(summary.words) < 2:

@@ -134,7 +134,7 @@ class Looks:
             self.first_text = first_row + int(pc.index(words, first).as_py()) + 1
         if not good.any():
             return
-        self.leading_zero |= bool(pc.any(pc.match_substring_regex(values, r"^\s*[+-]?0\d")).as_py())
+        self.leading_zero |= arrays.has_leading_zeros(values)
         numbers = parsed.drop_null().to_numpy()
         self.integral &= bool(np.isfinite(numbers).all() and (numbers == np.trunc(numbers)).all())
         self.low, self.high = min(self.low, float(numbers.min())), max(self.high, float(numbers.max()))
