@@ -125,3 +125,13 @@ def test_ten_thousand_rows_take_seconds(unit):
     for secret in range(5):
         AttributeInference().run(known.hiding(secret))
     assert time.perf_counter() - start < 20
+
+
+def test_an_exact_or_constant_column_does_not_keep_the_law_from_being_used(unit):
+    """A constant column says nothing: with it, the scores are what they were without it."""
+    rng = np.random.default_rng(0)
+    Z, people, law = rng.random((30, 2)), rng.random((6, 2)), Laplace(0.2)
+    half = np.full((30, 1), 0.5)
+    alone = Knowledge(Z, unit(2), noise=(law, law), candidates=people)
+    beside = Knowledge(np.hstack([Z, half]), unit(3), noise=(law, law, None), candidates=np.hstack([people, half[:6]]))
+    assert_allclose(Membership().run(beside).scores, Membership().run(alone).scores)

@@ -11,6 +11,9 @@ from sfumato.attacks.likelihood import blocks, embed, log_likelihood
 from sfumato.attacks.observation import noise_mean, noise_weights
 from sfumato.neighbours import nearest
 
+EXACT_WIDTH = 0.01
+"""What stands for the noise of an exact column beside noisy ones, in encoded units."""
+
 
 class Membership(Attack):
     """The adversary holds the records of some people and asks of each whether the table had them in it.
@@ -18,7 +21,7 @@ class Membership(Attack):
     `statistic="likelihood"`: of all the people he can think of (the candidates, and a `sample` where he has one), how
     far the person alone explains some release row z under the known noise law: the largest over z of
     f(z - (A x + c)) over its sum over all these people. (The mean of f over the rows, which needs no comparison, mostly
-    tells who is ordinary.) `statistic="distance"`, and whenever a column is exact or no law is known: how near the
+    tells who is ordinary.) `statistic="distance"`, and whenever no column has a law: how near the
     nearest release row is.
     """
 
@@ -35,7 +38,7 @@ class Membership(Attack):
             return Abstain("needs the transform of a release that mixes columns")
         assert known.candidates is not None
         people = embed(known, known.candidates)
-        lawful = known.noise is not None and all(law is not None for law in known.noise)
+        lawful = known.noise is not None and any(law is not None for law in known.noise)
         if self.statistic == "likelihood" and lawful:
             return MembershipScores(largest_responsibility(known, people))
         weights = noise_weights(known)
@@ -48,7 +51,7 @@ def largest_responsibility(known: Knowledge, people: Matrix) -> Matrix:
     everybody = people if known.sample is None else np.vstack([people, embed(known, known.sample)])
     scores = np.full(len(people), -np.inf)
     for block in blocks(len(known.release), len(everybody)):
-        log = log_likelihood(known, known.release[block], everybody, exact_width=1.0)
+        log = log_likelihood(known, known.release[block], everybody, exact_width=EXACT_WIDTH)
         possible = np.isfinite(log.max(axis=1))
         if possible.any():
             log = log[possible]
