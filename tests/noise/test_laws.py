@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import integrate, optimize, stats
@@ -64,6 +64,7 @@ def test_moments_agree_with_integration(law, reference):
         assert law.variance == pytest.approx(reference.var())
 
 
+@settings(deadline=None)
 @given(scale=scales, df=st.floats(0.5, 30), width=widths)
 def test_amplification_is_the_largest_ratio(scale, df, width):
     for law in (Laplace(scale), StudentT(scale, df)):

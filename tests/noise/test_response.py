@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -50,6 +50,7 @@ def test_channel_has_its_probabilities_and_no_others(categories):
         assert stats.binomtest(int(counts[truth]), 60_000, wrong).pvalue < 1e-20
 
 
+@settings(deadline=None)
 @given(st.floats(1e-6, 43), st.integers(2, 1000))
 def test_true_epsilon_never_exceeds_the_one_asked_for(epsilon, categories):
     threshold = keep_threshold(epsilon, categories)

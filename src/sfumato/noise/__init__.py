@@ -1,5 +1,6 @@
 """Noise: its laws, the secure streams it is drawn from, and exact sampling on a grid."""
 
+from sfumato.noise.amplification import Amplification, bounded_amplification
 from sfumato.noise.grid import discrete_laplace, exact_bernoulli, uniform_integers
 from sfumato.noise.law import Law
 from sfumato.noise.laws import LAWS, Laplace, Normal, StudentT, Uniform, law_from_dict, make_law
@@ -8,12 +9,14 @@ from sfumato.noise.streams import Streams, content_hash
 
 __all__ = [
     "LAWS",
+    "Amplification",
     "Laplace",
     "Law",
     "Normal",
     "Streams",
     "StudentT",
     "Uniform",
+    "bounded_amplification",
     "content_hash",
     "discrete_laplace",
     "exact_bernoulli",
