@@ -1,0 +1,80 @@
+"""Release and original in, audit.json out: what each adversary gets, and what the release is still good for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from sfumato.jobs.auditing.arena import Arena, set_up
+from sfumato.jobs.auditing.attacking import Attempt, attack_all, chosen_attacks
+from sfumato.jobs.auditing.document import check, document, write_audit
+from sfumato.jobs.auditing.evidence import Evidence
+from sfumato.jobs.auditing.guess_file import attempt_from_file
+from sfumato.jobs.auditing.pictures import correlations, distributions
+from sfumato.jobs.auditing.read_folder import evidence_from_folder
+from sfumato.jobs.auditing.read_tables import evidence_from_tables
+from sfumato.jobs.auditing.request import Audit, AuditRequest
+from sfumato.jobs.auditing.riskiest import riskiest_records
+from sfumato.jobs.progress import Progress, silent
+from sfumato.jobs.utility import utility
+
+__all__ = ["Audit", "AuditRequest", "audit"]
+
+
+def audit(request: AuditRequest, progress: Progress = silent) -> Audit:
+    """Attack a release, measure what it is good for, and write `audit.json` and `audit.parquet`.
+
+    The owner's audit shows original records and is private; `request.public` makes one that others may see.
+    """
+    request.check()
+    attacks = chosen_attacks(request.attacks)
+    rng = np.random.default_rng(request.seed)
+    progress("Reading", 0, None)
+    evidence = _evidence(request, rng)
+    arena = set_up(evidence, request.tolerance, rng)
+    attempts = attack_all(arena, attacks, progress)
+    if request.guess is not None:
+        attempts.append(attempt_from_file(Path(request.guess), arena))
+    data = document(
+        evidence,
+        request,
+        attacks=[attempt.to_dict() for attempt in attempts],
+        utility=utility(evidence, request.repeats, request.seed, progress),
+        distributions=distributions(evidence, request.public),
+        correlations=correlations(evidence, request.public),
+        riskiest=riskiest_records(arena, attempts),
+        settings=_settings(request, evidence, arena, attempts),
+    )
+    check(data)
+    target = request.target
+    return Audit(data, () if target is None else write_audit(data, target))
+
+
+def _evidence(request: AuditRequest, rng: np.random.Generator) -> Evidence:
+    if request.folder is not None:
+        return evidence_from_folder(Path(request.folder), request, rng)
+    return evidence_from_tables(request, rng)
+
+
+def _settings(request: AuditRequest, evidence: Evidence, arena: Arena, attempts: list[Attempt]) -> dict[str, object]:
+    if evidence.sampled:
+        evidence.notes.append(
+            f"A sample of {len(evidence.Z):,} release rows was audited. Linking is easier within a sample than within "
+            "the whole release, so its score is on the safe side."
+        )
+    failed = [attempt.name for attempt in attempts if attempt.failed is not None]
+    if failed:
+        evidence.notes.append(f"Attacks that failed and say nothing about privacy: {', '.join(failed)}.")
+    return {
+        "rows_used": len(evidence.Z),
+        "people_used": len(evidence.people.X),
+        "holdout_rows": 0 if evidence.holdout is None else len(evidence.holdout.X),
+        "sampled": evidence.sampled,
+        "seed": request.seed,
+        "tolerance": request.tolerance,
+        "alignment": evidence.alignment,
+        "targets": len(arena.targets),
+        "candidates": 0 if arena.known.candidates is None else len(arena.known.candidates),
+        "repeats": request.repeats,
+    }

@@ -1,0 +1,149 @@
+"""From what was read to evidence: choose the people, and find out which release row is whose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sfumato.errors import TableError
+from sfumato.guarantee import Card
+from sfumato.jobs.auditing.alignment import identical_rows, row_codes, same_order
+from sfumato.jobs.auditing.evidence import (
+    Codes,
+    Evidence,
+    Matrix,
+    Noise,
+    People,
+    read_holdout,
+    read_people,
+    sampled,
+)
+from sfumato.jobs.auditing.known_noise import estimated_noise
+from sfumato.jobs.auditing.request import AuditRequest
+from sfumato.table import Encoding, Table, open_table
+
+SAME_ORDER = "No trace: the rows of release and original stand in the same order, which was found by comparing them."
+IDENTICAL = "No trace: release rows were matched to identical original rows; {share:.0%} of the release was matched."
+UNKNOWN = "No trace, and the rows of the release are not in the order of the original: nobody can tell which is whose."
+
+
+@dataclass
+class Draft:
+    """What was read of a release, before people were chosen."""
+
+    encoding: Encoding
+    Z: Matrix
+    y: Codes | None
+    source: Codes | None
+    original: Table
+    affine: tuple[Matrix, Matrix] | None
+    stated_noise: tuple[Noise, Matrix] | None
+    columnwise: bool
+    card: Card | None = None
+    key_used: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -> Evidence:
+    """Audit all people, or a sample of them: the same people for every release of the same table."""
+    if len(draft.Z) < 2:
+        raise TableError(f"The release has {len(draft.Z)} rows; an audit needs at least two.")
+    whole: People | None = None
+    alignment, source = "trace", draft.source
+    if source is None:
+        whole = read_people(draft.original, draft.encoding)
+        alignment, source = _find_source(draft, whole, rng)
+    if source is None:
+        assert whole is not None
+        people = whole.take(sampled(len(whole.X), request.max_rows, rng))
+        positions = sampled(len(draft.Z), request.max_rows, rng)
+        behind = None
+    else:
+        positions, numbers = _chosen(source, request.max_rows, rng)
+        people = _people(draft, whole, numbers)
+        behind = np.searchsorted(numbers, source[positions])
+    Z = draft.Z[positions]
+    truth = None if behind is None else people.X[behind]
+    noise, variance = draft.stated_noise or estimated_noise(draft.encoding, Z, people.X, truth)
+    available = len(draft.Z) if source is None else int(np.count_nonzero(source >= 0))
+    return Evidence(
+        encoding=draft.encoding,
+        Z=Z,
+        y=None if draft.y is None else draft.y[positions],
+        positions=positions,
+        people=people,
+        behind=behind,
+        affine=draft.affine,
+        noise=noise,
+        variance=variance,
+        columnwise=draft.columnwise,
+        release_rows=len(draft.Z),
+        card=draft.card,
+        key_used=draft.key_used,
+        holdout=_holdout(draft, people, request, rng),
+        alignment=alignment,
+        sampled=len(positions) < available,
+        notes=draft.notes,
+    )
+
+
+def _find_source(draft: Draft, whole: People, rng: np.random.Generator) -> tuple[str, Codes | None]:
+    E = whole.X
+    if not draft.columnwise:
+        E = E @ draft.affine[0].T + draft.affine[1] if draft.affine is not None else E[:, :0]
+    if same_order(E, draft.Z):
+        draft.notes.append(SAME_ORDER)
+        return "same-order", np.arange(len(draft.Z))
+    matched = identical_rows(E, draft.Z, rng) if E.shape[1] else None
+    if matched is not None:
+        draft.notes.append(IDENTICAL.format(share=np.mean(matched >= 0)))
+        return "identical-rows", matched
+    draft.notes.append(UNKNOWN)
+    return "unknown", None
+
+
+def _chosen(source: Codes, most: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
+    """Positions of the release rows to audit, and the numbers of the original rows behind them (sorted)."""
+    numbers = np.unique(source[source >= 0])
+    numbers = numbers[sampled(len(numbers), most, rng)]
+    positions = np.flatnonzero(np.isin(source, numbers))
+    if len(positions) > most:  # several release rows of one source
+        positions = positions[sampled(len(positions), most, rng)]
+        numbers = np.unique(source[positions])
+    return positions, numbers
+
+
+def _people(draft: Draft, whole: People | None, numbers: Codes) -> People:
+    if whole is not None:
+        return whole.take(numbers)
+    people = read_people(draft.original, draft.encoding, numbers)
+    if len(people.X) < len(numbers):
+        raise TableError(
+            f"The table given as original has {people.total} rows and the trace of the release names later ones. "
+            "Give the table that the release was made from."
+        )
+    return people
+
+
+def _holdout(draft: Draft, people: People, request: AuditRequest, rng: np.random.Generator) -> People | None:
+    if request.holdout is None:
+        draft.notes.append(
+            "No holdout table: there is no control, membership cannot be tested, and what adversaries know of the "
+            "population (means, covariances, distributions) was taken from the original itself."
+        )
+        return None
+    holdout, unfit = read_holdout(open_table(request.holdout), draft.encoding)
+    draft.notes.append(
+        "What adversaries know of the population (means, covariances, distributions) was taken from the holdout table."
+    )
+    if unfit:
+        draft.notes.append(f"{unfit} rows of the holdout table were left out: they hold categories of no one else.")
+    codes = row_codes(np.vstack([people.X, holdout.X]))
+    twins = float(np.isin(codes[len(people.X) :], codes[: len(people.X)]).mean())
+    if twins > 0.1:
+        draft.notes.append(
+            f"{twins:.0%} of the holdout rows are identical to a row of the original. If these are the same people, "
+            "control and membership say nothing."
+        )
+    return holdout.take(sampled(len(holdout.X), request.max_rows, rng))

@@ -1,0 +1,155 @@
+"""Run the adversaries one by one; whatever happens to one of them, the audit goes on."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.attacks import (
+    ATTACKS,
+    Abstain,
+    Attack,
+    Guess,
+    Knowledge,
+    Links,
+    MembershipScores,
+    Posteriors,
+    Secrets,
+    Values,
+)
+from sfumato.errors import UsageError
+from sfumato.jobs.auditing.arena import Arena
+from sfumato.jobs.progress import Progress
+from sfumato.metrics import ScoredGuess, auc, score_guess
+
+NO_TRACE = "which release row belongs to which person is unknown (no trace)"
+REASONS = {
+    "candidates": "needs people who are not in the table: give a holdout table",
+    "sample": "needs people who are not in the table: give a holdout table",
+    "transform": "needs the transform, which is a secret key that is not in the folder",
+    "noise": "needs the law of the noise, which nobody stated",
+    "known_rows": "needs original rows together with their images",
+}
+LEAKED_KEY = "the secret key has leaked"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attack as it went: the guess and its score, or why there is none."""
+
+    name: str
+    story: str
+    knows: tuple[str, ...]
+    guess: Guess | list[Guess] | None = None
+    scored: ScoredGuess | None = None
+    not_applicable: str | None = None
+    failed: str | None = None
+    assumes: tuple[str, ...] = ()
+    details: dict[str, float] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For audit.json; riskiest records are reported apart."""
+        scored = self.scored
+        entry: dict[str, Any] = {"name": self.name, "story": self.story, "knows": list(self.knows)}
+        entry |= {
+            "score": None if scored is None else scored.score,
+            "baseline": None if scored is None else scored.baseline,
+            "control": None if scored is None else scored.control,
+            "interval": None if scored is None else [scored.interval.low, scored.interval.high],
+            "worst": None if scored is None else scored.worst,
+            "upper_bound": scored is not None and scored.upper_bound,
+            "columns": [] if scored is None else [dict(column) for column in scored.columns],
+            "details": {**({} if scored is None else scored.details), **(self.details or {})},
+        }
+        if self.assumes:
+            entry["assumes"] = list(self.assumes)
+        if self.not_applicable is not None:
+            entry["not_applicable"] = self.not_applicable
+        if self.failed is not None:
+            entry["failed"] = self.failed
+        return entry
+
+
+def chosen_attacks(names: tuple[str, ...] | None) -> list[type[Attack]]:
+    """The attacks to run, in the order of their names."""
+    unknown = sorted(set(names or ()) - set(ATTACKS))
+    if unknown:
+        raise UsageError(f"There is no attack {unknown[0]!r}. Choose from: {', '.join(ATTACKS)}.")
+    return [attack for name, attack in ATTACKS.items() if names is None or name in names]
+
+
+def attack_all(arena: Arena, attacks: list[type[Attack]], progress: Progress) -> list[Attempt]:
+    """Every attack with its default parameters."""
+    found = []
+    for number, attack in enumerate(attacks):
+        progress("Attacking", number, len(attacks))
+        found.append(attempt(attack(), arena))
+    progress("Attacking", len(attacks), len(attacks))
+    return found
+
+
+def attempt(attack: Attack, arena: Arena) -> Attempt:
+    """Run and score one attack. An unexpected error is reported by its type alone, and never counts as privacy."""
+    told: dict[str, Any] = {"name": attack.name, "story": story_of(attack), "knows": tuple(sorted(attack.knows))}
+    uses_transform = "transform" in attack.knows | attack.helps
+    if arena.evidence.key_used and uses_transform:
+        told["assumes"] = (LEAKED_KEY,)
+    missing = [item for item in arena.known.missing(attack.knows) if item != "secret"]
+    if missing:
+        return Attempt(**told, not_applicable=reason_for(missing[0]))
+    try:
+        guess = aimed(attack, arena.known)
+        control = None if arena.aside is None or "targets" not in attack.knows else aimed(attack, arena.aside)
+        if arena.evidence.behind is None and isinstance(guess, Values | Posteriors | Links):
+            return Attempt(**told, not_applicable=NO_TRACE, details=distances(guess, control))
+        scored = score_guess(guess, arena.truth, control)
+        if isinstance(scored, Abstain):
+            return Attempt(**told, not_applicable=scored.reason)
+        return Attempt(**told, guess=guess, scored=scored, details=own_choice(guess, arena))
+    except Exception as error:
+        return Attempt(**told, failed=type(error).__name__)
+
+
+def aimed(attack: Attack, known: Knowledge) -> Guess | list[Guess]:
+    """One guess, or one for each secret column where the attack wants a secret."""
+    if "secret" not in attack.knows:
+        return attack.run(known)
+    return [attack.run(known.hiding(secret)) for secret in range(len(known.encoding.groups))]
+
+
+def own_choice(guess: Guess | list[Guess], arena: Arena) -> dict[str, float] | None:
+    """Where the best of several guesses was scored: what the adversary gets without knowing which is best."""
+    if not isinstance(guess, Values) or not guess.candidates:
+        return None
+    alone = score_guess(Values(guess.X), arena.truth)
+    return {"own_choice": alone.score} if isinstance(alone, ScoredGuess) else None
+
+
+def distances(guess: Guess | list[Guess], control: Guess | list[Guess] | None) -> dict[str, float]:
+    """How near people of the table and strangers come to a release row, where links cannot be checked."""
+    if not isinstance(guess, Links):
+        return {}
+    found = {"median_distance": float(np.median(guess.distance))}
+    if isinstance(control, Links):
+        found["median_distance_control"] = float(np.median(control.distance))
+        found["strangers_as_near"] = auc(-control.distance, -guess.distance)
+    return found
+
+
+def aim_of(guess: Guess | list[Guess] | None) -> str:
+    """What the riskiest positions of a scored guess count: release rows, targets or candidates."""
+    if isinstance(guess, MembershipScores):
+        return "candidates"
+    return "targets" if isinstance(guess, Links | Secrets | list) else "release"
+
+
+def story_of(attack: Attack | type[Attack]) -> str:
+    """The first paragraph of the docstring, on one line."""
+    return " ".join((inspect.getdoc(attack) or "").split("\n\n")[0].split())
+
+
+def reason_for(item: str) -> str:
+    return REASONS.get(item, f"needs {item.replace('_', ' ')}")

@@ -1,0 +1,125 @@
+"""audit.json: put together, checked against its published schema, and written whole."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+from sfumato import __version__
+from sfumato.errors import SfumatoError
+from sfumato.files import write_whole
+from sfumato.guarantee import ThreatModel
+from sfumato.jobs.auditing.evidence import Evidence
+from sfumato.jobs.auditing.request import AuditRequest
+from sfumato.jobs.auditing.tidy import tidy_table
+from sfumato.table import write_table
+
+FORMAT, VERSION = "sfumato-audit", 1
+PRIVATE = "Private: shows original records and distributions. For the owner of the data only; never publish it."
+PUBLIC = "May be shown to others: holds no original record, no row number and no histogram of the original."
+
+
+def document(
+    evidence: Evidence,
+    request: AuditRequest,
+    *,
+    attacks: list[dict[str, Any]],
+    utility: list[dict[str, Any]],
+    distributions: list[dict[str, Any]],
+    correlations: dict[str, Any],
+    riskiest: list[dict[str, Any]],
+    settings: dict[str, Any],
+) -> dict[str, Any]:
+    """All results in the order of the report."""
+    card = evidence.card
+    return finite(
+        {
+            "private": not request.public,
+            "notice": PUBLIC if request.public else PRIVATE,
+            "format": FORMAT,
+            "version": VERSION,
+            "release": _release(evidence),
+            "guarantee": None if card is None else dict(card.guarantee),
+            "threat_model": _threat_model(evidence),
+            "attacks": attacks,
+            "utility": utility,
+            "distributions": distributions,
+            "correlations": correlations,
+            "riskiest": [] if request.public else riskiest,
+            "settings": settings,
+            "notes": list(evidence.notes),
+            "versions": {"sfumato": __version__},
+        }
+    )
+
+
+def _release(evidence: Evidence) -> dict[str, Any]:
+    card = evidence.card
+    return {
+        "rows": evidence.release_rows,
+        "columns": evidence.Z.shape[1],
+        "source_columns": [column.name for column in evidence.encoding.schema.private],
+        "label": None if evidence.encoding.schema.label is None else evidence.encoding.schema.label.name,
+        "columnwise": evidence.columnwise,
+        "card": card is not None,
+        "mechanism": None if card is None else dict(card.mechanism),
+        "space": None if card is None else card.space,
+        "label_state": None if card is None else card.label,
+        "learned_from_data": None if card is None else list(card.learned_from_data),
+        "earlier_releases": None if card is None else dict(card.earlier_releases),
+        "reproducible": None if card is None else card.reproducible,
+        "post_processing": None if card is None else card.post_processing,
+        "papers": [] if card is None else list(card.papers),
+        "created": None if card is None else card.created,
+    }
+
+
+def _threat_model(evidence: Evidence) -> dict[str, Any]:
+    if evidence.card is not None:
+        return dict(evidence.card.threat_model)
+    label = "none" if evidence.y is None else "exact"
+    return ThreatModel.of(label=label, rows=f"{evidence.release_rows:,}").to_dict() | {
+        "adversary": ["Holds the whole release, and is taken to know how strongly each column was changed."]
+    }
+
+
+def finite(value: Any) -> Any:
+    """The same with None for numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def check(data: dict[str, Any]) -> None:
+    """A fault of ours if it fails: what was computed does not follow the published schema."""
+    problem = next(iter(audit_validator().iter_errors(data)), None)
+    if problem is not None:
+        place = ".".join(map(str, problem.absolute_path)) or "the top level"
+        raise SfumatoError(f"The audit does not follow its own schema at {place}. Please report this.")
+
+
+def write_audit(data: dict[str, Any], folder: Path) -> tuple[Path, Path]:
+    """audit.json and audit.parquet; the owner's can be read by the owner alone."""
+    private = bool(data["private"])
+    folder.mkdir(parents=True, exist_ok=True)
+    table, text = folder / "audit.parquet", folder / "audit.json"
+    write_table(tidy_table(data), table, private=private)
+    write_whole(text, json.dumps(data, indent=1, allow_nan=False), private=private)
+    return text, table
+
+
+@cache
+def audit_validator() -> Any:
+    """The published schema of `audit.json`."""
+    text = files("sfumato.jobs.auditing").joinpath("audit.schema.json").read_text(encoding="utf-8")
+    return jsonschema.Draft202012Validator(json.loads(text))

@@ -1,0 +1,143 @@
+"""All that the auditor holds, in one place: the release as a matrix, and the people behind it where they are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sfumato.attacks import Response
+from sfumato.errors import TableError
+from sfumato.guarantee import Card
+from sfumato.noise import Law
+from sfumato.table import Encoding, Table
+from sfumato.table.arrays import plain, text
+from sfumato.table.tables import MemoryTable
+
+Matrix = NDArray[np.float64]
+Codes = NDArray[np.int64]
+Noise = tuple[Law | Response | None, ...]
+
+
+@dataclass(frozen=True)
+class People:
+    """Encoded rows of a table with their numbers in it, and class codes where there is a label."""
+
+    numbers: Codes
+    X: Matrix
+    y: Codes | None
+    total: int
+
+    def take(self, positions: Codes) -> People:
+        """Some of them."""
+        y = None if self.y is None else self.y[positions]
+        return People(self.numbers[positions], self.X[positions], y, self.total)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The audited part of a release.
+
+    Z: release rows (n x s); positions: their places in the release's file. people: original rows (m x d).
+    behind: for every row of Z the position in `people` of its source, None where nobody can tell.
+    affine: (A, c) as far as card and key tell; key_used: it came from a secret key. noise, variance: what the card
+    says of the noise, or an estimate; None where nothing is known.
+    """
+
+    encoding: Encoding
+    Z: Matrix
+    y: Codes | None
+    positions: Codes
+    people: People
+    behind: Codes | None
+    affine: tuple[Matrix, Matrix] | None
+    noise: Noise | None
+    variance: Matrix | None
+    columnwise: bool
+    release_rows: int
+    card: Card | None = None
+    key_used: bool = False
+    holdout: People | None = None
+    alignment: str = "trace"
+    sampled: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def truth(self) -> Matrix | None:
+        """The encoded source row behind every release row (n x d)."""
+        return None if self.behind is None else self.people.X[self.behind]
+
+    def embed(self, X: Matrix) -> Matrix | None:
+        """Where unperturbed rows lie in the release's space; None where the map is a secret."""
+        if self.columnwise:
+            return X
+        if self.affine is None:
+            return None
+        matrix, offset = self.affine
+        return np.asarray(X @ matrix.T + offset)
+
+    def restored(self) -> Matrix | None:
+        """Release rows as encoded source columns, as anybody could map them back; None where that needs the key."""
+        if self.columnwise:
+            return self.Z
+        if self.affine is None or self.key_used:
+            return None
+        matrix, offset = self.affine
+        middle = np.concatenate([group.vertices.mean(axis=0) for group in self.encoding.groups])
+        return np.asarray(middle + (self.Z - matrix @ middle - offset) @ np.linalg.pinv(matrix).T)
+
+
+def read_people(table: Table, encoding: Encoding, wanted: Codes | None = None) -> People:
+    """Encode a table block by block; of the rows, keep those whose numbers are `wanted` (sorted), or all."""
+    labelled = encoding.schema.label is not None and encoding.schema.label.name in table.names
+    numbers: list[Codes] = []
+    matrices: list[Matrix] = []
+    labels: list[Codes] = []
+    first = 0
+    for batch in table.blocks():
+        here = np.arange(first, first + batch.num_rows)
+        keep = (
+            here if wanted is None else wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, here[-1] + 1)]
+        )
+        if len(keep):
+            matrices.append(encoding.encode(batch, first_row=first).X[keep - first])
+            numbers.append(keep)
+            if labelled:
+                labels.append(encoding.encode_label(batch, first_row=first)[keep - first])
+        first += batch.num_rows
+    if first < 2:
+        raise TableError(f"{table.where} has {first} rows; an audit needs at least two.")
+    X = np.concatenate(matrices) if matrices else np.empty((0, encoding.width))
+    found = np.concatenate(numbers) if numbers else np.empty(0, dtype=np.int64)
+    return People(found, X, np.concatenate(labels) if labels else None, first)
+
+
+def read_holdout(table: Table, encoding: Encoding) -> tuple[People, int]:
+    """People who are not in the table, and how many were left out: their categories are none of the table's."""
+    whole = table.read()
+    fits = np.ones(whole.num_rows, dtype=bool)
+    columns = [*encoding.schema.private]
+    if encoding.schema.label is not None and encoding.schema.label.name in whole.column_names:
+        columns.append(encoding.schema.label)
+    for column in columns:
+        if column.name not in whole.column_names:
+            raise TableError(f"The holdout table lacks the column {column.name!r}, which the original has.")
+        array = plain(whole[column.name])
+        empty = np.asarray(array.is_null(nan_is_null=pa.types.is_floating(array.type)))
+        if not column.missing:
+            fits &= ~empty
+        if column.categories is not None:
+            words = pa.array(column.categories, pa.string())
+            fits &= empty | np.asarray(pc.is_in(text(array, column.name), value_set=words))
+    people = read_people(MemoryTable(whole.filter(pa.array(fits)), table.where), encoding)
+    return people, int((~fits).sum())
+
+
+def sampled(count: int, most: int, rng: np.random.Generator) -> Codes:
+    """At most `most` positions out of `count`, in order."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(rng.choice(count, size=most, replace=False))

@@ -1,0 +1,57 @@
+"""Evidence from the folder of a release with its card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from sfumato.errors import TableError
+from sfumato.jobs.auditing.assemble import Draft, evidence_of
+from sfumato.jobs.auditing.evidence import Codes, Evidence, People
+from sfumato.jobs.auditing.known_noise import stated_noise
+from sfumato.jobs.auditing.request import AuditRequest
+from sfumato.jobs.release import Release
+from sfumato.table import open_table
+
+LIKE_ORIGINAL_NOTE = (
+    "The release was rounded and clipped to look like the original, and its card states no noise: the adversaries are "
+    "given the strength of the change as it was (normal noise, randomized response)."
+)
+WRONG_ORIGINAL = "The table given as original is not the one that this release was made from"
+
+
+def evidence_from_folder(folder: Path, request: AuditRequest, rng: np.random.Generator) -> Evidence:
+    """Read release, card, trace and key, and the original rows that the trace names."""
+    release = Release.open(folder, request.key)
+    notes: list[str] = []
+    stated = None
+    if release.card.post_processing is None:
+        stated = stated_noise(release.card)
+    else:
+        notes.append(LIKE_ORIGINAL_NOTE)
+    draft = Draft(
+        encoding=release.encoding,
+        Z=release.Z,
+        y=release.y,
+        source=release.source,
+        original=open_table(request.original),
+        affine=release.affine(),
+        stated_noise=stated,
+        columnwise=release.card.is_columnwise,
+        card=release.card,
+        key_used=release.key is not None,
+        notes=notes,
+    )
+    evidence = evidence_of(draft, request, rng)
+    if evidence.alignment == "trace":
+        _check_labels(release, evidence.people, evidence.behind, evidence.y)
+    return evidence
+
+
+def _check_labels(release: Release, people: People, behind: Codes | None, y: Codes | None) -> None:
+    """Exact labels must be those of the original rows: a cheap proof that the right table was given."""
+    if release.card.label != "exact" or people.y is None or y is None or behind is None:
+        return
+    if not np.array_equal(people.y[behind], y):
+        raise TableError(f"{WRONG_ORIGINAL}: the labels differ. Give the same file, with its rows in the same order.")

@@ -1,0 +1,89 @@
+"""Evidence from a release of any tool: two tables with the same columns, and no card."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.errors import SchemaError, TableError
+from sfumato.jobs.auditing.assemble import Draft, evidence_of
+from sfumato.jobs.auditing.evidence import Evidence
+from sfumato.jobs.auditing.request import AuditRequest
+from sfumato.table import Column, Encoding, Schema, Table, open_table
+from sfumato.table.arrays import plain, text
+from sfumato.table.recoding import recode
+
+
+def evidence_from_tables(request: AuditRequest, rng: np.random.Generator) -> Evidence:
+    """Treat the release as column-wise: every column is its source column, changed in an unknown way."""
+    original, release = open_table(request.original), open_table(request.release)
+    released = release.read()
+    notes: list[str] = []
+    encoding = Encoding(joint_schema(original, released, request, notes))
+    label = encoding.schema.label
+    labelled = label is not None and label.name in released.column_names
+    if label is not None and not labelled:
+        notes.append(f"The release does not hold the label {label.name!r}.")
+    notes.append(
+        "No card: the release is taken column by column, and the adversaries are given the strength of the change as "
+        "it was (normal noise, randomized response)."
+    )
+    draft = Draft(
+        encoding=encoding,
+        Z=recode(encoding, released),
+        y=encoding.encode_label(released) if labelled else None,
+        source=None,
+        original=original,
+        affine=(np.eye(encoding.width), np.zeros(encoding.width)),
+        stated_noise=None,
+        columnwise=True,
+        notes=notes,
+    )
+    return evidence_of(draft, request, rng)
+
+
+def joint_schema(original: Table, released: pa.Table, request: AuditRequest, notes: list[str]) -> Schema:
+    """Kinds and bounds of the original, categories of both tables.
+
+    Bounds are the original's alone: noise widens the range of a release, and a guess would then count as near that is
+    not near on the scale of the people.
+    """
+    if request.schema is not None:
+        schema = request.schema if isinstance(request.schema, Schema) else Schema.load(Path(request.schema))
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a release would leak is not what is asked here
+            schema = Schema.infer(original, request.label, refuse=False)
+    absent = [column.name for column in schema.private if column.name not in released.column_names]
+    if absent:
+        raise TableError(
+            f"The release lacks {len(absent)} columns of the original: {', '.join(map(repr, absent[:20]))}. "
+            "Remove them from the table given as original, or give them the role identifier in a schema."
+        )
+    extra = [name for name in released.column_names if name not in schema]
+    if extra:
+        notes.append(f"Columns of the release that the original does not have were ignored: {', '.join(extra[:20])}.")
+    if schema.dropped:
+        notes.append(f"Columns that cannot be audited were ignored: {', '.join(schema.dropped[:20])}.")
+    if not schema.private:
+        raise SchemaError("No column is left to audit.")
+    columns = [_joined(column, released) for column in schema.columns if column.role in ("private", "label")]
+    return Schema(tuple(columns))
+
+
+def _joined(column: Column, released: pa.Table) -> Column:
+    """The column with the release's categories too, and "missing" where the release has empty cells."""
+    if column.name not in released.column_names:
+        return column
+    array = plain(released[column.name])
+    empty = bool(pc.any(array.is_null(nan_is_null=pa.types.is_floating(array.type))).as_py())
+    if column.categories is not None and column.kind == "categorical":
+        words = pc.unique(text(array, column.name).drop_null()).to_pylist()
+        more = sorted(set(words) - set(column.categories))
+        column = replace(column, categories=(*column.categories, *more))
+    return replace(column, missing=True) if empty and column.role == "private" else column

@@ -1,0 +1,89 @@
+"""What an audit is asked for, and what it gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import UsageError
+from sfumato.metrics.privacy import TOLERANCE
+from sfumato.table import Schema
+
+MAX_ROWS = 20_000
+REPEATS = 10
+
+
+@dataclass(frozen=True)
+class AuditRequest:
+    """A release to audit, and what its owner can check it against.
+
+    Either `folder` (what `sanitize` wrote: release and card; the owner's also holds trace and key) or, for a release of
+    any other tool, the table `release`. Tables are paths or data frames.
+
+    original: the table that the release was made from. holdout: people of the same population who are not in it.
+    guess: a file with somebody else's guesses: source columns, one row per row of the release.
+    label, schema: of a release without a card; a card knows both. key: a key file that is not in the folder.
+    out: where to write; the folder of the release by default, nowhere if there is none.
+    public: write what others may see. seed: of the audit's own sampling; the same seed gives the same audit.
+    max_rows: how many people of a large table are audited. repeats: splits for utility; 0 leaves utility out.
+    attacks: names of attacks to run; all by default. tolerance: how near a guessed number counts as right, as a share
+    of the column's range.
+    """
+
+    original: Any
+    folder: Path | str | None = None
+    release: Any = None
+    holdout: Any = None
+    guess: Path | str | None = None
+    label: str | None = None
+    schema: Path | Schema | None = None
+    key: Path | None = None
+    out: Path | str | None = None
+    public: bool = False
+    seed: int = 0
+    max_rows: int = MAX_ROWS
+    repeats: int = REPEATS
+    attacks: tuple[str, ...] | None = None
+    tolerance: float = TOLERANCE
+
+    def check(self) -> None:
+        """Refuse what cannot be meant."""
+        if (self.folder is None) == (self.release is None):
+            raise UsageError("Give either the folder of a release with its card, or the table of a release without.")
+        if self.folder is not None and self.schema is not None:
+            raise UsageError("The release has a card, which holds its schema. Leave --schema out.")
+        if self.folder is None and self.key is not None:
+            raise UsageError("A key belongs to a release with a card. Leave --key out.")
+        if self.max_rows < 2:
+            raise UsageError(f"--max-rows must be at least 2. Got {self.max_rows} instead.")
+        if self.repeats < 0:
+            raise UsageError(f"--repeats must not be negative. Got {self.repeats} instead.")
+        if not 0 < self.tolerance < 1:
+            raise UsageError(f"--tolerance must be a share of the range between 0 and 1. Got {self.tolerance} instead.")
+
+    @property
+    def target(self) -> Path | None:
+        """The folder to write into."""
+        place = self.out if self.out is not None else self.folder
+        return None if place is None else Path(place)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The audit as it stands in `audit.json`, and the files that were written."""
+
+    data: dict[str, Any]
+    files: tuple[Path, ...] = ()
+
+    def attack(self, name: str) -> dict[str, Any]:
+        """The entry of one attack."""
+        for entry in self.data["attacks"]:
+            if entry["name"] == name:
+                return dict(entry)
+        raise UsageError(f"The audit has no attack {name!r}.")
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Score of every attack that applies; higher is worse for privacy."""
+        return {entry["name"]: entry["score"] for entry in self.data["attacks"] if entry["score"] is not None}

@@ -1,0 +1,72 @@
+"""Every result of an audit as one tidy table: one row, one figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+SCHEMA = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("attack", pa.string()),
+        ("column", pa.string()),
+        ("metric", pa.string()),
+        ("value", pa.float64()),
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("baseline", pa.float64()),
+        ("control", pa.float64()),
+    ]
+)
+BESIDE = ("name", "baseline", "control")
+
+
+def tidy_table(audit: dict[str, Any]) -> pa.Table:
+    """kind: attack, utility, distribution or correlation; attack: its name (of a utility: the classifier)."""
+    rows = [*_attacks(audit), *_utility(audit), *_distances(audit)]
+    return pa.Table.from_pylist([{**dict.fromkeys(SCHEMA.names), **row} for row in rows], schema=SCHEMA)
+
+
+def _attacks(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for attack in audit["attacks"]:
+        here = {"kind": "attack", "attack": attack["name"]}
+        if attack["score"] is not None:
+            low, high = attack["interval"]
+            beside = {"baseline": attack["baseline"], "control": attack["control"]}
+            yield {**here, "metric": "score", "value": attack["score"], "low": low, "high": high, **beside}
+            yield {**here, "metric": "worst", "value": attack["worst"]}
+        for name, value in attack["details"].items():
+            yield {**here, "metric": name, "value": value}
+        for column in attack["columns"]:
+            beside = {"column": column["name"], "baseline": column.get("baseline"), "control": column.get("control")}
+            for name, value in column.items():
+                if name in BESIDE or value is None:
+                    continue
+                yield {
+                    **here,
+                    "metric": name,
+                    "value": value,
+                    **(beside if name == "score" else {"column": column["name"]}),
+                }
+
+
+def _utility(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for entry in audit["utility"]:
+        here = {"kind": "utility", "attack": entry["classifier"]}
+        if entry["phi"] is None:
+            continue
+        low, high = entry["interval"]
+        yield {**here, "metric": "accuracy-original", "value": entry["original"]}
+        yield {**here, "metric": "accuracy-release", "value": entry["release"], "baseline": entry["original"]}
+        yield {**here, "metric": "phi", "value": entry["phi"], "low": low, "high": high}
+
+
+def _distances(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for entry in audit["distributions"]:
+        for name in ("ks", "wasserstein", "total_variation"):
+            if entry.get(name) is not None:
+                yield {"kind": "distribution", "column": entry["name"], "metric": name, "value": entry[name]}
+    if audit["correlations"]["distance"] is not None:
+        yield {"kind": "correlation", "metric": "distance", "value": audit["correlations"]["distance"]}

@@ -1,0 +1,162 @@
+"""What a release is still good for: accuracy of classifiers trained on it, against training on the original."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
+
+from sfumato.classifiers.factory import make_classifier
+from sfumato.classifiers.training import Part, fit_on_parts, noise_from_card, noise_summary
+from sfumato.jobs.auditing.evidence import Codes, Evidence, Matrix, sampled
+from sfumato.jobs.progress import Progress
+from sfumato.metrics import accuracy, phi
+
+CLASSIFIERS = ("radius-vote", "knn", "naive-bayes", "mlp", "forest")
+TEST_SHARE = 0.3
+MOST_PEOPLE = 4_000
+"""Accuracy does not need more rows than these, and training time does."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Rows to train on, original and released, and plain rows to be classified with their true classes.
+
+    queries: the same test rows in the release's space.
+    """
+
+    original: Part
+    release: Part
+    X: Matrix
+    queries: Matrix
+    y: Codes
+
+    def predictions(self, name: str) -> tuple[Codes, Codes]:
+        """Classes of the test rows, after training on the original and on the release."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a network that has not converged is still measured
+            first = fit_on_parts(_classifier(name), [self.original]).predict(self.X)
+            second = fit_on_parts(_classifier(name), [self.release]).predict(self.queries)
+        return np.asarray(first), np.asarray(second)
+
+
+def _classifier(name: str) -> Any:
+    """As `sfumato train` makes it, but with a smaller forest: it is trained many times here."""
+    made = make_classifier(name)
+    return made.set_params(n_estimators=50) if name == "forest" else made
+
+
+def utility(evidence: Evidence, repeats: int, seed: int, progress: Progress) -> list[dict[str, Any]]:
+    """One entry per classifier; empty, with a note, where accuracy has no meaning.
+
+    Where it is known which release row is whose, the people are split `repeats` times: classifiers learn from the
+    (original or released) rows of one part and are tested on the original rows of the other. Else they learn from
+    everything and are tested on the holdout.
+    """
+    reason = _why_not(evidence, repeats)
+    if reason is not None:
+        evidence.notes.append(f"No utility: {reason}.")
+        return []
+    rng = np.random.default_rng(seed)
+    splits = evidence.behind is not None and evidence.people.y is not None
+    trials = _splits(evidence, repeats, rng) if splits else [_against_holdout(evidence, rng)]
+    entries = []
+    for number, name in enumerate(CLASSIFIERS):
+        progress("Training", number, len(CLASSIFIERS))
+        entries.append(_entry(name, trials))
+    progress("Training", len(CLASSIFIERS), len(CLASSIFIERS))
+    return entries
+
+
+def _why_not(evidence: Evidence, repeats: int) -> str | None:
+    if repeats == 0:
+        return "it was not asked for (repeats=0)"
+    if evidence.encoding.schema.label is None:
+        return "no label was named"
+    if evidence.y is None or evidence.people.y is None:
+        return "the release or the original does not hold the label"
+    if evidence.embed(evidence.people.X[:1]) is None:
+        return "plain rows cannot be carried into the release's space without the key"
+    if evidence.behind is None and (evidence.holdout is None or evidence.holdout.y is None):
+        return "it is unknown which release row is whose, and there is no labelled holdout table to test on"
+    if len(np.unique(evidence.people.y)) < 2 or len(np.unique(evidence.y)) < 2:
+        return "all rows have the same label"
+    return None
+
+
+def _splits(evidence: Evidence, repeats: int, rng: np.random.Generator) -> list[Trial]:
+    people, behind = evidence.people, evidence.behind
+    assert people.y is not None
+    assert behind is not None
+    assert evidence.y is not None
+    chosen = sampled(len(people.X), MOST_PEOPLE, rng)
+    y = people.y[chosen]
+    few = np.bincount(y)[np.unique(y)].min() < 2
+    splitter = (ShuffleSplit if few else StratifiedShuffleSplit)(
+        repeats, test_size=TEST_SHARE, random_state=int(rng.integers(2**31))
+    )
+    trials = []
+    for train, test in splitter.split(chosen, y):
+        inside = np.zeros(len(people.X), dtype=bool)
+        inside[chosen[train]] = True
+        rows = inside[behind]
+        trials.append(
+            _trial(evidence, chosen[train], np.flatnonzero(rows), people.X[chosen[test]], people.y[chosen[test]])
+        )
+    return trials
+
+
+def _against_holdout(evidence: Evidence, rng: np.random.Generator) -> Trial:
+    assert evidence.holdout is not None
+    assert evidence.holdout.y is not None
+    people = sampled(len(evidence.people.X), MOST_PEOPLE, rng)
+    rows = sampled(len(evidence.Z), MOST_PEOPLE, rng)
+    return _trial(evidence, people, rows, evidence.holdout.X, evidence.holdout.y)
+
+
+def _trial(evidence: Evidence, people: Codes, rows: Codes, X: Matrix, y: Codes) -> Trial:
+    assert evidence.people.y is not None
+    assert evidence.y is not None
+    card = evidence.card
+    queries = evidence.embed(X)
+    assert queries is not None
+    noise = noise_summary([None] * evidence.Z.shape[1], None) if card is None else noise_from_card(card)
+    exact = noise_summary([None] * evidence.encoding.width, None)
+    return Trial(
+        original=Part(evidence.people.X[people], evidence.people.y[people], exact),
+        release=Part(evidence.Z[rows], evidence.y[rows], noise, 1.0 if card is None else card.label_keep),
+        X=X,
+        queries=queries,
+        y=y,
+    )
+
+
+def _entry(name: str, trials: list[Trial]) -> dict[str, Any]:
+    """Accuracies and phi over all trials. A classifier that cannot be trained here is reported, not fatal."""
+    entry: dict[str, Any] = {"classifier": name, "original": None, "release": None, "phi": None}
+    try:
+        found = [(trial, *trial.predictions(name)) for trial in trials]
+    except Exception as error:
+        return {**entry, "interval": [None, None], "failed": type(error).__name__}
+    before = [accuracy(trial.y, first) for trial, first, _ in found]
+    after = [accuracy(trial.y, second) for trial, _, second in found]
+    value, (low, high) = phi(before, after, test_share=TEST_SHARE)
+    if len(trials) == 1:
+        trial, first, second = found[0]
+        low, high = _paired_interval(trial.y, first, second)
+    entry |= {"original": float(np.mean(before)), "release": float(np.mean(after)), "phi": value}
+    ends = [float(np.clip(end, -1.0, 1.0)) for end in (low, high)]  # a difference of two shares
+    return {**entry, "interval": ends, "splits": len(trials)}
+
+
+def _paired_interval(y: Codes, first: Codes, second: Codes) -> tuple[float, float]:
+    """Normal 95% interval of the mean difference of errors on the same test rows."""
+    difference = (second != y).astype(float) - (first != y)
+    if len(difference) < 2:
+        return float("nan"), float("nan")
+    half = float(stats.norm.ppf(0.975)) * float(difference.std(ddof=1)) / float(np.sqrt(len(difference)))
+    return float(difference.mean()) - half, float(difference.mean()) + half
