@@ -11,7 +11,8 @@ with a "missing" corner, the corners of a one-hot group), and the exponent is co
   (for [0,1] columns this is the infinity-to-1 norm of diag(1/t) A).
 
 When scores are clipped to widths ``w_i``, no component moves by more than ``w_i``: the record is then also
-bounded by ``sum_i w_i / t_i`` (s / b in the paper's notation).
+bounded by ``sum_i w_i / t_i`` (s / b in the paper's notation). ``min(|.|, w_i)`` is not convex: from "missing" to a
+value the furthest point can lie inside the interval, where a component reaches its width (`_moves_to_missing`).
 """
 
 from __future__ import annotations
@@ -55,14 +56,13 @@ def component_ranges(matrix: Matrix, groups: Sequence[Group]) -> tuple[Matrix, M
 
 def affine_epsilons(matrix: Matrix, scales: Matrix, widths: Matrix, groups: Sequence[Group]) -> Epsilons:
     """Epsilons of Laplace noise of `scales` on components clipped to intervals of `widths`."""
-    moves = [_corner_moves(matrix, group) for group in groups]
-    columns = [float((np.minimum(move, widths[:, None]) / scales[:, None]).sum(axis=0).max()) for move in moves]
+    columns = [_column_epsilon(matrix, scales, widths, group) for group in groups]
     per_component = widths / scales
     low, high = component_ranges(matrix, groups)
     clips = bool(np.any(widths < (high - low) * (1 - 1e-9)))
     bound = min(float(per_component.sum()), sum(columns))
     if _separable(matrix, groups):
-        record, exact = sum(columns), True
+        record, exact = sum(columns), not clips
     elif len(matrix) <= ENUMERABLE:
         record, exact = _enumerate_signs(matrix / scales[:, None], groups), not clips
     else:
@@ -73,6 +73,27 @@ def affine_epsilons(matrix: Matrix, scales: Matrix, widths: Matrix, groups: Sequ
         record=min(record, bound) * ROUND_UP,
         exact=exact,
     )
+
+
+def _column_epsilon(matrix: Matrix, scales: Matrix, widths: Matrix, group: Group) -> float:
+    """The most that one source column can change the log-likelihood, its components clipped to their widths."""
+    moves = _corner_moves(matrix, group)
+    if group.has_indicator and not group.is_constant and np.any(moves > widths[:, None]):
+        moves = np.hstack([moves, _moves_to_missing(matrix, widths, group)])
+    return float((np.minimum(moves, widths[:, None]) / scales[:, None]).sum(axis=0).max(initial=0.0))
+
+
+def _moves_to_missing(matrix: Matrix, widths: Matrix, group: Group) -> Matrix:
+    """Moves from the "missing" corner (.5, 1) to the values v at which a component just reaches its width.
+
+    ``sum_i min(|a_i (v - .5) - m_i|, w_i) / t_i`` is piecewise linear in v, and concave only at these points: its
+    maximum lies at one of them or at an end of [0, 1].
+    """
+    value, missing = matrix[:, group.start], matrix[:, group.stop - 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kinks = 0.5 + np.concatenate([missing - widths, missing + widths]) / np.concatenate([value, value])
+    kinks = kinks[(kinks > 0) & (kinks < 1)]
+    return np.abs(np.outer(value, kinks - 0.5) - missing[:, None])
 
 
 def _corner_moves(matrix: Matrix, group: Group) -> Matrix:

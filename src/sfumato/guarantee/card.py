@@ -14,9 +14,9 @@ import jsonschema
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import CardError
+from sfumato.errors import CardError, UsageError
 from sfumato.files import write_whole
-from sfumato.guarantee.guarantee import Guarantee
+from sfumato.guarantee.guarantee import LOCAL_DP, Guarantee
 from sfumato.noise import Law, law_from_dict
 from sfumato.table import Encoding, Schema
 
@@ -83,7 +83,15 @@ class Card:
         if problems:
             place = ".".join(map(str, problems[0].absolute_path)) or "the top level"
             raise CardError(f"{where} does not follow the card's schema at {place}: it was edited or is damaged.")
-        return cls(**data)
+        card = cls(**data)
+        if card.guarantee["kind"] != card.stated_guarantee().kind or (card.reproducible and card.is_formal):
+            raise CardError(f"{where} claims a guarantee that what it rests on does not allow: it was edited.")
+        return card
+
+    @property
+    def is_formal(self) -> bool:
+        """Whether the guarantee is proved, and not only conditional or empirical."""
+        return bool(self.guarantee["kind"] == LOCAL_DP)
 
     @property
     def is_columnwise(self) -> bool:
@@ -141,7 +149,10 @@ class Card:
 def _law(noise: Mapping[str, Any] | None) -> Law | None:
     if noise is None or noise["law"] == RANDOMIZED_RESPONSE:
         return None
-    return law_from_dict({key: value for key, value in noise.items() if key not in ("grid", "missing_keep")})
+    try:
+        return law_from_dict({key: value for key, value in noise.items() if key not in ("grid", "missing_keep")})
+    except UsageError as error:
+        raise CardError("The card states a noise law that does not exist: it was edited or is damaged.") from error
 
 
 @cache

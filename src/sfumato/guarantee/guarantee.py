@@ -57,6 +57,7 @@ class Guarantee:
         """A randomized label is one more column of the record."""
         return replace(
             self,
+            component=max(self.component, epsilon),
             column=max(self.column, epsilon),
             record=self.record + epsilon,
             label_epsilon=epsilon,

@@ -95,7 +95,7 @@ class Key:
             commitment = data["commitment"]
         except CardError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CardError(f"The key {path} is damaged or cut short. Take it from a backup.") from error
         if not hmac.compare_digest(key.commitment(), str(commitment)):
             raise CardError(f"The key {path} was changed since it was drawn. Take it from a backup.")

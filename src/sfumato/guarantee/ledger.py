@@ -18,6 +18,7 @@ from sfumato.errors import CardError
 from sfumato.files import write_whole
 
 VARIABLE = "SFUMATO_LEDGER"
+KEY_BYTES = 32
 
 
 def default_ledger() -> Path:
@@ -84,11 +85,13 @@ class Ledger:
 
     def _read(self) -> dict[str, Any]:
         if not self.path.exists():
-            return {"format": "sfumato-ledger", "version": 1, "key": os.urandom(32).hex(), "tables": {}}
+            return {"format": "sfumato-ledger", "version": 1, "key": os.urandom(KEY_BYTES).hex(), "tables": {}}
         try:
             data: dict[str, Any] = json.loads(self.path.read_text())
-            bytes.fromhex(data["key"])
-            data["tables"].items()
+            if len(bytes.fromhex(data["key"])) != KEY_BYTES:
+                raise ValueError("the key was cut short")
+            for releases in data["tables"].values():
+                _total(releases)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CardError(
                 f"The ledger of releases {self.path} cannot be read. Take it from a backup, or move it away "
@@ -102,8 +105,7 @@ class Ledger:
     def earlier(self, fingerprint: str) -> Earlier:
         """What was released of these rows before."""
         releases = self._data["tables"].get(fingerprint, [])
-        epsilons = [math.inf if entry["epsilon_record"] is None else entry["epsilon_record"] for entry in releases]
-        return Earlier(len(releases), float(sum(epsilons)))
+        return Earlier(len(releases), _total(releases))
 
     def record(self, fingerprint: str, *, mechanism: str, epsilon: float, when: str) -> None:
         """Note one more release; written durably before the release becomes visible."""
@@ -112,3 +114,8 @@ class Ledger:
         self._data["tables"].setdefault(fingerprint, []).append(entry)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(self.path, json.dumps(self._data, indent=1), private=True)
+
+
+def _total(releases: list[dict[str, Any]]) -> float:
+    """Sum of the record epsilons; null stands for infinite."""
+    return sum((math.inf if entry["epsilon_record"] is None else float(entry["epsilon_record"])) for entry in releases)

@@ -28,6 +28,8 @@ def posterior_bound(prior: float, epsilon: float, *, downward: bool = False) -> 
     0.0273
     """
     _check_probability("prior", prior)
+    if not epsilon >= 0:
+        raise UsageError(f"The epsilon of a posterior bound must be a number of at least 0. Got {epsilon!r} instead.")
     logit = math.log(prior) - math.log1p(-prior)
     logit += -epsilon if downward else epsilon
     return 1.0 / (1.0 + math.exp(-logit)) if logit > -700 else 0.0

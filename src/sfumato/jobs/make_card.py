@@ -9,7 +9,7 @@ import numpy
 import scipy
 import sklearn
 
-import sfumato
+from sfumato import __version__
 from sfumato.guarantee import Card, Guarantee, ThreatModel, space_of
 from sfumato.jobs.layout import Layout
 from sfumato.table import Schema
@@ -61,7 +61,7 @@ def make_card(
         papers=list(mechanism.papers),
         created=today(),
         versions={
-            "sfumato": sfumato.__version__,
+            "sfumato": __version__,
             "numpy": numpy.__version__,
             "scipy": scipy.__version__,
             "scikit-learn": sklearn.__version__,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.errors import PrivacyLeakWarning, SchemaError, UsageError
+from sfumato.errors import OutputError, PrivacyLeakWarning, SchemaError, UsageError
 from sfumato.files import new_folder
 from sfumato.guarantee import Card, Guarantee, Key, Ledger
 from sfumato.jobs.engines import DiskShuffle, MemoryShuffle, Shuffle, fit_on_source, release_blocks
@@ -24,6 +24,7 @@ from sfumato.table import Encoding, Schema, open_table, write_table
 
 FORMATS = ("parquet", "csv")
 ENGINES = ("memory", "stream")
+OUT_OF_BOUNDS = ("clip", "refuse")
 CARD_METADATA = "sfumato.card"
 
 
@@ -72,6 +73,9 @@ def sanitize(table: Any, out: Path | str, options: Options | None = None, progre
     mechanism = make_mechanism(options.mechanism, dict(options.parameters))
     if mechanism.whole_table and options.engine == "stream":
         raise UsageError(f"{mechanism.name} needs the whole table at once. Use --engine memory.")
+    if options.out_of_bounds not in OUT_OF_BOUNDS:
+        raise UsageError(f"--out-of-bounds must be {' or '.join(OUT_OF_BOUNDS)}. Got {options.out_of_bounds!r} instead.")
+    _check_replaceable(Path(out), options.force)
     with new_folder(out, force=options.force) as folder:
         return _sanitize_into(folder, Path(out), table, mechanism, options, progress)
 
@@ -84,8 +88,10 @@ def _sanitize_into(
     encoding = Encoding(schema)
     if not encoding.groups:
         raise SchemaError("No column is private, so there is nothing to release. Check the roles in the schema.")
+    if options.max_rows_per_person is not None and schema.person is None:
+        raise UsageError("--max-rows-per-person needs a column that says who is who. Give one the role person.")
     response = _label_response(encoding, options)
-    key = _key(mechanism, encoding, options.key, folder)
+    key = _key(mechanism, encoding, options.key)
     source = Source(
         opened,
         encoding,
@@ -120,6 +126,8 @@ def _sanitize_into(
     card.save(folder / "card.json")
     if options.seed is None:
         ledger.record(fingerprint.hexdigest(), mechanism=mechanism.name, epsilon=guarantee.record, when=today())
+    if key is not None and not (options.key and options.key.exists()):  # last: a run that fails leaves no key behind
+        key.save(options.key or folder / "key.json")
     return Sanitized(card, out, dict(source.clipped), schema.dropped)
 
 
@@ -152,17 +160,21 @@ def _label_response(encoding: Encoding, options: Options) -> Response | None:
     return Response(len(encoding.classes), options.label_epsilon)
 
 
-def _key(mechanism: Mechanism, encoding: Encoding, path: Path | None, folder: Path) -> Key | None:
-    """The given key, or a new one: written to `path` if nothing is there yet, else into the release's folder."""
+def _check_replaceable(out: Path, force: bool) -> None:
+    """--force replaces an earlier release or an empty folder, never a folder of other things."""
+    if force and out.is_dir() and any(out.iterdir()) and not (out / "card.json").is_file():
+        raise OutputError(f"{out} holds other things than a release, and --force would remove them. Choose another.")
+
+
+def _key(mechanism: Mechanism, encoding: Encoding, path: Path | None) -> Key | None:
+    """The given key, or a new one: it goes to `path` if nothing is there yet, else into the release's folder."""
     if not mechanism.needs_key:
         if path is not None:
             raise UsageError(f"{mechanism.name} has no key. Leave --key out.")
         return None
     if path is not None and path.exists():
         return Key.load(path)
-    key = mechanism.draw_key(encoding)
-    key.save(path if path is not None else folder / "key.json")
-    return key
+    return mechanism.draw_key(encoding)
 
 
 def _guarantee(

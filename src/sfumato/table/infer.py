@@ -13,7 +13,6 @@ from sfumato.errors import PrivacyLeakWarning, SchemaError, TableError
 from sfumato.table.arrays import is_date
 from sfumato.table.column import MISSING, Column, iso_date, nearest
 from sfumato.table.readers import open_table
-from sfumato.table.schema import Schema
 from sfumato.table.summary import Summary
 from sfumato.table.tables import Table
 
@@ -34,14 +33,14 @@ class ConstantWarning(TableWarning):
     """A column has the same value in every row."""
 
 
-def infer_schema(
+def infer_columns(
     source: Any,
     label: str | None = None,
     *,
     person: str | None = None,
     identifiers: Collection[str] = (),
     refuse: bool = True,
-) -> Schema:
+) -> tuple[Column, ...]:
     """One pass over the blocks of a table; see `Schema.infer`."""
     table = open_table(source)
     for name in (label, person, *identifiers):
@@ -63,9 +62,8 @@ def infer_schema(
             columns.append(_label(summaries[name]))
         else:
             columns.append(_private(summaries[name], refuse, notes))
-    schema = Schema(tuple(columns))
-    _warn(schema, notes)
-    return schema
+    _warn(columns, notes)
+    return tuple(columns)
 
 
 def identifier_like(summary: Summary) -> bool:
@@ -197,21 +195,22 @@ def _sorted(words: set[str]) -> tuple[str, ...]:
         return tuple(sorted(words))
 
 
-def _warn(schema: Schema, notes: list[str]) -> None:
+def _warn(columns: list[Column], notes: list[str]) -> None:
     level = 4  # the caller of Schema.infer
+    private = [column for column in columns if column.role == "private"]
     if notes:
         warnings.warn(" ".join(notes), IdentifierWarning, stacklevel=level)
-    constant = [c.name for c in schema.private if not c.is_categorical and np.equal(*c.bounds)]
-    constant += [c.name for c in schema.private if c.is_categorical and len(c.categories or ()) == 1 and not c.missing]
+    constant = [c.name for c in private if not c.is_categorical and np.equal(*c.bounds)]
+    constant += [c.name for c in private if c.is_categorical and len(c.categories or ()) == 1 and not c.missing]
     if constant:
         warnings.warn(
             f"These columns have the same value in every row and say nothing: {', '.join(constant)}.",
             ConstantWarning,
             stacklevel=level,
         )
-    if schema.learned:
+    if private:
         warnings.warn(
-            f"Bounds and categories of {len(schema.learned)} columns were learned from the private table, so no formal "
+            f"Bounds and categories of {len(private)} columns were learned from the private table, so no formal "
             "guarantee can rest on them. Write a schema, and mark as public what you know from elsewhere.",
             PrivacyLeakWarning,
             stacklevel=level,

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SchemaError
+from sfumato.files import write_whole
 from sfumato.table.column import Column, nearest
+from sfumato.table.infer import infer_columns
+from sfumato.table.schema_file import read_schema_file, schema_text
 
 
 @dataclass(frozen=True)
@@ -107,15 +110,19 @@ class Schema:
     @classmethod
     def load(cls, path: Path | str) -> Schema:
         """Read a schema file (YAML or JSON)."""
-        from sfumato.table.schema_file import load_schema
-
-        return load_schema(path)
+        try:
+            return cls.from_dict(read_schema_file(Path(path)))
+        except SchemaError as error:
+            raise SchemaError(f"{path}: {error}") from None
 
     def save(self, path: Path | str) -> None:
         """Write a schema file to edit. What was learned from data stays marked `learned`."""
-        from sfumato.table.schema_file import save_schema
+        path = Path(path)
+        write_whole(path, schema_text(self.to_dict(), as_json=path.suffix.lower() == ".json"))
 
-        save_schema(self, path)
+    def to_yaml(self) -> str:
+        """The text of a schema file to edit."""
+        return schema_text(self.to_dict())
 
     @classmethod
     def infer(
@@ -132,6 +139,4 @@ class Schema:
         With `refuse=False` a column that cannot be used (free text, too many categories, nothing but empty cells) gets
         the role `identifier` and a warning instead of an error, so that a file to edit can be written.
         """
-        from sfumato.table.infer import infer_schema
-
-        return infer_schema(source, label, person=person, identifiers=identifiers, refuse=refuse)
+        return cls(infer_columns(source, label, person=person, identifiers=identifiers, refuse=refuse))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from sfumato.errors import SchemaError
-from sfumato.files import write_whole
-from sfumato.table.schema import Schema
 
 HEADER = """\
 # What sfumato knows about the columns of this table. Edit it by hand.
@@ -50,31 +49,22 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def load_schema(path: Path | str) -> Schema:
-    """Read a schema from YAML or JSON (which is YAML)."""
-    path = Path(path)
+def read_schema_file(path: Path) -> Any:
+    """What a YAML or JSON (which is YAML) file says, unchecked."""
     try:
-        found: Any = yaml.load(path.read_text(encoding="utf-8-sig"), Loader=_Loader)
+        return yaml.load(path.read_text(encoding="utf-8-sig"), Loader=_Loader)
     except OSError as error:
-        raise SchemaError(f"The schema {path} cannot be read: {error.strerror or type(error).__name__}.") from None
+        raise SchemaError(f"it cannot be read: {error.strerror or type(error).__name__}.") from None
     except UnicodeDecodeError:
-        raise SchemaError(f"The schema {path} is not UTF-8 text.") from None
+        raise SchemaError("it is not UTF-8 text.") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
-        raise SchemaError(f"The schema {path} is not valid YAML{where}.") from None
-    try:
-        return Schema.from_dict(found)
-    except SchemaError as error:
-        raise SchemaError(f"{path}: {error}") from None
+        raise SchemaError(f"it is not valid YAML{where}.") from None
 
 
-def save_schema(schema: Schema, path: Path | str) -> None:
-    """Write `.json` as JSON, everything else as YAML with a header that explains what to edit."""
-    path = Path(path)
-    found = schema.to_dict()
-    if path.suffix.lower() == ".json":
-        write_whole(path, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
-        return
-    body = yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=118)
-    write_whole(path, HEADER + body)
+def schema_text(found: Mapping[str, Any], *, as_json: bool = False) -> str:
+    """YAML with a header that explains what to edit, or plain JSON for programs."""
+    if as_json:
+        return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+    return HEADER + yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=118)

@@ -1,0 +1,77 @@
+"""Classifiers by name, each ready to be trained on noisy rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sfumato.errors import UsageError
+
+
+def _radius_vote() -> Any:
+    from sfumato.classifiers.radius_vote import RadiusVote
+
+    return RadiusVote()
+
+
+def _knn() -> Any:
+    from sklearn.neighbors import KNeighborsClassifier
+
+    return KNeighborsClassifier(n_neighbors=11, weights="distance", algorithm="brute")
+
+
+def _naive_bayes() -> Any:
+    from sklearn.naive_bayes import GaussianNB
+
+    return GaussianNB()
+
+
+def _mlp() -> Any:
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    # Noisy rows are easily learned by heart: few units, weight decay, and an early stop on rows held apart.
+    network = MLPClassifier((16,), activation="tanh", alpha=1e-2, early_stopping=True, max_iter=400, random_state=0)
+    return make_pipeline(StandardScaler(), network)
+
+
+def _svm() -> Any:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC
+
+    return make_pipeline(StandardScaler(), SVC(C=1.0, kernel="rbf"))
+
+
+def _forest() -> Any:
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(n_estimators=200, min_samples_leaf=5, random_state=0)
+
+
+def _boosting() -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    return HistGradientBoostingClassifier(max_iter=100, learning_rate=0.05, random_state=0)
+
+
+CLASSIFIERS: dict[str, Callable[[], Any]] = {
+    "radius-vote": _radius_vote,
+    "knn": _knn,
+    "naive-bayes": _naive_bayes,
+    "mlp": _mlp,
+    "svm": _svm,
+    "forest": _forest,
+    "boosting": _boosting,
+}
+
+KEEPS_ROWS = frozenset({"radius-vote", "knn", "svm"})
+"""Classifiers whose model contains released rows: whoever gets the model gets those rows."""
+
+
+def make_classifier(name: str) -> Any:
+    """An unfitted classifier; `fit_on_parts` trains it with what the cards say about the noise."""
+    if name not in CLASSIFIERS:
+        raise UsageError(f"There is no classifier {name!r}. Choose one of: {', '.join(CLASSIFIERS)}.")
+    return CLASSIFIERS[name]()

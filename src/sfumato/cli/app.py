@@ -1,0 +1,40 @@
+"""The `sfumato` command and its commands, imported only as far as `--help` needs."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from sfumato.cli import audit, demo, learn, release
+from sfumato.cli.console import run_guarded
+
+app = typer.Typer(
+    name="sfumato",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Learn from private tables without seeing the people in them.",
+    epilog="Exit codes: 0 done, 1 internal error, 2 wrong option, 3 table, 4 schema, 5 output, 6 card, key or model, "
+    "130 interrupted.",
+)
+
+
+@app.callback()
+def sfumato() -> None:
+    """Learn from private tables without seeing the people in them."""
+
+
+app.command()(release.schema)
+app.command()(release.sanitize)
+app.command()(release.show)
+app.command()(audit.audit)
+app.command()(learn.train)
+app.command()(learn.predict)
+app.command()(demo.demo)
+
+
+def main() -> None:
+    """Entry point: errors become one clear line and an exit code."""
+    sys.exit(run_guarded(app))

@@ -1,0 +1,107 @@
+"""audit: attack a release before anybody else does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli.console import Console, Force, Json, Quiet
+from sfumato.errors import OutputError, UsageError
+
+
+def audit(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="Folder that `sfumato sanitize` wrote.")
+    ] = None,
+    original: Annotated[Path | None, typer.Option(metavar="TABLE", help="The private table.")] = None,
+    holdout: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="Like people who are not in the table: the control.")
+    ] = None,
+    release: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="A release of any tool, instead of DIR.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(metavar="COL", help="The label, for a release without a card.")] = None,
+    guess: Annotated[Path | None, typer.Option(metavar="FILE", help="Somebody else's guess, to be scored too.")] = None,
+    key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key, if it is not in DIR.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="Leave out all that shows original rows.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to write; DIR by default.")] = None,
+    max_rows: Annotated[int, typer.Option(help="Attack a random sample if there are more rows.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="For the audit's own sampling.")] = 0,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Attack a release, score every attack, and write audit.json, audit.parquet and report.html.
+
+    Examples:
+      sfumato audit release --original patients.csv --holdout others.csv
+      sfumato audit release --original patients.csv --public --out public-report
+      sfumato audit --release synthetic.csv --original patients.csv --out their-audit
+    """
+    from sfumato.jobs.auditing import AuditRequest
+    from sfumato.jobs.auditing import audit as run
+    from sfumato.report import write_report
+
+    if original is None:
+        raise UsageError("An audit needs --original TABLE, the private table that was released.")
+    if (folder is None) == (release is None):
+        raise UsageError("Give the folder of a release, or --release TABLE for a release of another tool.")
+    place = out or folder
+    if place is None:
+        raise UsageError("With --release, say where to write the audit: --out DIR.")
+    page = place / "report.html"
+    if out is not None and page.exists() and not force:
+        raise OutputError(f"{page} exists already. Choose another --out, or add --force to replace it.")
+    request = AuditRequest(
+        folder=folder,
+        original=original,
+        holdout=holdout,
+        release=release,
+        label=label,
+        guess=guess,
+        key=key,
+        public=public,
+        out=out,
+        max_rows=max_rows,
+        seed=seed,
+    )
+    console = Console(quiet, as_json)
+    with console.listening() as progress:
+        found = run(request, progress=progress)
+        write_report(found.data, page)
+    for line in attack_lines(found.data):
+        console.say(line)
+    for line in utility_lines(found.data):
+        console.say(line)
+    console.say(f"Report{'' if public else ' (private)'}: {page}")
+    console.result({"folder": str(place), "report": str(page), **found.data})
+
+
+def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """One line an attack: success from 0 to 1, beside baseline and control."""
+    yield f"{'attack':<22}{'success':>9}{'baseline':>10}{'control':>9}   (0 to 1, higher is worse)"
+    for attack in found["attacks"]:
+        name = attack["name"]
+        if attack.get("not_applicable"):
+            yield f"{name:<22}  not applicable: {attack['not_applicable']}"
+        elif attack.get("failed"):
+            yield f"{name:<22}  failed: {attack['failed']} (this says nothing about privacy)"
+        else:
+            score, baseline, control = (_figure(attack[item]) for item in ("score", "baseline", "control"))
+            yield f"{name:<22}{score:>9}{baseline:>10}{control:>9}"
+
+
+def utility_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """One line a classifier: accuracy from original and from released rows."""
+    if found["utility"]:
+        yield f"{'classifier':<22}{'original':>9}{'release':>10}{'phi':>9}"
+    for row in found["utility"]:
+        phi = f"{row['phi']:+.3f}"
+        yield f"{row['classifier']:<22}{_figure(row['original']):>9}{_figure(row['release']):>10}{phi:>9}"
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,135 @@
+"""What all commands share: messages, progress, and errors as one clear line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.errors import SfumatoError, UsageError
+
+INTERRUPTED = 130
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what stands at --out.")]
+
+Progress = Callable[[str, int, int | None], None]
+
+
+def run_guarded(app: Callable[..., Any]) -> int:
+    """Run the app; a user's mistake gives one line on standard error and its exit code, never a traceback."""
+    try:
+        return int(app(standalone_mode=False) or 0)
+    except SfumatoError as error:
+        return complain(str(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return complain("Interrupted. Nothing was left behind.", INTERRUPTED)
+    except BrokenPipeError:
+        return 0
+    except MemoryError:
+        return complain("There is not enough memory. Use --engine stream, or fewer rows.", SfumatoError.exit_code)
+    except Exception as error:
+        if hasattr(error, "format_message"):  # a wrong option or argument, as the parser words it
+            return complain(error.format_message(), UsageError.exit_code)
+        if os.environ.get("SFUMATO_DEBUG"):
+            raise
+        # The text of an unforeseen error may quote a cell, so only its kind is shown.
+        return complain(
+            f"Internal error ({type(error).__name__}). Nothing was released. "
+            "Set SFUMATO_DEBUG=1 to see where; the trace may show private values.",
+            SfumatoError.exit_code,
+        )
+
+
+def complain(message: str, code: int) -> int:
+    print(f"sfumato: {message}", file=sys.stderr)
+    return code
+
+
+class Console:
+    """Prints for people, or collects for one JSON object."""
+
+    def __init__(self, quiet: bool, as_json: bool):
+        self.quiet, self.as_json = quiet, as_json
+        self.warnings: list[str] = []
+
+    def say(self, text: str = "") -> None:
+        if not self.quiet and not self.as_json:
+            print(text)
+
+    def result(self, data: dict[str, Any]) -> None:
+        """The object of `--json`."""
+        if self.as_json:
+            print(json.dumps({**data, "warnings": self.warnings}, indent=1, default=str))
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[Progress]:
+        """Show warnings as lines and progress as a bar, on standard error."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = self._warn
+            if self.quiet or self.as_json or not sys.stderr.isatty():
+                yield _no_progress
+                return
+            with _bar() as progress:
+                yield progress
+
+    def _warn(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        text = str(message)
+        if category.__module__.startswith("sfumato") and text not in self.warnings:
+            self.warnings.append(text)
+            if not self.quiet and not self.as_json:
+                print(f"Warning: {text}", file=sys.stderr)
+
+
+def _no_progress(step: str, done: int, total: int | None) -> None:
+    """Nobody is watching."""
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Progress]:
+    from rich.console import Console as RichConsole
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with RichProgress(*columns, console=RichConsole(stderr=True), transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def progress(step: str, done: int, total: int | None) -> None:
+            if step not in tasks:
+                tasks[step] = bar.add_task(step, total=total)
+            bar.update(tasks[step], completed=done, total=total)
+
+        yield progress
+
+
+def parse_parameters(pairs: list[str]) -> dict[str, Any]:
+    """`--param name=value`, values as in YAML: numbers, words, true, null."""
+    import yaml
+
+    parameters: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--param wants name=value, for example --param b=0.3. Got {pair!r} instead.")
+        try:
+            parameters[name.strip().replace("-", "_")] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise UsageError(f"The value of --param {name} cannot be read. Write a number or a plain word.") from error
+    return parameters
+
+
+def existing(path: Path) -> Path:
+    """A file or folder that must be there."""
+    if not path.exists():
+        raise UsageError(f"There is no file or folder {path}.")
+    return path

@@ -1,0 +1,64 @@
+"""train, predict: from releases to classifiers to answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.console import Console, Force, Json, Quiet
+
+
+def train(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that `sfumato sanitize` wrote.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Model file to write, for example model.skops.")],
+    classifier: Annotated[
+        str, typer.Option(help="radius-vote, knn, naive-bayes, mlp, svm, forest or boosting.")
+    ] = "radius-vote",
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Pool releases of one space and train a classifier that knows their noise.
+
+    Examples:
+      sfumato train release --out model.skops
+      sfumato train site-a site-b site-c --classifier forest --out model.skops
+    """
+    from sfumato.jobs.train import train as run
+
+    console = Console(quiet, as_json)
+    with console.listening():
+        model = run(folders, classifier, out, force=force)
+    about = model.about
+    console.say(
+        f"Trained {classifier} on {about['rows']:,} released rows of {len(folders)} release(s): {out}."
+        + (" The model contains released rows." if about["contains_rows"] else "")
+    )
+    console.result({"model": str(out), "about": dict(about)})
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that `sfumato train` wrote.")],
+    source: Annotated[Path, typer.Argument(metavar="TABLE_OR_DIR", help="Plain rows, or a folder of released ones.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Predictions to write: .csv or .parquet.")],
+    key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, where they have one.")] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Classify plain rows (embedded with what card or key allow) or already perturbed ones.
+
+    Examples:
+      sfumato predict model.skops new-patients.csv --out predictions.csv
+      sfumato predict model.skops released-queries --out predictions.csv
+    """
+    from sfumato.jobs.predict import predict as run
+
+    console = Console(quiet, as_json)
+    with console.listening():
+        predicted = run(model, source, out, key=key, force=force)
+    met = "" if predicted.accuracy is None else f" Labels were present: accuracy {predicted.accuracy:.3f}."
+    console.say(f"Classified {predicted.rows:,} rows: {out}.{met}")
+    console.result({"predictions": str(out), "rows": predicted.rows, "accuracy": predicted.accuracy})

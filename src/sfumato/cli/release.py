@@ -1,0 +1,178 @@
+"""schema, sanitize, show: from a private table to a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli.console import Console, Force, Json, Quiet, parse_parameters
+from sfumato.errors import OutputError, UsageError
+
+Table = Annotated[
+    str, typer.Argument(metavar="TABLE", help="CSV, Parquet or Arrow file; or a database URL together with --query.")
+]
+Label = Annotated[str | None, typer.Option(metavar="COL", help="The column that classifiers are to predict.")]
+Query = Annotated[str | None, typer.Option(metavar="SQL", help="Read this query; TABLE is then a database URL.")]
+
+
+def schema(
+    table: Table,
+    label: Label = None,
+    query: Query = None,
+    out: Annotated[Path | None, typer.Option(help="File to write; standard output without it.")] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Infer a schema from TABLE, as a file to edit.
+
+    Bounds and categories are marked `learned`; saving does not make them public. For a formal guarantee replace them
+    by what is known without looking at the data, and write `source: public` and a `reason`.
+
+    Example: sfumato schema patients.csv --label diagnosis --out schema.yaml
+    """
+    from sfumato.table import Schema
+
+    console = Console(quiet, False)
+    with console.listening():
+        inferred = Schema.infer(table_of(table, query), label=label, refuse=False)
+    if out is None:
+        print(inferred.to_yaml(), end="")
+        return
+    if out.exists() and not force:
+        raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
+    inferred.save(out)
+    console.say(f"Wrote {out}: {len(inferred.private)} private columns. Edit it, then: sfumato sanitize --schema {out}")
+
+
+def sanitize(
+    table: Table,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
+    label: Label = None,
+    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; else one is inferred.")] = None,
+    mechanism: Annotated[str, typer.Option(help="How to perturb; see docs/mechanisms.md.")] = "principal-laplace",
+    param: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter; repeatable.")] = None,
+    epsilon_record: Annotated[float | None, typer.Option(help="Epsilon of the whole record to reach.")] = None,
+    max_posterior: Annotated[float | None, typer.Option(help="How sure somebody may become (see --prior).")] = None,
+    prior: Annotated[float, typer.Option(help="How sure he was before.")] = 0.001,
+    engine: Annotated[str, typer.Option(help="memory, or stream for tables larger than memory.")] = "memory",
+    key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key to use, or to write if new.")] = None,
+    query: Query = None,
+    format: Annotated[str, typer.Option(help="parquet or csv.")] = "parquet",
+    like_original: Annotated[bool, typer.Option(help="Round and clip back to the source's kinds.")] = False,
+    out_of_bounds: Annotated[str, typer.Option(help="Values outside declared bounds: clip or refuse.")] = "clip",
+    private_label: Annotated[bool, typer.Option(help="Randomize the label too; learners correct for it.")] = False,
+    label_epsilon: Annotated[float, typer.Option(help="Epsilon of a private label.")] = 1.0,
+    max_rows_per_person: Annotated[int | None, typer.Option(help="Use at most so many rows of a person.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Private ledger of releases, if not the usual.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests only: not for release.")] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Perturb TABLE and write the release, its card and, where there is one, its key.
+
+    Writes DIR/release.parquet and DIR/card.json to share, and DIR/trace.parquet and DIR/key.json, which are private.
+
+    Examples:
+      sfumato sanitize wine.csv --label label --out release
+      sfumato sanitize patients.csv --schema schema.yaml --epsilon-record 4 --out release
+      sfumato sanitize patients.csv --label y --mechanism additive-noise --param law=normal --param scale=0.25 --out r
+    """
+    from sfumato.jobs.sanitize import Options
+    from sfumato.jobs.sanitize import sanitize as run
+
+    parameters = parse_parameters(param or [])
+    chosen_by = _turn_knobs(parameters, epsilon_record, max_posterior, prior, label_epsilon if private_label else 0.0)
+    options = Options(
+        mechanism=mechanism,
+        parameters=parameters,
+        label=label,
+        schema=schema,
+        engine=engine,
+        key=key,
+        format=format,
+        like_original=like_original,
+        out_of_bounds=out_of_bounds,
+        max_rows_per_person=max_rows_per_person,
+        private_label=private_label,
+        label_epsilon=label_epsilon,
+        seed=seed,
+        ledger=ledger,
+        force=force,
+        chosen_by=chosen_by,
+    )
+    console = Console(quiet, as_json)
+    with console.listening() as progress:
+        done = run(table_of(table, query), out, options, progress)
+    card = done.card
+    console.say(f"Released {card.rows:,} rows into {out}. {card.guarantee['words']}")
+    if done.clipped:
+        console.say(f"Clipped to their bounds: {', '.join(f'{name} ({n} cells)' for name, n in done.clipped.items())}.")
+    if done.dropped:
+        console.say(f"Not released: {', '.join(done.dropped)}.")
+    files = sorted(file.name for file in out.iterdir())
+    private = [name for name in files if name in ("key.json", "trace.parquet")]
+    console.say(f"To share: release.{format}, card.json. Private, never upload: {', '.join(private)}.")
+    console.result(
+        {
+            "folder": str(out),
+            "files": files,
+            "private_files": private,
+            "rows": card.rows,
+            "guarantee": dict(card.guarantee),
+            "clipped": done.clipped,
+            "dropped": list(done.dropped),
+        }
+    )
+
+
+def show(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a release, or its card.json.")],
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Say in words what a release's card states.
+
+    Example: sfumato show release
+    """
+    from sfumato.guarantee import Card
+    from sfumato.guarantee.words import card_in_words
+
+    card = Card.load(folder)
+    console = Console(quiet, as_json)
+    console.say(card_in_words(card))
+    console.result({"card": card.to_dict()})
+
+
+def table_of(table: str, query: str | None) -> Any:
+    """The table argument as something that can be opened."""
+    if query is not None:
+        from sfumato.table import SqlQuery
+
+        return SqlQuery(table, query)
+    if "://" in table:
+        raise UsageError("A database URL needs --query with the SQL to read.")
+    return Path(table)
+
+
+def _turn_knobs(
+    parameters: dict[str, Any], epsilon: float | None, max_posterior: float | None, prior: float, label: float
+) -> str:
+    """Put the steward's knob into the mechanism's parameters; returns how the strength was chosen, for the card."""
+    from sfumato.guarantee import epsilon_for_posterior
+
+    if epsilon is not None and max_posterior is not None:
+        raise UsageError("Give --epsilon-record or --max-posterior, not both.")
+    if epsilon is None and max_posterior is None:
+        return "parameters"
+    chosen_by = f"epsilon-record {epsilon:g}" if epsilon is not None else f"max-posterior {max_posterior:g}"
+    if max_posterior is not None:
+        epsilon = epsilon_for_posterior(prior, max_posterior)
+        chosen_by += f" at prior {prior:g}"
+    assert epsilon is not None
+    if not epsilon > label:
+        raise UsageError(f"The record's epsilon ({epsilon:g}) must exceed that of the private label ({label:g}).")
+    parameters["epsilon_record"] = epsilon - label
+    return chosen_by

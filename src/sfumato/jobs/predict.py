@@ -1,0 +1,93 @@
+"""Classify plain rows, embedded by what card or key allow, or rows that were themselves released."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sfumato.errors import CardError, OutputError
+from sfumato.guarantee import Card, Key
+from sfumato.jobs.model import Model
+from sfumato.jobs.release import matrix_of, read_release
+from sfumato.table import open_table, write_table
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Class codes, probabilities where the classifier has them, and how often the label, if present, was met."""
+
+    codes: NDArray[np.int64]
+    probabilities: Matrix | None
+    accuracy: float | None
+    rows: int
+
+
+def predict(model_path: Path, source: Any, out: Path, *, key: Path | None = None, force: bool = False) -> Predicted:
+    """Write one row per query: `prediction` and, where there is one, its `probability`; nothing of the query itself."""
+    if out.exists() and not force:
+        raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
+    model = Model.load(model_path)
+    if isinstance(source, str | Path) and Path(source).is_dir():
+        Z, truth = _released(model, Path(source))
+    else:
+        Z, truth = _embedded(model, source, key)
+    codes = np.asarray(model.classifier.predict(Z), dtype=np.int64)
+    probabilities = _probabilities(model, Z)
+    columns = {"prediction": model.encoding().decode_label(codes)}
+    if probabilities is not None:
+        columns["probability"] = pa.array(probabilities.max(axis=1))
+    write_table(pa.table(columns), out)
+    accuracy = None if truth is None else float(np.mean(truth == codes))
+    return Predicted(codes, probabilities, accuracy, len(codes))
+
+
+def _released(model: Model, folder: Path) -> tuple[Matrix, NDArray[np.int64] | None]:
+    """Rows that were released perturbed lie in the model's space already."""
+    card = Card.load(folder)
+    if card.space != model.about["space"]:
+        raise CardError(f"The release in {folder} lies in another space than the model's training data.")
+    Z, truth = matrix_of(read_release(folder), card)
+    return Z, truth if card.label == "exact" else None
+
+
+def _embedded(model: Model, source: Any, key: Path | None) -> tuple[Matrix, NDArray[np.int64] | None]:
+    encoding = model.encoding()
+    table = open_table(source).read()
+    X = encoding.encode(table).X
+    label = encoding.schema.label
+    labelled = label is not None and label.name in table.column_names and table[label.name].null_count == 0
+    truth = encoding.encode_label(table) if labelled else None
+    if model.about["columnwise"]:
+        return X, truth
+    matrix, offset = _map(model, key)
+    return X @ matrix.T + offset, truth
+
+
+def _map(model: Model, key: Path | None) -> tuple[Matrix, Matrix]:
+    public = model.affine()
+    if public is not None:
+        return public
+    if key is None:
+        raise CardError(
+            "Plain rows can be embedded only with the key of the releases. Give --key key.json, "
+            "or classify rows that were sanitized with it (give their folder)."
+        )
+    loaded = Key.load(key)
+    if loaded.commitment() != model.about["transform"].get("commitment"):
+        raise CardError(f"The key {key} is not the one that the training releases were made with.")
+    matrix = next(iter(loaded.arrays.values()))
+    return matrix, np.zeros(len(matrix))
+
+
+def _probabilities(model: Model, Z: Matrix) -> Matrix | None:
+    try:
+        return np.asarray(model.classifier.predict_proba(Z), dtype=np.float64)
+    except (AttributeError, NotImplementedError):
+        return None

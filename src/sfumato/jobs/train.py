@@ -1,0 +1,73 @@
+"""Pool releases of one space, train a classifier, and write it with what prediction needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sfumato.classifiers.factory import KEEPS_ROWS, make_classifier
+from sfumato.classifiers.training import Part, fit_on_parts, noise_from_card
+from sfumato.errors import CardError, OutputError, SchemaError, UsageError
+from sfumato.guarantee import Card
+from sfumato.jobs.model import FORMAT, VERSION, Model
+from sfumato.jobs.release import Release
+
+
+def train(folders: Sequence[Path], classifier: str, out: Path, *, force: bool = False) -> Model:
+    """Train `classifier` on the pooled releases in `folders`; every part's noise is taken from its own card."""
+    if not folders:
+        raise UsageError("Give at least one folder that `sfumato sanitize` wrote.")
+    if out.exists() and not force:
+        raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
+    unfitted = make_classifier(classifier)
+    releases = [Release.open(folder) for folder in folders]
+    check_one_space([release.card for release in releases], [str(folder) for folder in folders])
+    parts = [_part(release, folder) for release, folder in zip(releases, folders, strict=True)]
+    model = Model(fit_on_parts(unfitted, parts), about_model(classifier, releases))
+    model.save(out)
+    return model
+
+
+def check_one_space(cards: Sequence[Card], names: Sequence[str]) -> None:
+    """Releases of different spaces mean different numbers, and are never trained on together."""
+    for card, name in zip(cards, names, strict=True):
+        if card.space != cards[0].space:
+            raise CardError(
+                f"{name} and {names[0]} lie in different spaces (other columns, bounds, basis or key), so they cannot "
+                "be pooled. Sanitize them with the same --schema and the same basis or --key."
+            )
+
+
+def _part(release: Release, folder: Path) -> Part:
+    if release.y is None:
+        raise SchemaError(f"The release in {folder} has no label to learn. Sanitize with --label.")
+    return Part(release.Z, release.y, noise_from_card(release.card), release.card.label_keep)
+
+
+def about_model(classifier: str, releases: Sequence[Release]) -> dict[str, Any]:
+    """The model's own card."""
+    card = releases[0].card
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "classifier": classifier,
+        "contains_rows": classifier in KEEPS_ROWS,
+        "space": card.space,
+        "source_schema": dict(card.source_schema),
+        "release_columns": [column["name"] for column in card.release_schema["columns"]],
+        "columnwise": card.is_columnwise,
+        "transform": {name: value for name, value in card.transform.items() if name != "variances"},
+        "classes": list(card.classes),
+        "label": card.release_schema["label"]["name"],
+        "releases": [
+            {
+                "mechanism": release.card.mechanism["name"],
+                "rows": release.card.rows,
+                "guarantee": release.card.guarantee["kind"],
+                "words": release.card.guarantee["words"],
+            }
+            for release in releases
+        ],
+        "rows": sum(release.card.rows for release in releases),
+    }
