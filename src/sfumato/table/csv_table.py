@@ -50,8 +50,8 @@ class CsvTable(Table):
     def _types(self) -> pa.Schema:
         """The narrowest of integer, number and text that every cell of a column fits, from one pass over the text.
 
-        Guessing from the first rows, as readers usually do, fails when a later row disagrees; this pass costs a quarter
-        more than such a guess. Codes with leading zeros are text, as are dates, which the schema understands later.
+        Guessing from the first rows, as readers usually do, fails when a later row disagrees; this pass costs half as
+        much again as such a guess. Codes with leading zeros are text, as are dates, which the schema understands later.
         """
         ranks = dict.fromkeys(self._selected, 0)
         for batch in self._read(dict.fromkeys(self._selected, pa.string())):

@@ -1,0 +1,135 @@
+"""Columns and schemas: what they refuse, and that a file says what was meant."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sfumato.errors import SchemaError
+from sfumato.table import Column, Schema
+
+
+@pytest.fixture
+def schema() -> Schema:
+    return Schema(
+        (
+            Column("id", "categorical", role="identifier"),
+            Column("who", "categorical", role="person"),
+            Column("age", "integer", low=0, high=120, source="public", reason="human ages", weight=2.0),
+            Column("height", "numeric", low=0.5, high=2.5, missing=True),
+            Column("vote", "categorical", categories=("yes", "no", "1", "null"), missing=True),
+            Column("pain", "ordinal", categories=("none", "some", "much")),
+            Column("born", "date", low="1900-01-01", high="2020-12-31"),
+            Column("label", "categorical", role="label", categories=("1", "2")),
+        )
+    )
+
+
+@pytest.mark.parametrize("ending", ["yaml", "json"])
+def test_saving_and_loading_gives_the_same_schema(schema, tmp_path, ending):
+    path = tmp_path / f"schema.{ending}"
+    schema.save(path)
+    assert Schema.load(path) == schema
+
+
+def test_the_file_explains_itself(schema, tmp_path):
+    schema.save(tmp_path / "schema.yaml")
+    text = (tmp_path / "schema.yaml").read_text()
+    assert text.startswith("#")
+    for word in ("learned", "public", "reason", "identifier", "person", "weight"):
+        assert word in text.split("columns:")[0]
+
+
+def test_to_dict_is_plain_json(schema):
+    assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+
+
+def test_roles(schema):
+    assert [c.name for c in schema.private] == ["age", "height", "vote", "pain", "born"]
+    assert schema.label is not None
+    assert schema.label.name == "label"
+    assert schema.person is not None
+    assert schema.person.name == "who"
+    assert schema.dropped == ("id",)
+    assert schema.learned == ("height", "vote", "pain", "born")
+
+
+def test_words_that_yaml_takes_for_truth_values_stay_words(tmp_path):
+    path = tmp_path / "schema.yaml"
+    path.write_text(
+        "columns:\n- {name: v, kind: categorical, categories: [yes, no, on, 1, 2020-01-01], missing: yes}\n"
+        "- {name: d, kind: date, low: 2001-01-01, high: 2002-01-01}\n"
+    )
+    found = Schema.load(path)
+    assert found["v"].categories == ("yes", "no", "on", "1", "2020-01-01")
+    assert found["v"].missing
+    assert found["d"].low == "2001-01-01"
+    assert found["d"].bounds == (11323.0, 11688.0)
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"kind": "numeric"}, "lacks the key 'name'"),
+        ({"name": "a"}, "lacks the key 'kind'"),
+        ({"name": "a", "kind": "numeric", "hihg": 3}, "Did you mean 'high'?"),
+        ({"name": "a", "kind": "number"}, "kind must be one of"),
+        ({"name": "a", "kind": "numeric", "role": "secret"}, "role must be one of"),
+        ({"name": "a", "kind": "numeric", "low": 0, "high": 1, "source": "public"}, "without a `reason`"),
+        (
+            {"name": "a", "kind": "numeric", "low": 0, "high": 1, "source": "public", "reason": " "},
+            "without a `reason`",
+        ),
+        ({"name": "a", "kind": "numeric", "low": 2, "high": 1}, "low is above high"),
+        ({"name": "a", "kind": "numeric", "low": "x", "high": 1}, "must be a number"),
+        ({"name": "a", "kind": "numeric", "low": float("nan"), "high": 1}, "finite"),
+        ({"name": "a", "kind": "numeric", "low": -1.7e308, "high": 1.7e308}, "too wide"),
+        ({"name": "a", "kind": "integer", "low": 0.5, "high": 1}, "must be integers"),
+        ({"name": "a", "kind": "date", "low": "yesterday", "high": "2001-01-01"}, "ISO dates"),
+        ({"name": "a", "kind": "numeric", "low": 0, "high": 1, "weight": 0}, "above 0"),
+        ({"name": "a", "kind": "numeric", "categories": ["x"]}, "no categories"),
+        ({"name": "a", "kind": "categorical", "categories": []}, "empty"),
+        ({"name": "a", "kind": "categorical", "categories": "abc"}, "must be a list"),
+        ({"name": "a", "kind": "categorical", "categories": ["x", "x"]}, "twice"),
+        ({"name": "a", "kind": "categorical", "categories": ["(missing)"], "missing": True}, "by itself"),
+        ({"name": "a", "kind": "categorical", "missing": "perhaps"}, "true or false"),
+        ("age", "must be a mapping"),
+    ],
+)
+def test_a_wrong_column_is_refused_with_advice(entry, words):
+    with pytest.raises(SchemaError, match=words.replace("?", r"\?").replace("(", r"\(")):
+        Schema.from_dict({"columns": [entry]})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("columns: {a: 1}", "list under the key"),
+        ("colums: []", "list under the key"),
+        ("columns: []\nrows: 3", "unknown key 'rows'"),
+        ("version: 9\ncolumns: []", "newer version"),
+        ("columns: [", "not valid YAML"),
+        ("columns:\n- {name: a, kind: numeric}\n- {name: a, kind: numeric}", "twice"),
+        ("columns:\n- {name: a, kind: numeric, role: label}", "must be categorical"),
+        ("columns:\n- {name: a, kind: categorical, role: label, categories: [x]}", "one class"),
+        ("columns:\n- {name: a, kind: date, role: person}\n- {name: b, kind: date, role: person}", "Only one column"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_path(tmp_path, text, words):
+    path = tmp_path / "schema.yaml"
+    path.write_text(text)
+    with pytest.raises(SchemaError, match=words) as caught:
+        Schema.load(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(SchemaError, match="cannot be read"):
+        Schema.load(tmp_path / "none.yaml")
+
+
+def test_unknown_column(schema):
+    with pytest.raises(SchemaError, match="Did you mean 'age'"):
+        schema["aeg"]
+    assert schema.with_column("age", high=130)["age"].high == 130

@@ -1,0 +1,124 @@
+"""Writing: what was given comes back, whole or not at all, and nothing else travels."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sfumato.errors import OutputError
+from sfumato.table import open_table, table_writer, write_table
+
+
+@pytest.fixture
+def table() -> pa.Table:
+    numbers = np.random.default_rng(0).normal(size=1000)
+    return pa.table({"a": numbers, "b": list(range(1000)), "c": ['x,\n"y"', "z"] * 500})
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "tsv", "arrow"])
+@pytest.mark.parametrize("form", ["table", "blocks", "with schema"])
+def test_round_trip(table, tmp_path, ending, form):
+    path = tmp_path / f"t.{ending}"
+    blocks = iter(table.to_batches(max_chunksize=300))
+    rows = write_table(
+        table if form == "table" else blocks, path, schema=table.schema if form == "with schema" else None
+    )
+    assert rows == 1000
+    assert open_table(path).read().to_pydict() == table.to_pydict()
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_metadata_of_the_source_stays_behind_and_ours_is_there(tmp_path):
+    frame = pa.Table.from_pandas(pd.DataFrame({"a": [1.5, 2.5]}, index=["Anna", "Bert"]))
+    assert b"pandas" in frame.schema.metadata
+    write_table(frame, tmp_path / "t.parquet", metadata={"card": '{"x": 1}'})
+    meta = pq.read_metadata(tmp_path / "t.parquet").metadata
+    assert meta[b"card"] == b'{"x": 1}'
+    assert b"pandas" not in meta
+    assert pq.read_schema(tmp_path / "t.parquet").metadata == {b"card": b'{"x": 1}'}
+    write_table(frame.select(["a"]), tmp_path / "t.arrow", metadata={"card": "1"})
+    assert pa.ipc.open_file(tmp_path / "t.arrow").schema.metadata == {b"card": b"1"}
+
+
+def test_floats_are_plain_in_parquet(table, tmp_path):
+    write_table(table, tmp_path / "t.parquet")
+    column = pq.read_metadata(tmp_path / "t.parquet").row_group(0).column(0)
+    assert column.compression == "UNCOMPRESSED"
+    assert not column.has_dictionary_page
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_private_files(table, tmp_path):
+    write_table(table, tmp_path / "t.parquet", private=True)
+    assert stat.S_IMODE((tmp_path / "t.parquet").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "arrow"])
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, RuntimeError])
+def test_an_interrupted_write_leaves_the_old_file(table, tmp_path, ending, interruption):
+    path = tmp_path / f"t.{ending}"
+    path.write_text("old")
+
+    def blocks():
+        yield table.to_batches()[0]
+        raise interruption
+
+    with pytest.raises(interruption):
+        write_table(blocks(), path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "arrow"])
+def test_a_full_disk(table, tmp_path, ending, monkeypatch):
+    class Full:
+        def __init__(self, file):
+            self.file = file
+
+        def write(self, _data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def __getattr__(self, name):
+            return getattr(self.file, name)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.file.close()
+
+    opened = os.fdopen
+    monkeypatch.setattr("os.fdopen", lambda *a: Full(opened(*a)))
+    with pytest.raises(OutputError, match="full"):
+        write_table(table, tmp_path / f"t.{ending}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_places(table, tmp_path):
+    with pytest.raises(OutputError, match="cannot write"):
+        write_table(table, tmp_path / "t.xlsx")
+    with pytest.raises(OutputError, match="cannot be written"):
+        write_table(table, tmp_path / "none" / "t.csv")
+    with pytest.raises(OutputError, match="without blocks"):
+        write_table(iter(()), tmp_path / "t.csv")
+
+
+def test_a_table_without_rows_keeps_its_header(table, tmp_path):
+    for ending in ("csv", "parquet"):
+        write_table(iter(()), tmp_path / f"t.{ending}", schema=table.schema)
+    assert (tmp_path / "t.csv").read_text() == "a,b,c\n"
+    assert open_table(tmp_path / "t.parquet").rows == 0
+
+
+def test_block_by_block(table, tmp_path):
+    with table_writer(tmp_path / "t.parquet", table.schema) as writer:
+        writer.write(table.slice(0, 500))
+        writer.write(table.slice(500).to_batches()[0])
+    assert open_table(tmp_path / "t.parquet").read().equals(table)
