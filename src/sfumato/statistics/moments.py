@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.blas import dsyrk
 
 Matrix = NDArray[np.float64]
+
+TILE = 1 << 17
+"""Cells that are centred and multiplied at a time: read once from memory, then a core's own cache serves every step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +32,37 @@ class Moments:
 
     @classmethod
     def of(cls, X: ArrayLike) -> Moments:
-        """Moments of one block (rows x columns)."""
+        """Moments of one block (rows x columns), whichever of the two is contiguous in memory.
+
+        Tile by tile: each is centred at its own mean m_i, and ``S = sum S_i + sum n_i (m_i - m)(m_i - m)'``.
+        """
         X = np.asarray(X, dtype=np.float64)
-        if len(X) == 0:
-            return cls.empty(X.shape[1])
-        mean = X.mean(axis=0)
-        centred = X - mean
-        return cls(len(X), mean, centred.T @ centred, X.min(axis=0), X.max(axis=0))
+        rows, width = X.shape
+        if rows == 0 or width == 0:
+            return cls.empty(width)
+        step = max(64, TILE // width // 64 * 64)
+        starts = range(0, rows, step)
+        means, low, high = (np.empty((len(starts), width)) for _ in range(3))
+        counts = np.full(len(starts), float(step))
+        counts[-1] = rows - starts[-1]
+        by_column = X.flags.f_contiguous
+        room = np.empty((min(step, rows), width), order="F" if by_column else "C")
+        scatter = np.zeros((width, width), order="F")
+        for i, start in enumerate(starts):
+            tile = X[start : start + step]
+            means[i] = np.ones(len(tile)) @ tile / len(tile)  # a product is twice as fast as a sum over rows
+            low[i], high[i] = _extremes(tile)
+            centred = np.subtract(tile, means[i], out=room[: len(tile)])
+            # The upper triangle is added up in place; `trans` says which of the two is contiguous.
+            scatter = dsyrk(
+                1.0, centred if by_column else centred.T, 1.0, scatter, trans=int(by_column), overwrite_c=1
+            )
+        mean = counts @ means / rows
+        means -= mean
+        scatter += (means.T * counts) @ means
+        upper = np.triu(scatter, 1)
+        whole = np.ascontiguousarray(upper + upper.T + np.diag(scatter.diagonal()))
+        return cls(rows, mean, whole, low.min(axis=0), high.max(axis=0))
 
     @classmethod
     def empty(cls, width: int) -> Moments:
@@ -89,3 +117,13 @@ class Moments:
             np.asarray(data["low"], dtype=np.float64),
             np.asarray(data["high"], dtype=np.float64),
         )
+
+
+def _extremes(tile: Matrix) -> tuple[Matrix, Matrix]:
+    """Lowest and highest value of every column; short rows are compared eight at a time."""
+    rows, width = tile.shape
+    if tile.flags.c_contiguous and width > 1 and rows % 8 == 0:
+        wide = tile.reshape(rows // 8, 8 * width)
+        low, high = wide.min(axis=0).reshape(8, width), wide.max(axis=0).reshape(8, width)
+        return low.min(axis=0), high.max(axis=0)
+    return tile.min(axis=0), tile.max(axis=0)
