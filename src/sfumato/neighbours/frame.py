@@ -104,7 +104,8 @@ def _reach(points: Floats, centre: Floats, what: str) -> float:
     """Bound on the distance of any point to the centre: sqrt(d) times the largest deviation in one column."""
     if not len(points):
         return 0.0
-    deviation = max(float((points.max(axis=0) - centre).max()), float((centre - points.min(axis=0)).max()))
+    with np.errstate(invalid="ignore", over="ignore"):
+        deviation = max(float((points.max(axis=0) - centre).max()), float((centre - points.min(axis=0)).max()))
     if not np.isfinite(deviation):
         raise ValueError(f"{what} contain NaN, infinity or values too large to square. Remove or encode them first.")
     return deviation * float(np.sqrt(points.shape[1]))
