@@ -54,9 +54,7 @@ class Moments:
             low[i], high[i] = _extremes(tile)
             centred = np.subtract(tile, means[i], out=room[: len(tile)])
             # The upper triangle is added up in place; `trans` says which of the two is contiguous.
-            scatter = dsyrk(
-                1.0, centred if by_column else centred.T, 1.0, scatter, trans=int(by_column), overwrite_c=1
-            )
+            scatter = dsyrk(1.0, centred if by_column else centred.T, 1.0, scatter, trans=int(by_column), overwrite_c=1)
         mean = counts @ means / rows
         means -= mean
         scatter += (means.T * counts) @ means

@@ -52,7 +52,12 @@ def numbers_of(group: Group, array: pa.Array, first_row: int) -> tuple[Floats, n
 
 
 def fill_numbers(X: Floats, numeric: list[tuple[int, Floats, float, float]]) -> None:
-    """Write (x - l) / (h - l) of many columns into a row-major matrix, tile by tile."""
+    """Write (x - l) / (h - l) of many columns into the matrix; into a row-major one, tile by tile."""
+    if X.strides[0] == X.itemsize:  # columns lie together: nothing has to be transposed
+        for position, values, low, width in numeric:
+            column = np.subtract(values, low, out=X[:, position])
+            column /= width
+        return
     scratch = np.empty(TILE)
     for start in range(0, len(X), TILE):
         tile = X[start : start + TILE]
