@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from sfumato.errors import TableError
 from sfumato.table.csv_table import CsvTable
 from sfumato.table.sql import SqlQuery, SqlTable
-from sfumato.table.tables import MemoryTable, Table, bare
+from sfumato.table.tables import MemoryTable, SelectedTable, Table, bare
 
 CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.bz2", ".csv.zst")
 ARROW_ENDINGS = (".arrow", ".feather", ".ipc", ".arrows")
@@ -25,7 +25,7 @@ def open_table(source: Any, columns: Sequence[str] | None = None) -> Table:
     ('a',)
     """
     if isinstance(source, Table):
-        return source if columns is None else open_table(source.read(), columns)
+        return source if columns is None else SelectedTable(source, columns)
     if isinstance(source, (str, Path)):
         return _open_file(Path(source), columns)
     if isinstance(source, SqlQuery):

@@ -59,24 +59,30 @@ class Summary:
         if arrays.is_date(array.type):
             values = arrays.day_numbers(array, self.name, self.rows)
         elif arrays.is_number(array.type):
-            values = arrays.checked(arrays.numbers(array, self.name, self.rows), self.name, self.rows)
+            values = arrays.numbers(array, self.name, self.rows)
         else:
             raise TableError(
                 f"Column {self.name!r} has the type {array.type}, which cannot be used. "
                 "Convert it to numbers, text or dates, or leave it out of the table."
             )
-        found = values.numbers
+        found, low, high = self._range(values)
+        if not (np.isfinite(low) and np.isfinite(high)):  # NaN counts as empty, infinity is refused
+            values = arrays.checked(values, self.name, self.rows)
+            found, low, high = self._range(values)
         if values.empty is not None:
             self._count_empty(values.empty)
-            found = found[~values.empty]
         if len(found) == 0:
             return
-        self.low = min(self.low, float(found.min()))
-        self.high = max(self.high, float(found.max()))
+        self.low, self.high = min(self.low, low), max(self.high, high)
         if self.integral and self.sampled < SAMPLE_ROWS:
             piece = found[: SAMPLE_ROWS - self.sampled]
             self._sample.append(piece.copy())
             self.sampled += len(piece)
+
+    def _range(self, values: arrays.Values) -> tuple[arrays.Floats, float, float]:
+        """Filled cells with their least and greatest value."""
+        found = values.numbers if values.empty is None else values.numbers[~values.empty]
+        return (found, float(found.min()), float(found.max())) if len(found) else (found, 0.0, 0.0)
 
     def _add_text(self, words: pa.Array) -> None:
         if words.null_count:

@@ -85,6 +85,31 @@ class MemoryTable(Table):
         return self._table
 
 
+class SelectedTable(Table):
+    """Some columns of another table."""
+
+    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+        super().__init__(table.where, columns)
+        self._table = table
+        self._selected = self._select(table.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._selected)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        return pa.schema([self._table.arrow_schema.field(name) for name in self._selected])
+
+    @property
+    def rows(self) -> int | None:
+        return self._table.rows
+
+    def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        for batch in self._table._batches(rows):
+            yield batch.select(self._selected)
+
+
 def bare(schema: pa.Schema) -> pa.Schema:
     """The schema without metadata: pandas indexes, field notes and the like do not travel."""
     return pa.schema([pa.field(field.name, field.type) for field in schema])
