@@ -18,6 +18,7 @@ from sfumato.errors import CardError
 from sfumato.files import write_whole
 
 VARIABLE = "SFUMATO_LEDGER"
+TILE = 1 << 15  # cells that are hashed at a time: they stay in the cache
 KEY_BYTES = 32
 
 
@@ -48,16 +49,33 @@ class Fingerprint:
 
     def add(self, X: NDArray[np.float64]) -> None:
         """Take in one block of encoded rows."""
-        words = np.ascontiguousarray(X + 0.0).view(np.uint64)  # + 0.0 makes -0 and 0 the same row
-        mixed = words ^ (words >> np.uint64(29))
+        self.merge(self.sums(X), len(X))
+
+    def merge(self, sums: NDArray[np.uint64], rows: int) -> None:
+        """Take in the `sums` of that many rows."""
+        self._sums += sums
+        self._rows += rows
+
+    def sums(self, X: NDArray[np.float64]) -> NDArray[np.uint64]:
+        """What one block adds: any thread may compute it, any order of merging gives the same fingerprint."""
+        total = np.zeros(2, dtype=np.uint64)
+        step = max(64, TILE // max(1, X.shape[1]))
+        for start in range(0, len(X), step):
+            row = self._hashed(X[start : start + step])
+            total += np.array([row.sum(dtype=np.uint64), (row * row).sum(dtype=np.uint64)], dtype=np.uint64)
+        return total
+
+    def _hashed(self, X: NDArray[np.float64]) -> NDArray[np.uint64]:
+        mixed: NDArray[np.uint64] = (X.T + 0.0).view(np.uint64)  # + 0.0 makes -0 and 0 the same row
+        mixed ^= mixed >> np.uint64(29)
         mixed *= np.uint64(0xBF58476D1CE4E5B9)
         mixed ^= mixed >> np.uint64(32)
-        row = mixed @ self._weights
+        mixed *= self._weights[:, None]
+        row: NDArray[np.uint64] = mixed.sum(axis=0, dtype=np.uint64)
         row ^= row >> np.uint64(31)
         row *= np.uint64(0x94D049BB133111EB)
         row ^= row >> np.uint64(29)
-        self._sums += np.array([row.sum(dtype=np.uint64), (row * row).sum(dtype=np.uint64)], dtype=np.uint64)
-        self._rows += len(X)
+        return row
 
     def hexdigest(self) -> str:
         message = self._sums.tobytes() + self._rows.to_bytes(8, "little")
