@@ -25,6 +25,10 @@ NO_BOUND = (
 )
 
 
+SCALES = (1e-6, 1e6)
+"""Between which a scale is looked for, relative to the range of a column."""
+
+
 class AdditiveNoise(Mechanism):
     """Add independent noise to every numeric column, and randomize categories.
 
@@ -98,7 +102,7 @@ class AdditiveNoise(Mechanism):
 
     def _response_epsilon(self, law: Law) -> float:
         if self.category_epsilon is not None:
-            return self.category_epsilon
+            return float(self.category_epsilon)
         return 1.0 / float(getattr(law, "scale", None) or math.sqrt(law.variance))
 
     def _scale_for(self, wanted: float) -> float:
@@ -111,12 +115,18 @@ class AdditiveNoise(Mechanism):
             law = self._law(math.exp(log_scale))
             return self._epsilons(law, self._response_epsilon(law))[2] - wanted
 
-        if excess(math.log(1e6)) > 0:
+        least, most = (math.log(scale) for scale in SCALES)
+        if excess(most) > 0:
+            fixed = "the categorical columns alone exceed it. Lower category_epsilon."
+            small = f"that needs noise of more than {SCALES[1]:g} times the range. Ask for a larger epsilon."
+            reason = small if self.category_epsilon is None else fixed
+            raise UsageError(f"A record epsilon of {wanted:g} cannot be reached: {reason}")
+        if excess(least) < 0:
             raise UsageError(
-                f"A record epsilon of {wanted:g} cannot be reached: the categorical columns alone exceed it. "
-                "Lower category_epsilon."
+                f"A record epsilon of {wanted:g} cannot be reached: that needs noise of less than {SCALES[0]:g} times "
+                "the range, which protects nobody. Ask for a smaller epsilon."
             )
-        root = brentq(excess, math.log(1e-6), math.log(1e6), xtol=1e-13)
+        root = brentq(excess, least, most, xtol=1e-13)
         while excess(root) > 0:
             root += 1e-12
         return math.exp(root)
@@ -159,13 +169,15 @@ class AdditiveNoise(Mechanism):
 
         def moved(distance: float) -> float:
             whole = laplace.component_epsilon()[0] if laplace else law.log_amplification(1.0)
+            if distance == 0:
+                return 0.0
             if distance >= 1:
                 return float(whole)
             partial = distance / laplace.scale[0] if laplace else law.log_amplification(distance)
             return float(min(partial + rounding, whole))
 
         columns = [self._column_epsilon(group, moved, response_epsilon) for group in self.encoding_.groups]
-        components = [moved(1.0)] if self._numeric() else []
+        components = [moved(1.0)] if any(not group.is_constant for group in self._numeric()) else [0.0]
         components += [
             self._response(group, response_epsilon).epsilon
             for group in self.encoding_.groups
@@ -177,9 +189,10 @@ class AdditiveNoise(Mechanism):
         response = self._response(group, response_epsilon)
         if group.is_onehot:
             return response.epsilon
+        width = 0.0 if group.is_constant else 1.0
         if group.has_indicator:  # from an end of the range to the middle, and from present to missing
-            return max(moved(1.0), moved(0.5) + response.epsilon)
-        return moved(1.0)
+            return max(moved(width), moved(width / 2) + response.epsilon)
+        return moved(width)
 
     def guarantee(self) -> Guarantee:
         bounded = math.isfinite(self.law_.log_amplification(1.0)) or not self._numeric()
@@ -210,8 +223,8 @@ class AdditiveNoise(Mechanism):
             response = self._response(group, self.response_epsilon_)
             if group.is_onehot:
                 noise = response.to_dict()
-            elif group.is_constant:
-                noise = None  # every value is the same public constant: nothing is released about the column
+            elif group.is_constant:  # every value is the same public constant: only "missing" tells anything
+                noise = {**response.to_dict(), "missing_keep": response.keep} if group.has_indicator else None
             else:
                 scale = float(self.encoding_.scale[group.start])
                 noise = self.law_.scaled(scale).to_dict()

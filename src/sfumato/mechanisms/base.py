@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,6 +21,9 @@ from sfumato.table import Encoding
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
+
+ROUNDING = 1e-12
+"""How far scaling to [0,1] may miss the ends; stated epsilons are rounded up by more."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class Mechanism(BaseEstimator):  # type: ignore[misc]
         encoding = encoding or Encoding.unit(X.shape[1])
         if X.shape[1] != encoding.width:
             raise TableError(f"The rows have {X.shape[1]} encoded columns, the encoding {encoding.width}.")
+        _check_encoded(X)
         if self.needs_key and key is None:
             key = self.draw_key(encoding)
         self.fit_statistics(self.statistics(X, codes), encoding, key)
@@ -157,7 +162,8 @@ class Mechanism(BaseEstimator):  # type: ignore[misc]
 
     def _check_positive(self, **values: float | None) -> None:
         for name, value in values.items():
-            if value is not None and not (isinstance(value, int | float) and 0 < value < math.inf):
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if value is not None and not (number and 0 < value < math.inf):
                 raise UsageError(
                     f"The {name!r} parameter of {type(self).__name__} must be a positive number. Got {value!r} instead."
                 )
@@ -175,11 +181,14 @@ def count_of(components: float | int | None, width: int, owner: str) -> int:
     """`components` as a number: a count, or a fraction of the columns (rounded up)."""
     if components is None:
         return width
-    if isinstance(components, bool) or not isinstance(components, int | float):
-        raise UsageError(f"The 'components' parameter of {owner} must be a count or a fraction. Got {components!r}.")
-    if isinstance(components, int):
+    if isinstance(components, bool) or not isinstance(components, Real):
+        raise UsageError(
+            f"The 'components' parameter of {owner} must be a count (2) or a fraction in (0, 1] (0.5). "
+            f"Got {components!r} instead."
+        )
+    if isinstance(components, Integral):
         if 1 <= components <= width:
-            return components
+            return int(components)
         raise UsageError(
             f"The 'components' parameter of {owner} must be between 1 and the {width} encoded columns of this table. "
             f"Got {components} instead."
@@ -187,7 +196,8 @@ def count_of(components: float | int | None, width: int, owner: str) -> int:
     if 0 < components <= 1:
         return max(1, math.ceil(components * width - 1e-9))
     raise UsageError(
-        f"The 'components' parameter of {owner} must be a count (2) or a fraction in (0, 1] (0.5). Got {components!r}."
+        f"The 'components' parameter of {owner} must be a count (2) or a fraction in (0, 1] (0.5). "
+        f"Got {components!r} instead."
     )
 
 
@@ -202,6 +212,15 @@ def as_matrix(X: ArrayLike) -> Matrix:
 def as_codes(y: ArrayLike | None) -> Codes | None:
     """Class codes 0, 1, ..., or None."""
     return None if y is None else np.asarray(y, dtype=np.int64)
+
+
+def _check_encoded(X: Matrix) -> None:
+    """No guarantee covers a value outside the domain it was computed for; NaN would not even be hidden."""
+    if X.size and not (X.min() >= -ROUNDING and X.max() <= 1 + ROUNDING):
+        raise TableError(
+            "Encoded rows must lie between 0 and 1, without empty or infinite cells. "
+            "Encode the table with a schema first (Encoding.encode), which clips to the bounds."
+        )
 
 
 def _is_plain(value: object) -> bool:

@@ -20,6 +20,9 @@ from sfumato.table import Encoding
 NARROWEST = 1e-9
 """A component that cannot vary (constant columns) still gets an interval, so that scales stay positive."""
 
+FROM_BELOW = 1 + 1e-12
+"""Products and quotients are rounded; the derived b is larger by more than that, so that epsilon is never exceeded."""
+
 
 class PrincipalLaplace(Mechanism):
     """Project on principal components and add Laplace noise of scale b_i = b w_i to each [Fig. 2].
@@ -118,7 +121,7 @@ class PrincipalLaplace(Mechanism):
         if isinstance(self.basis, str):
             matrix = np.eye(width) if self.basis == "identity" else _read_basis(Path(self.basis))
         else:
-            matrix = np.asarray(self.basis, dtype=np.float64)
+            matrix = _as_basis(self.basis)
         if matrix.ndim != 2 or matrix.shape[1] != width or not np.isfinite(matrix).all() or not len(matrix):
             raise UsageError(
                 f"The 'basis' parameter of {owner} must be 'learned', 'identity' or a finite matrix with {width} "
@@ -131,15 +134,29 @@ class PrincipalLaplace(Mechanism):
         widths = high - low
         b = float(self.b)
         if self.epsilon_record is not None:
-            at_one = affine_epsilons(self.matrix_, widths, widths, self.encoding_.groups).record
-            b = at_one / self.epsilon_record
-            rounding = LaplaceNoise(low, high, b * widths, exact).rounding_epsilon()
-            b = at_one / (self.epsilon_record - rounding)
+            b = self._b_for(float(self.epsilon_record), low, high)
         self.b_ = b
         self.noise_ = LaplaceNoise(low, high, b * widths, exact)
 
+    def _b_for(self, wanted: float, low: Matrix, high: Matrix) -> float:
+        """The b whose record epsilon is the wanted one, rounding included, approached from the safe side."""
+        widths = high - low
+        at_one = affine_epsilons(self.matrix_, widths, widths, self.encoding_.groups).record
+        if at_one == 0:  # no two records differ: any noise will do
+            return float(self.b)
+        exact = self.noise == "exact"
+        rounding = LaplaceNoise(low, high, at_one / wanted * widths, exact).rounding_epsilon()
+        if rounding > wanted / 2:
+            raise UsageError(
+                f"The 'epsilon_record' parameter of {type(self).__name__} must be at least {2 * rounding:.1e}: below, "
+                f"rounding to the grid alone costs more. Got {wanted:g} instead."
+            )
+        return at_one / (wanted - rounding) * FROM_BELOW
+
     def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
-        return Block(self.noise_.add(self.embed(X), rng), y, np.arange(len(X)))
+        scores = (self.matrix_ @ X.T).T  # columns lie together, as noise is drawn and files are written
+        scores += self.offset_
+        return Block(self.noise_.add(scores, rng), y, np.arange(len(X)))
 
     def embed(self, X: ArrayLike) -> Matrix:
         scores: Matrix = as_matrix(X) @ self.matrix_.T
@@ -205,6 +222,16 @@ class PrincipalLaplace(Mechanism):
     def parameters_used(self) -> dict[str, Any]:
         basis = self.basis if isinstance(self.basis, str) and self.basis in ("learned", "identity") else "given"
         return {**super().parameters_used(), "b": self.b_, "components": len(self.matrix_), "basis": basis}
+
+
+def _as_basis(given: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise UsageError(
+            "The 'basis' parameter of PrincipalLaplace must be 'learned', 'identity', a path or a matrix of numbers. "
+            f"Got a {type(given).__name__} of other things instead."
+        ) from error
 
 
 def _read_basis(path: Path) -> NDArray[np.float64]:

@@ -47,10 +47,14 @@ class RandomizedResponse(Mechanism):
                 "Use additive-noise, which randomizes categories too, or declare the column categorical."
             )
         self.encoding_ = encoding
-        wanted = self.epsilon if self.epsilon_record is None else self.epsilon_record / len(encoding.groups)
-        self.epsilon_ = float(wanted)
+        self.epsilon_ = float(self.epsilon if self.epsilon_record is None else self._share_of(self.epsilon_record))
         self.responses_ = [Response(group.stop - group.start, self.epsilon_) for group in encoding.groups]
         return self
+
+    def _share_of(self, record: float) -> float:
+        """Every column's part; a column of one category needs none, and the sum must not round above the whole."""
+        columns = sum(group.width > 1 for group in self.encoding_.groups)
+        return float(record) / max(columns, 1) * (1 - 1e-14)
 
     def _pairs(self) -> list[tuple[Group, Response]]:
         return list(zip(self.encoding_.groups, self.responses_, strict=True))
