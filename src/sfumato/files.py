@@ -39,6 +39,8 @@ def write_whole(path: Path | str, content: bytes | str, *, private: bool = False
 def new_folder(path: Path | str, *, force: bool = False) -> Iterator[Path]:
     """Yield an empty folder beside `path` that becomes `path` when the block ends well, and vanishes otherwise."""
     path = Path(path)
+    if path.name in ("", ".."):
+        raise OutputError(f"{path} is no name for a new folder. Give one inside of it.")
     if path.exists() and not force:
         raise OutputError(f"{path} exists already. Choose another folder, or add --force to replace it.")
     if path.exists() and not path.is_dir():

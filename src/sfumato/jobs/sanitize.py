@@ -74,7 +74,9 @@ def sanitize(table: Any, out: Path | str, options: Options | None = None, progre
     if mechanism.whole_table and options.engine == "stream":
         raise UsageError(f"{mechanism.name} needs the whole table at once. Use --engine memory.")
     if options.out_of_bounds not in OUT_OF_BOUNDS:
-        raise UsageError(f"--out-of-bounds must be {' or '.join(OUT_OF_BOUNDS)}. Got {options.out_of_bounds!r} instead.")
+        raise UsageError(
+            f"--out-of-bounds must be {' or '.join(OUT_OF_BOUNDS)}. Got {options.out_of_bounds!r} instead."
+        )
     _check_replaceable(Path(out), options.force)
     with new_folder(out, force=options.force) as folder:
         return _sanitize_into(folder, Path(out), table, mechanism, options, progress)
