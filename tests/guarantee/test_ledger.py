@@ -1,0 +1,140 @@
+"""The owner's ledger: every release of the same rows is counted, whatever their order."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domains import seeds, steady
+from sfumato.errors import CardError
+from sfumato.guarantee import Ledger
+from sfumato.guarantee.ledger import Fingerprint, default_ledger
+
+KEY = bytes(range(32))
+
+
+def fingerprint(X, blocks=1, key=KEY):
+    found = Fingerprint(key, X.shape[1])
+    for block in np.array_split(X, blocks):
+        found.add(block)
+    return found.hexdigest()
+
+
+def record(ledger, print_, epsilon):
+    ledger.record(print_, mechanism="additive-noise", epsilon=epsilon, when="2026-01-01")
+
+
+@given(seeds, st.integers(1, 30), st.integers(1, 5), st.integers(1, 4))
+@steady(60)
+def test_neither_order_nor_blocks_matter_to_the_fingerprint(seed, rows, width, blocks):
+    rng = np.random.default_rng(seed)
+    X = rng.random((rows, width)).round(1)
+    assert fingerprint(X[rng.permutation(rows)], blocks) == fingerprint(X)
+
+
+@given(seeds, st.integers(1, 30), st.integers(1, 5))
+@steady(60)
+def test_one_changed_cell_one_row_more_or_two_columns_swapped_are_other_rows(seed, rows, width):
+    rng = np.random.default_rng(seed)
+    X = rng.random((rows, width))
+    changed = X.copy()
+    changed[rng.integers(rows), rng.integers(width)] += 1e-12
+    others = [changed, np.vstack([X, X[:1]]), np.vstack([X, 0 * X[:1]]), X[:-1]]
+    if width > 1:
+        others.append(X[:, ::-1].copy())
+    prints = {fingerprint(other) for other in others}
+    assert len(prints) == len(others)
+    assert fingerprint(X) not in prints
+
+
+def test_a_row_twice_and_another_row_twice_are_told_apart():
+    """A sum alone would not tell {a, a, d} from {b, b, c}: its squares do."""
+    a, b = np.array([[0.25]]), np.array([[0.75]])
+    assert fingerprint(np.vstack([a, a, b])) != fingerprint(np.vstack([a, b, b]))
+
+
+def test_minus_zero_is_zero_and_the_key_matters():
+    X = np.array([[0.0, 1.0]])
+    assert fingerprint(-X * [1, -1]) == fingerprint(X)
+    assert fingerprint(X, key=bytes(32)) != fingerprint(X)
+
+
+def test_counts_and_sums(tmp_path):
+    path = tmp_path / "deep" / "ledger.json"
+    assert Ledger(path).earlier("a").to_dict(2.0) == {"count": 0, "total_epsilon_record": 2.0}
+    for epsilon in (1.5, 2.5):
+        record(Ledger(path), "a", epsilon)
+    record(Ledger(path), "b", math.inf)
+    ledger = Ledger(path)
+    assert ledger.earlier("a").to_dict(1.0) == {"count": 2, "total_epsilon_record": 5.0}
+    assert ledger.earlier("a").to_dict(math.inf) == {"count": 2, "total_epsilon_record": None}
+    assert ledger.earlier("b").to_dict(1.0) == {"count": 1, "total_epsilon_record": None}
+    assert ledger.earlier("c").count == 0
+
+
+def test_only_the_owner_can_read_it_and_it_holds_no_rows(tmp_path):
+    path = tmp_path / "ledger.json"
+    record(Ledger(path), "a", 1.0)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert set(json.loads(path.read_text())) == {"format", "version", "key", "tables"}
+
+
+def test_the_key_stays_the_same_and_differs_between_owners(tmp_path):
+    X = np.ones((2, 2))
+    first, other = Ledger(tmp_path / "one.json"), Ledger(tmp_path / "two.json")
+    prints = []
+    for ledger in (first, other):
+        found = ledger.fingerprint(2)
+        found.add(X)
+        prints.append(found.hexdigest())
+        record(ledger, prints[-1], 1.0)
+    again = Ledger(tmp_path / "one.json").fingerprint(2)
+    again.add(X)
+    assert again.hexdigest() == prints[0]
+    assert prints[0] != prints[1]
+
+
+def test_two_runs_at_once_lose_nothing_that_was_written_before_they_end(tmp_path):
+    path = tmp_path / "ledger.json"
+    record(Ledger(path), "a", 1.0)
+    first, second = Ledger(path), Ledger(path)
+    record(first, "a", 1.0)
+    record(second, "a", 1.0)
+    assert Ledger(path).earlier("a").count == 3
+
+
+GOOD = {"format": "sfumato-ledger", "version": 1, "key": "ab" * 32, "tables": {}}
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "",
+        json.dumps(GOOD)[:-9],
+        "[]",
+        "null",
+        json.dumps({**GOOD, "key": "xyz"}),
+        json.dumps({**GOOD, "key": "ab"}),
+        json.dumps({"key": GOOD["key"]}),
+        json.dumps({**GOOD, "tables": []}),
+        json.dumps({**GOOD, "tables": {"a": [{}]}}),
+        json.dumps({**GOOD, "tables": {"a": [{"epsilon_record": "much"}]}}),
+        json.dumps({**GOOD, "tables": {"a": 5}}),
+    ],
+)
+def test_a_damaged_ledger_is_told_and_not_started_anew(tmp_path, damaged):
+    path = tmp_path / "ledger.json"
+    path.write_text(damaged)
+    with pytest.raises(CardError, match=r"ledger of releases .* cannot be read"):
+        Ledger(path)
+    assert path.read_text() == damaged
+
+
+def test_the_environment_names_the_ledger(monkeypatch, tmp_path):
+    monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "mine.json"))
+    assert default_ledger() == tmp_path / "mine.json"
+    monkeypatch.delenv("SFUMATO_LEDGER")
+    assert default_ledger().name == "ledger.json"
