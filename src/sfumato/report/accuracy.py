@@ -1,0 +1,71 @@
+"""What the release is good for: accuracy of classifiers trained on original and on released rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from sfumato.report.markup import at, share, tag
+from sfumato.report.wording import DASH, ends, figure, signed
+
+
+@dataclass(frozen=True)
+class Learned:
+    """One classifier before and after."""
+
+    classifier: str
+    original: str
+    release: str
+    phi: str
+    interval: str
+    chart: Markup | None
+    failed: str
+
+
+def learned(utility: Sequence[Mapping[str, Any]]) -> list[Learned]:
+    """Smallest loss first; classifiers that failed come last."""
+    order = sorted(utility, key=lambda entry: (entry.get("phi") is None, entry.get("phi") or 0.0))
+    return [_learned(entry) for entry in order]
+
+
+def _learned(entry: Mapping[str, Any]) -> Learned:
+    interval = ends(entry.get("interval"))
+    return Learned(
+        classifier=str(entry["classifier"]),
+        original=figure(entry.get("original")),
+        release=figure(entry.get("release")),
+        phi=signed(entry.get("phi")),
+        interval=DASH if interval is None else f"{signed(interval[0])} to {signed(interval[1])}",
+        chart=dots(entry),
+        failed=str(entry.get("failed") or ""),
+    )
+
+
+def dots(entry: Mapping[str, Any]) -> Markup | None:
+    """A ring for the original, a filled diamond for the release; the whisker is phi's interval seen from the ring."""
+    before, after = entry.get("original"), entry.get("release")
+    if before is None or after is None:
+        return None
+    interval = ends(entry.get("interval"))
+    shapes = [
+        tag("line", x1=0, x2="100%", y1=13, y2=13, class_="rail"),
+        tag("line", x1=share(after), x2=share(before), y1=13, y2=13, class_="join"),
+    ]
+    if interval is not None:
+        low, high = interval
+        shapes.append(tag("line", x1=share(before - high), x2=share(before - low), y1=13, y2=13, class_="whisker"))
+        shapes += [at(before - end, tag("path", d="M0-5v10", class_="whisker")) for end in (low, high)]
+    shapes += [at(before, original_mark()), at(after, release_mark())]
+    words = f"{entry['classifier']}: accuracy {figure(before)} with the original, {figure(after)} with the release"
+    return tag("svg", tag("title", words), *shapes, class_="row", role="img", height=26, width="100%")
+
+
+def original_mark() -> Markup:
+    return tag("circle", r=5, class_="ring")
+
+
+def release_mark() -> Markup:
+    return tag("path", d="M0-6l6 6l-6 6l-6-6z", class_="diamond")

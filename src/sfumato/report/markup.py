@@ -1,0 +1,52 @@
+"""Small pieces of SVG and HTML, every text and attribute escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from markupsafe import Markup, escape
+
+EMPTY = Markup("")
+
+
+def tag(name: str, *children: object, **attributes: object) -> Markup:
+    """One element; `class_` and `stroke_width` become `class` and `stroke-width`; what is None is left out.
+
+    >>> tag("text", "a < b", x=1.50, class_="name")
+    Markup('<text x="1.5" class="name">a &lt; b</text>')
+    """
+    parts = [
+        f' {key.rstrip("_").replace("_", "-")}="{escape(short(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    ]
+    opening = f"<{name}{''.join(parts)}"
+    if not children:
+        return Markup(opening + "/>")
+    return Markup(f"{opening}>{joined(children)}</{name}>")
+
+
+def joined(children: Iterable[object]) -> Markup:
+    """One after the other; plain strings are escaped, markup is not."""
+    return EMPTY.join(escape(child) for child in children)
+
+
+def short(value: object) -> str:
+    """Numbers with at most two decimals: a hundredth of a pixel cannot be seen, and pages stay small."""
+    return trimmed(value) if isinstance(value, float) else str(value)
+
+
+def trimmed(value: float) -> str:
+    """Two decimals without trailing zeros."""
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def share(value: float) -> str:
+    """A position on a scale from 0 to 1 as a percentage of the width."""
+    return f"{trimmed(100 * min(1.0, max(0.0, value)))}%"
+
+
+def at(value: float, *children: object) -> Markup:
+    """Children drawn around a position of the scale, in pixels: shapes keep their size whatever the width."""
+    return tag("svg", *children, x=share(value), y="50%", overflow="visible")

@@ -1,0 +1,153 @@
+"""One audit, one page: no script, nothing from elsewhere, the same bytes for the same audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from sfumato.files import write_whole
+from sfumato.report.accuracy import learned, original_mark, release_mark
+from sfumato.report.attacks import VERDICTS, baseline_mark, control_mark, exposed_columns, told_attacks
+from sfumato.report.columns import MOST_COLUMNS, pictures
+from sfumato.report.correlations import correlation_maps
+from sfumato.report.guarantee import shown_guarantee
+from sfumato.report.markup import tag
+from sfumato.report.wording import DASH, figure, setting_rows
+
+CLOSED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""Content-Security-Policy: the page loads nothing, runs nothing, sends nothing."""
+# What a part that the audit does not hold looks like.
+NO_RELEASE: dict[str, Any] = dict.fromkeys(
+    [
+        "rows",
+        "columns",
+        "source_columns",
+        "label",
+        "label_state",
+        "columnwise",
+        "mechanism",
+        "space",
+        "created",
+        "reproducible",
+        "post_processing",
+        "papers",
+        "earlier_releases",
+    ]
+)
+NO_THREAT: dict[str, Any] = {"adversary": [], "not_protected": []}
+
+
+def write_report(audit: Mapping[str, Any], path: Path) -> None:
+    """Write the page whole; the owner's can be read by the owner alone."""
+    write_whole(path, render_report(audit), private=is_private(audit))
+
+
+def render_report(audit: Mapping[str, Any]) -> str:
+    """The page as text. Parts that the audit does not hold are left out, and the page says so."""
+    private = is_private(audit)
+    attacks = list(audit.get("attacks") or ())
+    release = {**NO_RELEASE, **(audit.get("release") or {})}
+    distributions = list(audit.get("distributions") or ())
+    exposed, exposed_of = exposed_columns(attacks)
+    return (
+        _templates()
+        .get_template("page.html.j2")
+        .render(
+            policy=CLOSED,
+            css=_css(),
+            private=private,
+            notice=notice(audit),
+            release=release,
+            title=title(release),
+            parameters=_parameters(release.get("mechanism") or {}),
+            guarantee=shown_guarantee(audit.get("guarantee")),
+            told=told_attacks(attacks),
+            verdicts=VERDICTS,
+            not_applicable=[entry for entry in attacks if entry.get("not_applicable")],
+            failed=[entry for entry in attacks if entry.get("failed")],
+            exposed=exposed,
+            exposed_of=exposed_of,
+            riskiest=riskiest_rows(audit.get("riskiest") or ()) if private else [],
+            pictures=pictures(distributions, private=private),
+            columns_in_all=len(distributions),
+            most_columns=MOST_COLUMNS,
+            has_original=private and any(entry.get("original") is not None for entry in distributions),
+            maps=correlation_maps(audit.get("correlations") or {}, private=private),
+            learned=learned(audit.get("utility") or ()),
+            threat={**NO_THREAT, **(audit.get("threat_model") or {})},
+            settings=setting_rows(audit.get("settings") or {}),
+            has_control=bool((audit.get("settings") or {}).get("holdout_rows")),
+            notes=list(audit.get("notes") or ()),
+            versions=audit.get("versions") or {},
+            marks=_marks(),
+            figure=figure,
+        )
+    )
+
+
+def is_private(audit: Mapping[str, Any]) -> bool:
+    """Only an audit that says it is public is public."""
+    return audit.get("private") is not False
+
+
+def notice(audit: Mapping[str, Any]) -> str:
+    """What the audit says of who may see it, without the word that the banner begins with."""
+    text = str(audit.get("notice") or "").removeprefix("Private: ")
+    return text[:1].upper() + text[1:]
+
+
+def title(release: Mapping[str, Any]) -> str:
+    mechanism = (release.get("mechanism") or {}).get("name")
+    return f"Privacy audit of a {mechanism} release" if mechanism else "Privacy audit of a release without a card"
+
+
+def riskiest_rows(records: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Row numbers of the original, what is told of them, and by whom."""
+    return [
+        {
+            "row": str(record.get("record", DASH)),
+            "score": figure(record.get("score")),
+            "told": ", ".join(map(str, record.get("columns") or ())) or DASH,
+            "attacks": ", ".join(map(str, record.get("attacks") or ())) or DASH,
+        }
+        for record in records
+    ]
+
+
+def _parameters(mechanism: Mapping[str, Any]) -> str:
+    used = {name: value for name, value in (mechanism.get("parameters") or {}).items() if value is not None}
+    return ", ".join(f"{name} = {value}" for name, value in used.items())
+
+
+def _marks() -> dict[str, Markup]:
+    """The signs of the legends."""
+    drawn = {"baseline": baseline_mark(), "control": control_mark(), "ring": original_mark(), "diamond": release_mark()}
+    drawn["whisker"] = tag("path", d="M-8 0h16M-8-4v8M8-4v8", class_="whisker")
+    return {name: _sign(mark) for name, mark in drawn.items()}
+
+
+def _sign(mark: Markup) -> Markup:
+    return tag("svg", mark, viewBox="-10 -10 20 20", width=18, height=18, class_="sign", aria_hidden="true")
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("sfumato.report", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+
+
+@cache
+def _css() -> Markup:
+    """Our own file, so it needs no escaping."""
+    return Markup(files("sfumato.report").joinpath("page.css").read_text(encoding="utf-8"))

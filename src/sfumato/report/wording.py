@@ -1,0 +1,129 @@
+"""Plain words for what the audit names in one word, and figures as a data steward reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+DASH = "–"
+
+KNOWLEDGE = {
+    "release": "the whole release",
+    "labels": "the labels",
+    "transform": "how columns were mixed (the basis or matrix)",
+    "noise": "the law of the noise",
+    "noise_covariance": "how strong the noise is",
+    "column_moments": "averages and correlations of the population",
+    "column_distributions": "how each column is spread in the population",
+    "known_rows": "some original records together with their released rows",
+    "sample": "records of like people",
+    "candidates": "records of people who may or may not be in the table",
+    "targets": "original records of the people attacked",
+    "secret": "everything about them but one column, the secret",
+}
+
+DETAILS = {
+    "worst_baseline": ("The worst 1% of records, without the release", "figure"),
+    "own_choice": ("What the adversary gets alone, without knowing which of his guesses is best", "figure"),
+    "auc": ("Chance to tell a member from a stranger (AUC; 0.5 is a coin toss)", "figure"),
+    "auc_low": ("  lower end of its 95% interval", "figure"),
+    "auc_high": ("  upper end of its 95% interval", "figure"),
+    "median_distance": ("Median distance of a person in the table to the nearest released row", "figure"),
+    "median_distance_control": ("The same for a person who is not in the table", "figure"),
+    "strangers_as_near": ("Strangers who lie as near (0.5: members lie no nearer than strangers)", "figure"),
+    "eligible": ("Share of records that have a rare property at all", "figure"),
+    "largest_odds_ratio": ("Largest factor by which the release raised the odds of a property", "factor"),
+}
+
+ALIGNMENT = {
+    "trace": "known from the owner's private trace",
+    "same-order": "release and original stand in the same order",
+    "identical-rows": "found by identical rows",
+    "unknown": "unknown",
+}
+
+SETTINGS = {
+    "rows_used": "Release rows audited",
+    "people_used": "People of the original audited",
+    "holdout_rows": "People who are not in the table (control)",
+    "sampled": "A sample instead of all rows",
+    "targets": "People attacked one by one",
+    "candidates": "People whose membership was guessed",
+    "tolerance": "A guessed number counts as right within this share of the column's range",
+    "repeats": "Random splits for accuracy",
+    "alignment": "Which release row is whose",
+    "seed": "Seed of the audit's own sampling",
+}
+
+
+def known_words(knows: list[str]) -> list[str]:
+    """What an adversary knows; a word that is new to us stays as it is."""
+    return [KNOWLEDGE.get(item, item.replace("_", " ")) for item in knows]
+
+
+def figure(value: float | None) -> str:
+    """A share between 0 and 1 with as many digits as the eye can use; None is a dash, never a zero."""
+    if value is None:
+        return DASH
+    if value and abs(value) < 0.0005:
+        return "<0.001" if value > 0 else ">-0.001"
+    return f"{value:.3f}".rstrip("0").rstrip(".") if abs(value) in (0.0, 1.0) else f"{value:.3f}"
+
+
+def quantity(value: float | None) -> str:
+    """A number of any size in three digits."""
+    return DASH if value is None else f"{value:,.3g}" if abs(value) < 1e6 else f"{value:.2e}"
+
+
+def ends(interval: Sequence[float | None] | None) -> tuple[float, float] | None:
+    """Both ends of an interval, or None if the audit does not hold both."""
+    low, high = interval if interval is not None and len(interval) == 2 else (None, None)
+    return None if low is None or high is None else (low, high)
+
+
+def signed(value: float | None) -> str:
+    return DASH if value is None else f"{value:+.3f}"
+
+
+def certainty(probability: float) -> str:
+    """A belief in percent that is never rounded to certainty, nor to impossibility."""
+    if probability > 0.9999:
+        return "more than 99.99%"
+    if probability < 0.00001:
+        return "less than 0.001%" if probability > 0 else "0%"
+    return f"{100 * probability:.3g}%"
+
+
+def epsilon(value: float | None) -> str:
+    return "no bound" if value is None else f"{value:.3g}"
+
+
+def detail_rows(details: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Each further figure of an attack in words."""
+    rows = []
+    for key, value in details.items():
+        words, unit = DETAILS.get(key, (key.replace("_", " "), "figure"))
+        rows.append((words, figure(value) if unit == "figure" else factor(value)))
+    return rows
+
+
+def factor(value: float | None) -> str:
+    if value is None:
+        return DASH
+    return "without limit" if value > 1e12 else f"{value:,.3g} times"
+
+
+def setting_rows(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The audit's settings in the order above, those unknown to us last under their own name."""
+    order = [*[key for key in SETTINGS if key in settings], *[key for key in settings if key not in SETTINGS]]
+    return [(SETTINGS.get(key, key.replace("_", " ")), setting(key, settings[key])) for key in order]
+
+
+def setting(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if key == "alignment":
+        return ALIGNMENT.get(str(value), str(value))
+    if key != "seed" and isinstance(value, int):
+        return f"{value:,}"
+    return DASH if value is None else str(value)
