@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -102,6 +104,12 @@ def test_memory_is_shared_where_it_can_be():
     numbers = np.arange(1000.0)
     block = next(open_table(pd.DataFrame({"a": numbers, "b": numbers}, copy=False)).blocks())
     assert np.shares_memory(block.column(0).to_numpy(), numbers)
+
+
+def test_importing_the_room_imports_no_data_frames():
+    """They take a second, which `--help` should not."""
+    code = "import sys, sfumato.table; assert not {'pandas', 'polars', 'sqlalchemy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def write(path, content):

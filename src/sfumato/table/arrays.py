@@ -39,6 +39,16 @@ def plain(array: Any) -> pa.Array:
     return array
 
 
+def as_numpy(array: pa.Array) -> npt.NDArray[Any]:
+    """The memory of numbers or truth values without empty cells; shared where Arrow stores it as numpy does."""
+    if pa.types.is_boolean(array.type):
+        return as_numpy(array.cast(pa.uint8())).view(np.bool_)
+    kind = np.dtype(array.type.to_pandas_dtype())
+    if len(array) == 0:
+        return np.empty(0, kind)
+    return np.frombuffer(array.buffers()[1], kind)[array.offset : array.offset + len(array)]
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Any of Arrow's string types."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
@@ -73,11 +83,11 @@ def numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
         )
     empty: Mask | None = None
     if array.null_count:
-        empty = np.asarray(array.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+        empty = as_numpy(array.is_null())
         array = array.fill_null(0)
     if not pa.types.is_float64(array.type):
         array = array.cast(pa.float64(), safe=False)
-    found: Floats = array.to_numpy(zero_copy_only=False)
+    found: Floats = as_numpy(array)
     return Values(found, empty)
 
 
@@ -113,16 +123,16 @@ def day_numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
         )
     empty: Mask | None = None
     if array.null_count:
-        empty = np.asarray(array.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+        empty = as_numpy(array.is_null())
     if pa.types.is_date(array.type):
         whole = array.cast(pa.date32()).cast(pa.int32()).fill_null(0)
-        return Values(np.asarray(whole.to_numpy(zero_copy_only=False), dtype=np.float64), empty)
+        return Values(np.asarray(as_numpy(whole), dtype=np.float64), empty)
     # Microseconds of days far outside any calendar overflow; such a cell is a mistake, and is said to be one.
     try:
         micro = array.cast(pa.timestamp("us", tz=array.type.tz), safe=False).cast(pa.int64()).fill_null(0)
     except pa.ArrowInvalid:
         raise TableError(f"Column {name!r} holds a time outside the calendar (years 1 to 9999).") from None
-    return Values(micro.to_numpy(zero_copy_only=False) / (DAY * 1e6), empty)
+    return Values(as_numpy(micro) / (DAY * 1e6), empty)
 
 
 def text(array: pa.Array, name: str) -> pa.Array:
@@ -222,7 +232,7 @@ def _parsed_dates(array: pa.Array, name: str, first_row: int) -> pa.Array:
 def _refuse_unparsed(array: pa.Array, found: pa.Array, name: str, first_row: int, what: str) -> None:
     if found.null_count == array.null_count:
         return
-    wrong = pc.and_(array.is_valid(), found.is_null()).to_numpy(zero_copy_only=False)
+    wrong = as_numpy(pc.and_(array.is_valid(), found.is_null()))
     row = first_row + int(np.argmax(wrong)) + 1
     raise TableError(
         f"Column {name!r} holds text that is not {what} in row {row}. Correct the cell, leave it empty, "

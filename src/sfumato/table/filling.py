@@ -86,8 +86,8 @@ def codes_of(
     words = arrays.text(array, column.name)
     found = pc.index_in(words, value_set=pa.array(categories, pa.string()))
     if found.null_count == 0:
-        return np.asarray(found.to_numpy(), dtype=np.int64)
-    unknown = np.asarray(pc.and_(words.is_valid(), found.is_null()).to_numpy(zero_copy_only=False), dtype=bool)
+        return np.asarray(arrays.as_numpy(found), dtype=np.int64)
+    unknown = arrays.as_numpy(pc.and_(words.is_valid(), found.is_null()))
     if unknown.any():
         what = "class" if column.role == "label" else "category"
         raise TableError(
@@ -95,8 +95,8 @@ def codes_of(
             f"{first_row + int(unknown.argmax()) + 1}. Add it to the schema's categories, or correct the table."
         )
     if missing_code is None:
-        raise _unexpected_empty(column, np.asarray(words.is_null().to_numpy(zero_copy_only=False)), first_row)
-    return np.asarray(found.fill_null(missing_code).to_numpy(), dtype=np.int64)
+        raise _unexpected_empty(column, arrays.as_numpy(words.is_null()), first_row)
+    return np.asarray(arrays.as_numpy(found.fill_null(missing_code)), dtype=np.int64)
 
 
 def _unexpected_empty(column: Column, empty: npt.NDArray[np.bool_], first_row: int) -> TableError:

@@ -21,7 +21,7 @@ def person_codes(array: pa.Array, name: str, first_row: int = 0) -> npt.NDArray[
     """Keyed 64-bit hash of every cell (BLAKE2b); two different persons collide with probability 2^-64."""
     words = arrays.text(array, name)
     if words.null_count:
-        row = first_row + int(np.argmax(words.is_null().to_numpy(zero_copy_only=False))) + 1
+        row = first_row + int(np.argmax(arrays.as_numpy(words.is_null()))) + 1
         raise TableError(f"The person column {name!r} is empty in row {row}. Every row must belong to somebody.")
     distinct = pc.unique(words)
     hashes = np.fromiter(
@@ -32,5 +32,5 @@ def person_codes(array: pa.Array, name: str, first_row: int = 0) -> npt.NDArray[
         dtype=np.uint64,
         count=len(distinct),
     )
-    found: npt.NDArray[np.uint64] = hashes[pc.index_in(words, value_set=distinct).to_numpy()]
+    found: npt.NDArray[np.uint64] = hashes[arrays.as_numpy(pc.index_in(words, value_set=distinct))]
     return found

@@ -86,9 +86,9 @@ class Summary:
 
     def _add_text(self, words: pa.Array) -> None:
         if words.null_count:
-            self._count_empty(np.asarray(words.is_null().to_numpy(zero_copy_only=False)))
+            self._count_empty(arrays.as_numpy(words.is_null()))
         counted = pc.value_counts(words.drop_null())
-        values, counts = counted.field(0), counted.field(1).to_numpy()
+        values, counts = counted.field(0), arrays.as_numpy(counted.field(1))
         if len(values) == 0:
             return
         if self.sampled < SAMPLE_ROWS:
@@ -122,18 +122,18 @@ class Looks:
     def add(self, words: pa.Array, values: pa.Array, counts: arrays.Floats, first_row: int) -> None:
         """Take in the distinct `values` of a block of `words`, with their counts."""
         self.cells += int(counts.sum())
-        self.letters += int((pc.utf8_length(values).to_numpy() * counts).sum())
-        self.phrases += int(counts[pc.match_substring(values, " ").to_numpy(zero_copy_only=False)].sum())
+        self.letters += int((arrays.as_numpy(pc.utf8_length(values)) * counts).sum())
+        self.phrases += int(counts[arrays.as_numpy(pc.match_substring(values, " "))].sum())
         self._add_numbers(words, values, counts, first_row)
         dates = arrays.parsed_dates(values)
-        self.dates += int(counts[dates.is_valid().to_numpy(zero_copy_only=False)].sum())
+        self.dates += int(counts[arrays.as_numpy(dates.is_valid())].sum())
         if dates.null_count < len(dates):
             days = arrays.day_numbers(dates.drop_null(), "").numbers
             self.first_day, self.last_day = min(self.first_day, days.min()), max(self.last_day, days.max())
 
     def _add_numbers(self, words: pa.Array, values: pa.Array, counts: arrays.Floats, first_row: int) -> None:
         parsed = arrays.parsed_numbers(values)
-        good = parsed.is_valid().to_numpy(zero_copy_only=False)
+        good = arrays.as_numpy(parsed.is_valid())
         self.numbers += int(counts[good].sum())
         if self.first_text is None and not good.all():
             first = values[int(np.argmin(good))]
@@ -141,7 +141,7 @@ class Looks:
         if not good.any():
             return
         self.leading_zero |= arrays.has_leading_zeros(values)
-        numbers = parsed.drop_null().to_numpy()
+        numbers = arrays.as_numpy(parsed.drop_null())
         self.integral &= bool(np.isfinite(numbers).all() and (numbers == np.trunc(numbers)).all())
         self.low, self.high = min(self.low, float(numbers.min())), max(self.high, float(numbers.max()))
 
