@@ -11,6 +11,7 @@ within that bound of a decision is computed again from differences (`pair_square
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,10 +84,9 @@ def error_bound(columns: int, query_square: float, row_square: float, dtype: npt
     The sum is (3d + 10) u S; the bound returned, 4 (d + 8) u S, leaves a quarter for the terms in u^2 as long
     as d u < 1/100, and a last term for underflow.
     """
-    info = np.finfo(np.dtype(dtype))
-    unit = float(info.eps) / 2
-    reach = float((np.sqrt(max(query_square, 0.0)) + np.sqrt(max(row_square, 0.0))) ** 2)
-    return 4 * (columns + 8) * (unit * reach + float(info.tiny))
+    unit, tiny = (2.0**-24, 2.0**-126) if dtype == np.float32 else (2.0**-53, 2.0**-1022)
+    reach = (math.sqrt(query_square) + math.sqrt(row_square)) ** 2
+    return 4 * (columns + 8) * (unit * reach + tiny)
 
 
 def pair_squares(queries: Floats, rows: Floats, query_index: Ints, row_index: Ints) -> Floats:

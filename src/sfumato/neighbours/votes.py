@@ -88,7 +88,11 @@ class _Count:
         # Single precision only screens, so its ceiling is stepped up against rounding.
         ceiling = float(np.nextafter(np.float32(min(limit + bound, 1e30)), np.float32(np.inf)))
         inside = block.at_most(product, ceiling, "inside")
-        if not np.count_nonzero(inside):
+        found = int(np.count_nonzero(inside))
+        if found <= FEW * inside.shape[1]:  # too little for any query to hear many
+            if found:
+                query_at, row_at = np.divmod(np.flatnonzero(inside), inside.shape[1])
+                self._measure(block, query_at, row_at + chunk.start + tile.start)
             return np.empty(0, dtype=np.int64)
         heard = _per_query(inside)
         busy = heard > FEW * inside.shape[1]
