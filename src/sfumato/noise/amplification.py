@@ -34,6 +34,7 @@ from sfumato.noise.law import Floats, Law
 
 Verdict = Literal["bounded", "unbounded", "undecided"]
 _SIDES = {-1: "minus", 1: "plus"}
+_NOT_FOUND = "No positive, finite density was found. Centre it at 0, or give its logarithm or a scipy distribution."
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def bounded_amplification(
     width = float(width)
     density = open_density(law, logpdf, width)
     if density is None:
-        return Amplification("undecided", None, ("No point with a positive, finite density was found.",))
+        return Amplification("undecided", None, (_NOT_FOUND,))
     with np.errstate(all="ignore"):  # infinities are what is looked for
         found = _probe(density, width)
     if not isinstance(law, Law):
@@ -202,7 +203,8 @@ def _tails_bounded(density: Density, tails: dict[int, Tail]) -> _Condition:
 def _supremum(density: Density, points: Floats, width: float) -> float | None:
     """sup of log f(z) - log f(z - delta): limits of the tails, and a search in the body, refined at eight places.
 
-    Pairs of which one point underflows could differ by more than log f(z) + 690; where that matters there is no value.
+    Pairs of which one point underflows differ by more than log f(z) + 690; where that matters there is no value. (Far
+    out, where f(z) itself is about to underflow, the trend of the tail speaks for them.)
     """
     tails = [follow_tail(density, side, width) for side in _SIDES]
     if any(tail.trend != "settles" for tail in tails):
@@ -214,7 +216,7 @@ def _supremum(density: Density, points: Floats, width: float) -> float | None:
     here, there = density.log(z)[None, :], density.log(z[None, :] - deltas[:, None])
     trusted = np.isfinite(there) & (there > floor)
     differences = np.where(trusted & np.isfinite(here), here - there, -np.inf)
-    hidden = float(np.max(np.where(trusted, -np.inf, here - UNDERFLOW)))
+    hidden = float(np.max(np.where(trusted | (here < floor / 2), -np.inf, here - UNDERFLOW)))
     peaks = np.argsort(-differences.max(axis=0))[:200:25]
     best = max(tail.limit for tail in tails)
     for peak in peaks:

@@ -79,15 +79,15 @@ def _quartiles(source: Any) -> tuple[float, float] | None:
 def _search(log: Callable[[Floats], Floats], width: float) -> tuple[float, float] | None:
     """The highest point of a wide logarithmic grid, and the distance at which log f has dropped by one."""
     centre, scale = 0.0, width
-    for _ in range(3):
-        z = centre + scale * _octaves(_FINEST, _FARTHEST, 8, both=True)
+    for fineness in (32, *[4] * 8):  # find it, then close in: each round is some five times nearer
+        z = centre + scale * _octaves(_FINEST, _FARTHEST, fineness, both=True)
         values = log(z)
         usable = np.isfinite(values)
         if not usable.any():
             return None
         best = int(np.argmax(np.where(usable, values, -np.inf)))
         centre = float(z[best])
-        distance = scale * _octaves(_FINEST, _FARTHEST, 8, both=False)
+        distance = scale * _octaves(_FINEST, _FARTHEST, 4, both=False)
         drop = values[best] - np.minimum(log(centre + distance), log(centre - distance))
         fallen = np.flatnonzero(~(drop < 1.0))
         scale = float(distance[fallen[0]]) if fallen.size else width
@@ -152,6 +152,8 @@ def follow_tail(density: Density, side: int, width: float) -> Tail:
         return Tail(end, reach, "unclear")
     heights = np.where(good, differences, -np.inf).reshape(16, 24).max(axis=1)
     trend, limit = _trend(heights, math.log(reach / s) / 4)
+    if trend == "settles" and limit > -floor / 4:
+        return Tail(end, reach, "unclear")  # the differences settle because the density ends in underflow
     return Tail(end, reach, trend, limit, floor)
 
 
