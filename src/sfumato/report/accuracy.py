@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from sfumato.report.attack_chart import MIDDLE, chart_row, whisker
 from sfumato.report.markup import at, share, tag
 from sfumato.report.wording import DASH, ends, figure, signed
 
@@ -26,8 +27,8 @@ class Learned:
 
 
 def learned(utility: Sequence[Mapping[str, Any]]) -> list[Learned]:
-    """Smallest loss first; classifiers that failed come last."""
-    order = sorted(utility, key=lambda entry: (entry.get("phi") is None, entry.get("phi") or 0.0))
+    """The most accurate with the release first; classifiers that failed come last."""
+    order = sorted(utility, key=lambda entry: -1.0 if entry.get("release") is None else entry["release"], reverse=True)
     return [_learned(entry) for entry in order]
 
 
@@ -51,16 +52,14 @@ def dots(entry: Mapping[str, Any]) -> Markup | None:
         return None
     interval = ends(entry.get("interval"))
     shapes = [
-        tag("line", x1=0, x2="100%", y1=13, y2=13, class_="rail"),
-        tag("line", x1=share(after), x2=share(before), y1=13, y2=13, class_="join"),
+        tag("line", x1=0, x2="100%", y1=MIDDLE, y2=MIDDLE, class_="rail"),
+        tag("line", x1=share(min(before, after)), x2=share(max(before, after)), y1=MIDDLE, y2=MIDDLE, class_="join"),
     ]
     if interval is not None:
-        low, high = interval
-        shapes.append(tag("line", x1=share(before - high), x2=share(before - low), y1=13, y2=13, class_="whisker"))
-        shapes += [at(before - end, tag("path", d="M0-5v10", class_="whisker")) for end in (low, high)]
+        shapes += whisker(before - interval[1], before - interval[0])
     shapes += [at(before, original_mark()), at(after, release_mark())]
     words = f"{entry['classifier']}: accuracy {figure(before)} with the original, {figure(after)} with the release"
-    return tag("svg", tag("title", words), *shapes, class_="row", role="img", height=26, width="100%")
+    return chart_row(words, *shapes)
 
 
 def original_mark() -> Markup:

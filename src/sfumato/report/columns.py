@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from markupsafe import Markup
 
 from sfumato.report.markup import share, tag, trimmed
 from sfumato.report.wording import figure, quantity
+from sfumato.table.column import iso_date
 
 MOST_COLUMNS = 24
 MOST_CATEGORIES = 8
@@ -54,8 +56,16 @@ def picture(entry: Mapping[str, Any], *, private: bool) -> Picture:
         rows, left_out = categories(entry["categories"], before, after)
         return Picture(**shown, categories=tuple(rows), left_out=left_out)
     edges = entry.get("edges") or []
-    ends = (quantity(edges[0]), quantity(edges[-1])) if edges else None
+    ends = (_end(entry, edges[0]), _end(entry, edges[-1])) if edges else None
     return Picture(**shown, histogram=histogram(entry["name"], before, after), ends=ends)
+
+
+def _end(entry: Mapping[str, Any], edge: float) -> str:
+    """An edge in the column's own units; far-off noise has no date of its own."""
+    if entry.get("kind") == "date":
+        with contextlib.suppress(OverflowError):
+            return iso_date(edge)
+    return f"rank {quantity(edge)}" if entry.get("kind") == "ordinal" else quantity(edge)
 
 
 def shares(counts: Sequence[int] | None) -> list[float] | None:

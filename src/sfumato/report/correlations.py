@@ -13,6 +13,8 @@ from sfumato.report.wording import signed
 
 LEVELS = 10
 """Shades on either side of zero."""
+STRONG = 8
+"""Beyond this shade figures are written in the colour of the paper."""
 NUMBERED = 14
 """So many columns and no more: the value fits into its cell."""
 MOST_COLUMNS = 60
@@ -69,7 +71,7 @@ def heat_map(what: str, values: Rows, shown: int) -> Markup:
             level = shade(value)
             cells.setdefault(level, []).append(f"M{j} {i}h1v1h-1z")
             if shown <= NUMBERED and i != j:
-                strong = "strong" if abs(level) > LEVELS * 0.55 else None
+                strong = "strong" if abs(level) > STRONG else None
                 numbers.append(tag("text", brief(value), x=j + 0.5, y=i + 0.65, class_=strong))
     paths = [tag("path", d="".join(parts), class_=shade_name(level)) for level, parts in sorted(cells.items())]
     every = 1 if shown <= 20 else 5

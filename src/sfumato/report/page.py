@@ -13,11 +13,14 @@ from markupsafe import Markup
 
 from sfumato.files import write_whole
 from sfumato.report.accuracy import learned, original_mark, release_mark
-from sfumato.report.attacks import VERDICTS, baseline_mark, control_mark, exposed_columns, told_attacks
-from sfumato.report.columns import MOST_COLUMNS, pictures
+from sfumato.report.attack_chart import baseline_mark, control_mark, interval_mark
+from sfumato.report.attacks import told_attacks
+from sfumato.report.columns import pictures
 from sfumato.report.correlations import correlation_maps
+from sfumato.report.exposed import exposure
 from sfumato.report.guarantee import shown_guarantee
 from sfumato.report.markup import tag
+from sfumato.report.verdict import in_all
 from sfumato.report.wording import DASH, figure, setting_rows
 
 CLOSED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -54,7 +57,8 @@ def render_report(audit: Mapping[str, Any]) -> str:
     attacks = list(audit.get("attacks") or ())
     release = {**NO_RELEASE, **(audit.get("release") or {})}
     distributions = list(audit.get("distributions") or ())
-    exposed, exposed_of = exposed_columns(attacks)
+    settings = audit.get("settings") or {}
+    told = told_attacks(attacks, settings.get("tolerance"))
     return (
         _templates()
         .get_template("page.html.j2")
@@ -67,22 +71,20 @@ def render_report(audit: Mapping[str, Any]) -> str:
             title=title(release),
             parameters=_parameters(release.get("mechanism") or {}),
             guarantee=shown_guarantee(audit.get("guarantee")),
-            told=told_attacks(attacks),
-            verdicts=VERDICTS,
+            told=told,
+            told_in_all=in_all(attack.verdict for attack in told),
             not_applicable=[entry for entry in attacks if entry.get("not_applicable")],
             failed=[entry for entry in attacks if entry.get("failed")],
-            exposed=exposed,
-            exposed_of=exposed_of,
+            exposed=exposure(attacks, int(settings.get("rows_used") or 0)),
             riskiest=riskiest_rows(audit.get("riskiest") or ()) if private else [],
             pictures=pictures(distributions, private=private),
             columns_in_all=len(distributions),
-            most_columns=MOST_COLUMNS,
             has_original=private and any(entry.get("original") is not None for entry in distributions),
             maps=correlation_maps(audit.get("correlations") or {}, private=private),
             learned=learned(audit.get("utility") or ()),
             threat={**NO_THREAT, **(audit.get("threat_model") or {})},
-            settings=setting_rows(audit.get("settings") or {}),
-            has_control=bool((audit.get("settings") or {}).get("holdout_rows")),
+            settings=setting_rows(settings),
+            has_control=any(entry.get("control") is not None for entry in attacks),
             notes=list(audit.get("notes") or ()),
             versions=audit.get("versions") or {},
             marks=_marks(),
@@ -128,7 +130,7 @@ def _parameters(mechanism: Mapping[str, Any]) -> str:
 def _marks() -> dict[str, Markup]:
     """The signs of the legends."""
     drawn = {"baseline": baseline_mark(), "control": control_mark(), "ring": original_mark(), "diamond": release_mark()}
-    drawn["whisker"] = tag("path", d="M-8 0h16M-8-4v8M8-4v8", class_="whisker")
+    drawn["whisker"] = interval_mark()
     return {name: _sign(mark) for name, mark in drawn.items()}
 
 

@@ -23,11 +23,7 @@ KNOWLEDGE = {
 }
 
 DETAILS = {
-    "worst_baseline": ("The worst 1% of records, without the release", "figure"),
-    "own_choice": ("What the adversary gets alone, without knowing which of his guesses is best", "figure"),
     "auc": ("Chance to tell a member from a stranger (AUC; 0.5 is a coin toss)", "figure"),
-    "auc_low": ("  lower end of its 95% interval", "figure"),
-    "auc_high": ("  upper end of its 95% interval", "figure"),
     "median_distance": ("Median distance of a person in the table to the nearest released row", "figure"),
     "median_distance_control": ("The same for a person who is not in the table", "figure"),
     "strangers_as_near": ("Strangers who lie as near (0.5: members lie no nearer than strangers)", "figure"),
@@ -71,8 +67,10 @@ def figure(value: float | None) -> str:
 
 
 def quantity(value: float | None) -> str:
-    """A number of any size in three digits."""
-    return DASH if value is None else f"{value:,.3g}" if abs(value) < 1e6 else f"{value:.2e}"
+    """A number of any size in three digits, thousands as people write them."""
+    if value is None:
+        return DASH
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
 
 
 def ends(interval: Sequence[float | None] | None) -> tuple[float, float] | None:
@@ -89,6 +87,8 @@ def certainty(probability: float) -> str:
     """A belief in percent that is never rounded to certainty, nor to impossibility."""
     if probability > 0.9999:
         return "more than 99.99%"
+    if probability > 0.999:
+        return f"{100 * probability:.4g}%"
     if probability < 0.00001:
         return "less than 0.001%" if probability > 0 else "0%"
     return f"{100 * probability:.3g}%"
@@ -102,8 +102,12 @@ def detail_rows(details: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Each further figure of an attack in words."""
     rows = []
     for key, value in details.items():
+        if key.endswith(("_low", "_high")) and key.rpartition("_")[0] in details:
+            continue
         words, unit = DETAILS.get(key, (key.replace("_", " "), "figure"))
-        rows.append((words, figure(value) if unit == "figure" else factor(value)))
+        text = figure(value) if unit == "figure" else factor(value)
+        between = ends([details.get(f"{key}_low"), details.get(f"{key}_high")])
+        rows.append((words, text if between is None else f"{text} ({figure(between[0])} to {figure(between[1])})"))
     return rows
 
 

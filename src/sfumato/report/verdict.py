@@ -1,0 +1,63 @@
+"""Does an attack gain from the release? Success is read against those who never saw it, and against strangers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sfumato.report.wording import ends
+
+GAINS, POPULATION, UNCLEAR, NO_GAIN = "gains", "population", "unclear", "no-gain"
+SIGNS = {GAINS: "▲", POPULATION: "◆", UNCLEAR: "?", NO_GAIN: "▽"}
+IN_SHORT = {
+    GAINS: "gains from the release",
+    POPULATION: "as much about strangers",
+    UNCLEAR: "within chance",
+    NO_GAIN: "no gain",
+}
+IN_WORDS = {
+    GAINS: "More than without the release, beyond chance.",
+    POPULATION: "More than without the release, but no more than about people who were not in the table.",
+    UNCLEAR: "More than without the release, but that may be chance.",
+    NO_GAIN: "No more than somebody gets who never saw the release.",
+}
+COUNTED = {
+    GAINS: ("gains from the release", "gain from the release"),
+    POPULATION: ("tells as much about strangers", "tell as much about strangers"),
+    UNCLEAR: ("is within chance", "are within chance"),
+    NO_GAIN: ("gains nothing", "gain nothing"),
+}
+ORDER = (GAINS, POPULATION, UNCLEAR, NO_GAIN)
+STANDARD_ERRORS = 3.0
+"""A column shows the best of several attacks, so its chance must be wider than a single attack's 95%."""
+
+
+def verdict(entry: Mapping[str, Any]) -> str:
+    """Compare the lower end of the interval with the baseline, then with the control."""
+    low = (ends(entry.get("interval")) or (entry["score"], 1.0))[0]
+    return _verdict(entry["score"], low, entry.get("baseline"), entry.get("control"))
+
+
+def column_verdict(column: Mapping[str, Any], people: int) -> str:
+    """The same for one column, whose interval follows from the number of people attacked."""
+    score = float(column["score"])
+    error = math.sqrt(score * (1 - score) / people) if people else math.inf
+    return _verdict(score, score - STANDARD_ERRORS * error, column.get("baseline"), column.get("control"))
+
+
+def _verdict(score: float, low: float, baseline: float | None, control: float | None) -> str:
+    if score <= (baseline or 0.0):
+        return NO_GAIN
+    if low <= (baseline or 0.0):
+        return UNCLEAR
+    return POPULATION if control is not None and low <= control else GAINS
+
+
+def in_all(verdicts: Iterable[str]) -> str:
+    """Of 9 attacks, 6 gain from the release and 3 gain nothing."""
+    found = list(verdicts)
+    parts = [f"{found.count(state)} {COUNTED[state][found.count(state) > 1]}" for state in ORDER if found.count(state)]
+    joined = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    attacks = f"{len(found)} attack{'s' if len(found) > 1 else ''}"
+    return f"Of {attacks}, {joined}." if found else ""
