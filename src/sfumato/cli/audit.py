@@ -41,8 +41,8 @@ def audit(
       sfumato audit release --original patients.csv --public --out public-report
       sfumato audit --release synthetic.csv --original patients.csv --out their-audit
     """
-    from sfumato.jobs.auditing import AuditRequest
-    from sfumato.jobs.auditing import audit as run
+    from sfumato.jobs.audit import audit as run
+    from sfumato.jobs.auditing.request import AuditRequest
     from sfumato.report import write_report
 
     if original is None:

@@ -24,10 +24,10 @@ Force = Annotated[bool, typer.Option("--force", help="Replace what stands at --o
 Progress = Callable[[str, int, int | None], None]
 
 
-def run_guarded(app: Callable[..., Any]) -> int:
+def run_guarded(app: Callable[..., Any], arguments: list[str] | None = None) -> int:
     """Run the app; a user's mistake gives one line on standard error and its exit code, never a traceback."""
     try:
-        return int(app(standalone_mode=False) or 0)
+        return int(app(arguments, standalone_mode=False) or 0)
     except SfumatoError as error:
         return complain(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):

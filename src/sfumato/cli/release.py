@@ -172,6 +172,8 @@ def _turn_knobs(
         epsilon = epsilon_for_posterior(prior, max_posterior)
         chosen_by += f" at prior {prior:g}"
     assert epsilon is not None
+    if not epsilon > 0:
+        raise UsageError(f"--epsilon-record must be a positive number. Got {epsilon:g} instead.")
     if not epsilon > label:
         raise UsageError(f"The record's epsilon ({epsilon:g}) must exceed that of the private label ({label:g}).")
     parameters["epsilon_record"] = epsilon - label

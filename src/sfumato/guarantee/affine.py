@@ -31,7 +31,9 @@ ENUMERABLE = 18
 """Largest number of components whose 2^(s-1) sign vectors are enumerated (a second of work)."""
 
 ROUND_UP = 1 + 1e-10
-"""Sums of products are rounded; the stated epsilon is rounded up by more than that error."""
+EPSILON = 2.3e-16
+"""Sums of products are rounded; the stated epsilon is rounded up by more than that error. A sum of n products errs by
+at most n 2^-52 times the sum of their absolute values, which counts where they cancel."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +62,18 @@ def affine_epsilons(matrix: Matrix, scales: Matrix, widths: Matrix, groups: Sequ
     per_component = widths / scales
     low, high = component_ranges(matrix, groups)
     clips = bool(np.any(widths < (high - low) * (1 - 1e-9)))
-    bound = min(float(per_component.sum()), sum(columns))
+    most = float(per_component.sum())
+    rounding = EPSILON * sum(matrix.shape) * float((np.abs(matrix) / scales[:, None]).sum())
     if _separable(matrix, groups):
         record, exact = sum(columns), not clips
     elif len(matrix) <= ENUMERABLE:
         record, exact = _enumerate_signs(matrix / scales[:, None], groups), not clips
     else:
-        record, exact = bound, False
+        record, exact = most, False
     return Epsilons(
         component=float(per_component.max()),
-        column=max(columns) * ROUND_UP,
-        record=min(record, bound) * ROUND_UP,
+        column=max(columns) * ROUND_UP + rounding,
+        record=min(min(record, sum(columns)) + rounding, most) * ROUND_UP,
         exact=exact,
     )
 

@@ -174,9 +174,7 @@ def summarized(reasons: Sequence[str]) -> list[str]:
 
 def percent(probability: float) -> str:
     """A share in words that never rounds up to certainty."""
-    if probability > 0.9999:
-        return "99.99+%"
-    return f"{100 * probability:.3g}%"
+    return "over 99.9%" if probability > 0.999 else f"{100 * probability:.3g}%"
 
 
 def finite(value: float) -> float | None:

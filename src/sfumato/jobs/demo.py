@@ -13,7 +13,8 @@ import pyarrow as pa
 from sfumato.errors import PrivacyLeakWarning
 from sfumato.files import new_folder
 from sfumato.guarantee import Card
-from sfumato.jobs.auditing import Audit, AuditRequest, audit
+from sfumato.jobs.audit import audit
+from sfumato.jobs.auditing.request import Audit, AuditRequest
 from sfumato.jobs.predict import predict
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.sanitize import Options, sanitize

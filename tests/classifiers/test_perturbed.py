@@ -1,0 +1,68 @@
+"""The scikit-learn door: perturbed training rows, embedded queries, usable wherever a classifier is."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris, load_wine
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+
+from sfumato.classifiers import PerturbedClassifier
+from sfumato.errors import PrivacyLeakWarning, UsageError
+from sfumato.mechanisms import MECHANISMS, AdditiveNoise, PrincipalLaplace, RandomProjection
+
+X, y = load_wine(return_X_y=True)
+BOUNDS = (0.0, X.max(axis=0))
+NUMERIC = [mechanism for name, mechanism in MECHANISMS.items() if name != "randomized-response"]
+
+
+@pytest.mark.parametrize("mechanism", NUMERIC, ids=lambda m: m.name)
+@pytest.mark.parametrize("classifier", ["radius-vote", "naive-bayes", GaussianNB()], ids=str)
+def test_every_mechanism_trains_every_kind_of_classifier(mechanism, classifier):
+    model = PerturbedClassifier(mechanism(), classifier, bounds=BOUNDS, random_state=0).fit(X, y)
+    assert set(model.predict(X)) <= set(y)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_weak_noise_costs_little_and_strong_noise_much():
+    def accuracy(b):
+        model = PerturbedClassifier(PrincipalLaplace(b=b), "naive-bayes", bounds=BOUNDS, random_state=1)
+        return cross_val_score(model, X, y, cv=5).mean()
+
+    assert accuracy(0.005) > 0.9
+    assert accuracy(3.0) < 0.7
+
+
+def test_it_works_in_a_grid_search_and_clones():
+    model = PerturbedClassifier(AdditiveNoise(scale=0.1), "naive-bayes", bounds=BOUNDS, random_state=0)
+    search = GridSearchCV(model, {"mechanism__scale": [0.05, 5.0]}, cv=3).fit(X, y)
+    assert search.best_params_ == {"mechanism__scale": 0.05}
+    assert clone(model).get_params()["mechanism__scale"] == 0.1
+
+
+def test_learned_bounds_warn_and_void_the_guarantee():
+    with pytest.warns(PrivacyLeakWarning, match="learned from the training rows"):
+        learned = PerturbedClassifier(AdditiveNoise()).fit(X, y)
+    assert learned.guarantee().kind == "empirical-only"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        public = PerturbedClassifier(AdditiveNoise(), bounds=BOUNDS).fit(X, y)
+    assert public.guarantee().kind == "local-dp"
+    seeded = PerturbedClassifier(AdditiveNoise(), bounds=BOUNDS, random_state=0).fit(X, y)
+    assert seeded.guarantee().kind == "empirical-only"
+
+
+def test_labels_keep_their_own_names_and_one_class_is_answered():
+    flowers = load_iris()
+    names = flowers.target_names[flowers.target]
+    model = PerturbedClassifier(PrincipalLaplace(b=0.05), bounds=(0, 8), random_state=0).fit(flowers.data, names)
+    assert set(model.predict(flowers.data)) <= set(names)
+    alone = PerturbedClassifier(RandomProjection(), bounds=(0, 8)).fit(flowers.data[:5], ["a"] * 5)
+    assert list(alone.predict(flowers.data[:2])) == ["a", "a"]
+
+
+def test_bounds_the_wrong_way_round_are_refused():
+    with pytest.raises(UsageError, match="low <= high"):
+        PerturbedClassifier(bounds=(1.0, 0.0)).fit(X, y)

@@ -1,0 +1,128 @@
+"""From releases to models to answers: pooling, embedding, keys, damaged and foreign files."""
+
+import json
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+from sklearn.datasets import load_wine
+
+from sfumato.classifiers import CLASSIFIERS
+from sfumato.errors import CardError, OutputError, SchemaError, UsageError
+from sfumato.jobs.model import Model
+from sfumato.jobs.predict import predict
+from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.jobs.train import train
+from sfumato.table import Column, Schema
+
+DATA = load_wine(as_frame=True).frame.rename(columns={"target": "cultivar"})
+COLUMNS = [name for name in DATA.columns if name != "cultivar"]
+
+
+def public_schema(frame=DATA):
+    columns = [
+        Column(name, "numeric", low=0.0, high=float(frame[name].max()), source="public", reason="test")
+        for name in COLUMNS
+    ]
+    label = Column("cultivar", "categorical", role="label", categories=("0", "1", "2"), source="public", reason="test")
+    return Schema((*columns, label))
+
+
+def release(out, frame=DATA, mechanism="additive-noise", **options):
+    parameters = options.pop("parameters", {"scale": 0.05} if mechanism == "additive-noise" else {})
+    options = Options(mechanism=mechanism, parameters=parameters, schema=public_schema(), **options)
+    sanitize(frame, out, options)
+    return out
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_every_classifier_trains_saves_loads_and_answers(tmp_path, name):
+    folder = release(tmp_path / "r")
+    train([folder], name, tmp_path / "m.skops")
+    predicted = predict(tmp_path / "m.skops", DATA.drop(columns="cultivar"), tmp_path / "p.csv")
+    written = pd.read_csv(tmp_path / "p.csv")
+    assert len(written) == len(DATA)
+    assert (written["prediction"] == DATA["cultivar"]).mean() > 0.8
+    assert predicted.accuracy is None
+    assert set(written.columns) <= {"prediction", "probability"}
+
+
+def test_two_sites_with_one_space_are_pooled_with_their_own_noise(tmp_path):
+    basis = np.eye(len(COLUMNS))[:6].tolist()
+    (tmp_path / "basis.json").write_text(json.dumps(basis))
+    folders = []
+    for number, b in enumerate((0.02, 0.2)):
+        part = DATA.iloc[number::2]
+        parameters = {"basis": str(tmp_path / "basis.json"), "b": b}
+        folders.append(release(tmp_path / f"r{number}", part, "principal-laplace", parameters=parameters))
+    model = train(folders, "radius-vote", tmp_path / "m.skops")
+    assert model.about["rows"] == len(DATA)
+    assert model.about["contains_rows"]
+    weak, strong = model.classifier.squared_radius_
+    assert strong > 10 * weak
+
+
+def test_releases_of_different_spaces_are_never_pooled(tmp_path):
+    first = release(tmp_path / "a", mechanism="principal-laplace", parameters={"b": 0.1})
+    second = release(tmp_path / "b", DATA.iloc[::2], "principal-laplace", parameters={"b": 0.1})
+    with pytest.raises(CardError, match="different spaces"):
+        train([first, second], "knn", tmp_path / "m.skops")
+    train([first], "knn", tmp_path / "m.skops")
+    with pytest.raises(CardError, match="another space"):
+        predict(tmp_path / "m.skops", second, tmp_path / "p.csv")
+    assert predict(tmp_path / "m.skops", first, tmp_path / "p.csv").accuracy > 0.8
+
+
+def test_a_secret_projection_needs_its_key_for_plain_rows(tmp_path):
+    folder = release(tmp_path / "r", mechanism="random-projection", parameters={"components": 8})
+    train([folder], "knn", tmp_path / "m.skops")
+    with pytest.raises(CardError, match="--key"):
+        predict(tmp_path / "m.skops", DATA, tmp_path / "p.csv")
+    found = predict(tmp_path / "m.skops", DATA, tmp_path / "p.csv", key=folder / "key.json")
+    assert found.accuracy > 0.8
+    other = release(tmp_path / "other", mechanism="random-projection", parameters={"components": 8})
+    with pytest.raises(CardError, match="not the one"):
+        predict(tmp_path / "m.skops", DATA, tmp_path / "p2.csv", key=other / "key.json")
+
+
+def test_private_labels_are_corrected_for(tmp_path):
+    frame = DATA.loc[DATA.index.repeat(12)].reset_index(drop=True)
+    folder = release(tmp_path / "r", frame, private_label=True, label_epsilon=1.0)
+    train([folder], "naive-bayes", tmp_path / "m.skops")
+    predicted = predict(tmp_path / "m.skops", DATA, tmp_path / "p.csv")
+    assert predicted.accuracy > 0.85
+
+
+def test_foreign_and_damaged_models_are_refused_unread(tmp_path):
+    class Stranger:
+        pass
+
+    path = tmp_path / "m.skops"
+    path.write_bytes(b"not a model")
+    with pytest.raises(CardError, match="not a model"):
+        Model.load(path)
+    path.write_bytes(skops.io.dumps({"about": "{}", "classifier": os.path.join}))
+    with pytest.raises(CardError, match="not loaded"):
+        Model.load(path)
+    path.write_bytes(skops.io.dumps({"about": json.dumps({"format": "x", "version": 9}), "classifier": None}))
+    with pytest.raises(CardError, match="version"):
+        Model.load(path)
+    with pytest.raises(CardError, match="no model"):
+        Model.load(tmp_path / "none.skops")
+
+
+def test_mistakes_are_named(tmp_path):
+    folder = release(tmp_path / "r")
+    with pytest.raises(UsageError, match="no classifier 'oracle'"):
+        train([folder], "oracle", tmp_path / "m.skops")
+    with pytest.raises(UsageError, match="at least one folder"):
+        train([], "knn", tmp_path / "m.skops")
+    (tmp_path / "m.skops").write_text("")
+    with pytest.raises(OutputError, match="exists already"):
+        train([folder], "knn", tmp_path / "m.skops")
+    unlabelled = tmp_path / "u"
+    sanitize(DATA.drop(columns="cultivar"), unlabelled, Options(mechanism="additive-noise"))
+    with pytest.raises(SchemaError, match="no label"):
+        train([unlabelled], "knn", tmp_path / "m2.skops")
