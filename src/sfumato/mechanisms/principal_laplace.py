@@ -18,7 +18,8 @@ from sfumato.statistics import Statistics
 from sfumato.table import Encoding
 
 NARROWEST = 1e-9
-"""A component that cannot vary (constant columns) still gets an interval, so that scales stay positive."""
+"""A component that varies by less than this part of what its coefficients allow does not vary at all: its width would
+be a rounding error, and noise in proportion to it would drown in others."""
 
 FROM_BELOW = 1 + 1e-12
 """Products and quotients are rounded; the derived b is larger by more than that, so that epsilon is never exceeded."""
@@ -91,16 +92,23 @@ class PrincipalLaplace(Mechanism):
         else:
             self.matrix_ = self._given_basis()
         low, high = component_ranges(self.matrix_, encoding.groups)
-        half = np.maximum(high - low, NARROWEST) / 2
         self.offset_ = -(low + high) / 2
+        self._half_ = self._widened(high - low) / 2
         if not self.needs_second_pass:
-            self._set_interval(-half, half)
+            self._set_interval(-self._half_, self._half_)
         return self
+
+    def _widened(self, widths: Matrix) -> Matrix:
+        """Widths, where components that cannot vary (constant columns, slots that add up to one) get a usual one."""
+        usual = np.abs(self.matrix_).sum(axis=1)
+        usual[usual == 0] = 1.0
+        return np.where(widths > NARROWEST * usual, widths, usual)
 
     def fit_second(self, statistics: Statistics) -> Self:
         """Widths from the scores themselves, as published: D_P's own maximum and minimum [Fig. 2, line 3]."""
         scores = statistics.total
-        self._set_interval(scores.low, np.maximum(scores.high, scores.low + NARROWEST))
+        varies = scores.high - scores.low > NARROWEST * self._half_
+        self._set_interval(np.where(varies, scores.low, -self._half_), np.where(varies, scores.high, self._half_))
         return self
 
     def _learn_basis(self, statistics: Statistics) -> tuple[Matrix, Matrix]:
