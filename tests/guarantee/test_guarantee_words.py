@@ -83,7 +83,7 @@ def test_beyond_one_half_the_words_are_practically_unprotected():
 
 def test_certainty_is_never_rounded_up_and_a_bound_is_called_one():
     words = Guarantee(1, 1, 85.0, exact=False).in_words()
-    assert "99.99+%" in words
+    assert "99.9" in words
     assert "100%" not in words
     assert "an upper bound" in words
 

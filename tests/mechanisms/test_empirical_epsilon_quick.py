@@ -1,0 +1,94 @@
+"""Nobody tells neighbouring records apart better than stated, and the statement is not a third too high."""
+
+import numpy as np
+import pytest
+
+from distinguisher import assert_honest, empirical_epsilon, proved_epsilon, response_ratio, worst_pair
+from domains import any_records, domain
+from sfumato.guarantee import LOCAL_DP
+from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace, RandomizedResponse, Response
+from sfumato.noise import Streams
+
+DRAWS = 200_000  # of each of two records
+BASIS = np.array([[0.6, 0.3, -0.5, 0.2, 0.4, -0.3], [0.2, -0.7, 0.3, 0.5, -0.4, 0.1], [0.4, 0.1, 0.6, -0.5, 0.2, 0.3]])
+
+CASES = [
+    (PrincipalLaplace(basis=BASIS, epsilon_record=1.5), "nm3"),
+    (PrincipalLaplace(basis=BASIS[:2], epsilon_record=2.0), "nnn3"),
+    (PrincipalLaplace(basis=BASIS[:2], epsilon_record=1.0, noise="float"), "nnn3"),
+    (PrincipalLaplace(basis="identity", epsilon_record=1.8), "nm"),
+    (AdditiveNoise(epsilon_record=2.0), "nm3"),
+    (AdditiveNoise(epsilon_record=1.2, category_epsilon=0.2), "m?"),
+    (AdditiveNoise(epsilon_record=1.0, noise="float"), "n"),
+    (RandomizedResponse(epsilon_record=1.5), "23?"),
+]
+
+
+def fitted(mechanism, shape):
+    encoding = domain(shape)
+    return mechanism.fit(any_records(encoding, np.random.default_rng(0), 20), encoding=encoding)
+
+
+@pytest.mark.parametrize(("mechanism", "shape"), CASES, ids=str)
+def test_the_best_distinguisher_reaches_the_claim_and_no_more(mechanism, shape):
+    mechanism = fitted(mechanism, shape)
+    stated = mechanism.guarantee()
+    assert stated.record <= 2
+    assert (stated.kind == LOCAL_DP) == (getattr(mechanism, "noise", "exact") == "exact")
+    assert_honest(proved_epsilon(mechanism, DRAWS, Streams.seeded(7)), stated.record)
+
+
+class TooQuiet(PrincipalLaplace):
+    """The planted fault: the noise is two thirds of what is stated."""
+
+    def perturb(self, X, y, rng):
+        block = super().perturb(X, y, rng)
+        scores = self.embed(X)
+        block.X[:] = scores + (block.X - scores) * 2 / 3
+        return block
+
+
+class TooTrue(RandomizedResponse):
+    """The planted fault: one record in four is released as it is."""
+
+    def perturb(self, X, y, rng):
+        block = super().perturb(X, y, rng)
+        back = rng.random(len(X)) < 1 / 4
+        block.X[back] = X[back]
+        return block
+
+
+@pytest.mark.parametrize(
+    ("faulty", "shape"),
+    [(TooQuiet(basis=BASIS, epsilon_record=1.5), "nm3"), (TooTrue(epsilon_record=1.5), "23?")],
+    ids=str,
+)
+def test_noise_that_is_too_small_is_caught(faulty, shape):
+    faulty = fitted(faulty, shape)
+    with pytest.raises(AssertionError, match="was proved, and only"):
+        assert_honest(proved_epsilon(faulty, DRAWS, Streams.seeded(7)), faulty.guarantee().record)
+
+
+def test_a_claim_that_is_too_small_is_caught():
+    """Right noise, wrong arithmetic: the column's epsilon stated as the record's."""
+    mechanism = fitted(AdditiveNoise(epsilon_record=2.0), "nn")
+    with pytest.raises(AssertionError, match="was proved, and only"):
+        assert_honest(proved_epsilon(mechanism, DRAWS, Streams.seeded(7)), mechanism.guarantee().column)
+
+
+@pytest.mark.parametrize(("classes", "epsilon"), [(2, 1.0), (3, 2.0), (10, 1.5)])
+def test_a_private_label(classes, epsilon):
+    response = Response(classes, epsilon)
+    streams = Streams.seeded(5)
+    ratios = []
+    for label in (0, 1):
+        codes = response.draw(np.full(DRAWS, label), streams.generator(label))
+        ratios.append(response_ratio(codes, 0, 1, response.keep, classes))
+    assert_honest(empirical_epsilon(*ratios, response.epsilon), response.epsilon)
+
+
+def test_the_worst_pair_is_what_the_claim_is_about():
+    mechanism = fitted(PrincipalLaplace(basis=BASIS, noise="float"), "nm3")
+    x, other = worst_pair(mechanism)
+    moved = np.abs(mechanism.embed(x[None]) - mechanism.embed(other[None])) / mechanism.noise_.scale
+    assert moved.sum() == pytest.approx(mechanism.guarantee().record, rel=1e-8)
