@@ -42,7 +42,7 @@ class Told:
     value: str
     scores: list[Score]
     upper_bound: str
-    details: list[tuple[str, str]]
+    details: list[tuple[str, str, str]]
     columns: list[dict[str, str]]
     has_errors: bool
     open: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -20,8 +20,9 @@ from sfumato.report.correlations import correlation_maps
 from sfumato.report.exposed import exposure
 from sfumato.report.guarantee import shown_guarantee
 from sfumato.report.markup import tag
+from sfumato.report.riskiest import riskiest_rows
 from sfumato.report.verdict import in_all
-from sfumato.report.wording import DASH, figure, setting_rows
+from sfumato.report.wording import figure, setting_rows
 
 CLOSED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Content-Security-Policy: the page loads nothing, runs nothing, sends nothing."""
@@ -76,7 +77,7 @@ def render_report(audit: Mapping[str, Any]) -> str:
             not_applicable=[entry for entry in attacks if entry.get("not_applicable")],
             failed=[entry for entry in attacks if entry.get("failed")],
             exposed=exposure(attacks, int(settings.get("rows_used") or 0)),
-            riskiest=riskiest_rows(audit.get("riskiest") or ()) if private else [],
+            riskiest=riskiest_rows(audit.get("riskiest") or (), release["source_columns"] or ()) if private else [],
             pictures=pictures(distributions, private=private),
             columns_in_all=len(distributions),
             has_original=private and any(entry.get("original") is not None for entry in distributions),
@@ -106,25 +107,14 @@ def notice(audit: Mapping[str, Any]) -> str:
 
 def title(release: Mapping[str, Any]) -> str:
     mechanism = (release.get("mechanism") or {}).get("name")
-    return f"Privacy audit of a {mechanism} release" if mechanism else "Privacy audit of a release without a card"
-
-
-def riskiest_rows(records: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Row numbers of the original, what is told of them, and by whom."""
-    return [
-        {
-            "row": str(record.get("record", DASH)),
-            "score": figure(record.get("score")),
-            "told": ", ".join(map(str, record.get("columns") or ())) or DASH,
-            "attacks": ", ".join(map(str, record.get("attacks") or ())) or DASH,
-        }
-        for record in records
-    ]
+    return f"Privacy audit: {mechanism}" if mechanism else "Privacy audit of a release without a card"
 
 
 def _parameters(mechanism: Mapping[str, Any]) -> str:
     used = {name: value for name, value in (mechanism.get("parameters") or {}).items() if value is not None}
-    return ", ".join(f"{name} = {value}" for name, value in used.items())
+    return ", ".join(
+        f"{name} = {f'{value:.6g}' if isinstance(value, float) else value}" for name, value in used.items()
+    )
 
 
 def _marks() -> dict[str, Markup]:

@@ -98,8 +98,8 @@ def epsilon(value: float | None) -> str:
     return "no bound" if value is None else f"{value:.3g}"
 
 
-def detail_rows(details: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Each further figure of an attack in words."""
+def detail_rows(details: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Each further figure of an attack in words, with its interval where there is one."""
     rows = []
     for key, value in details.items():
         if key.endswith(("_low", "_high")) and key.rpartition("_")[0] in details:
@@ -107,7 +107,7 @@ def detail_rows(details: Mapping[str, Any]) -> list[tuple[str, str]]:
         words, unit = DETAILS.get(key, (key.replace("_", " "), "figure"))
         text = figure(value) if unit == "figure" else factor(value)
         between = ends([details.get(f"{key}_low"), details.get(f"{key}_high")])
-        rows.append((words, text if between is None else f"{text} ({figure(between[0])} to {figure(between[1])})"))
+        rows.append((words, text, "" if between is None else f"{figure(between[0])} to {figure(between[1])}"))
     return rows
 
 
