@@ -18,8 +18,11 @@ from sfumato.metrics import accuracy, phi
 
 CLASSIFIERS = ("radius-vote", "knn", "naive-bayes", "mlp", "forest")
 TEST_SHARE = 0.3
-MOST_PEOPLE = 4_000
-"""Accuracy does not need more rows than these, and training time does."""
+MOST_PEOPLE = 5_000
+"""Noise averages out over rows, so that a small sample would make a release look worse than it is."""
+MOST_TRAINED = 20_000
+FEWEST_SPLITS = 3
+"""Large tables need fewer splits: people x splits stays below `MOST_TRAINED` as long as `FEWEST_SPLITS` are left."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,7 @@ def _splits(evidence: Evidence, repeats: int, rng: np.random.Generator) -> list[
     chosen = sampled(len(people.X), MOST_PEOPLE, rng)
     y = people.y[chosen]
     few = np.bincount(y)[np.unique(y)].min() < 2
+    repeats = min(repeats, max(FEWEST_SPLITS, MOST_TRAINED // len(chosen)))
     splitter = (ShuffleSplit if few else StratifiedShuffleSplit)(
         repeats, test_size=TEST_SHARE, random_state=int(rng.integers(2**31))
     )

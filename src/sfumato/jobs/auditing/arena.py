@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sfumato.attacks import ColumnMoments, Knowledge, Transform
+from sfumato.jobs.auditing.alignment import row_codes
 from sfumato.jobs.auditing.evidence import Codes, Evidence, Matrix, sampled
 from sfumato.metrics import Truth
 
-MOST_TARGETS = 2_000
-MOST_CANDIDATES = 1_000
+MOST_TARGETS = 1_000
+MOST_CANDIDATES = 500
 """People that are aimed at one by one, and members (and as many others) in the membership test."""
 
 
@@ -47,11 +48,12 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
     people, holdout = evidence.people.X, evidence.holdout
     targets = sampled(len(people), MOST_TARGETS, rng)
     strangers = None if holdout is None else holdout.X
-    control_targets = None if strangers is None else strangers[:MOST_TARGETS]
+    control_targets = None if strangers is None else strangers[sampled(len(strangers), MOST_TARGETS, rng)]
     candidates, members, inside = None, None, np.empty(0, dtype=np.int64)
-    if strangers is not None and len(strangers):
+    outside = strangers_without_twins(people, strangers)
+    if len(outside):
         inside = sampled(len(people), MOST_CANDIDATES, rng)
-        outside = strangers[sampled(len(strangers), MOST_CANDIDATES, rng)]
+        outside = outside[sampled(len(outside), MOST_CANDIDATES, rng)]
         candidates = np.vstack([people[inside], outside])
         members = np.arange(len(candidates)) < len(inside)
     population = people if strangers is None or len(strangers) < 2 else strangers
@@ -80,6 +82,14 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
     )
     aside = None if control_targets is None else replace(known, targets=control_targets)
     return Arena(evidence, known, aside, truth, targets, inside)
+
+
+def strangers_without_twins(people: Matrix, strangers: Matrix | None) -> Matrix:
+    """People whose record is not in the table: one that is identical to a member's is in it, whoever it belongs to."""
+    if strangers is None or not len(strangers):
+        return people[:0]
+    codes = row_codes(np.vstack([people, strangers]))
+    return strangers[~np.isin(codes[len(people) :], codes[: len(people)])]
 
 
 def moments_of(X: Matrix) -> ColumnMoments:

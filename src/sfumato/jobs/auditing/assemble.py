@@ -143,7 +143,7 @@ def _holdout(draft: Draft, people: People, request: AuditRequest, rng: np.random
     twins = float(np.isin(codes[len(people.X) :], codes[: len(people.X)]).mean())
     if twins > 0.1:
         draft.notes.append(
-            f"{twins:.0%} of the holdout rows are identical to a row of the original. If these are the same people, "
-            "control and membership say nothing."
+            f"{twins:.0%} of the holdout rows are identical to a row of the original and were left out of the "
+            "membership test. If these are the same people, the control says nothing."
         )
     return holdout.take(sampled(len(holdout.X), request.max_rows, rng))

@@ -55,11 +55,11 @@ class Attempt:
         scored = self.scored
         entry: dict[str, Any] = {"name": self.name, "story": self.story, "knows": list(self.knows)}
         entry |= {
-            "score": None if scored is None else scored.score,
-            "baseline": None if scored is None else scored.baseline,
-            "control": None if scored is None else scored.control,
-            "interval": None if scored is None else [scored.interval.low, scored.interval.high],
-            "worst": None if scored is None else scored.worst,
+            "score": None if scored is None else share(scored.score),
+            "baseline": None if scored is None else share(scored.baseline),
+            "control": None if scored is None else share(scored.control),
+            "interval": None if scored is None else [share(end) for end in scored.interval],
+            "worst": None if scored is None else share(scored.worst),
             "upper_bound": scored is not None and scored.upper_bound,
             "columns": [] if scored is None else [dict(column) for column in scored.columns],
             "details": {**({} if scored is None else scored.details), **(self.details or {})},
@@ -149,6 +149,13 @@ def aim_of(guess: Guess | list[Guess] | None) -> str:
 def story_of(attack: Attack | type[Attack]) -> str:
     """The first paragraph of the docstring, on one line."""
     return " ".join((inspect.getdoc(attack) or "").split("\n\n")[0].split())
+
+
+def share(value: float | None) -> float | None:
+    """A share, freed of what rounding put beyond 0 or 1."""
+    if value is None or not -1e-6 < value < 1 + 1e-6:
+        return value
+    return min(1.0, max(0.0, value))
 
 
 def reason_for(item: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.attacks import Values
+from sfumato.attacks import ATTACKS, Values
 from sfumato.errors import TableError
 from sfumato.jobs.auditing.arena import Arena
 from sfumato.jobs.auditing.attacking import NO_TRACE, Attempt
@@ -23,6 +23,8 @@ def attempt_from_file(path: Path, arena: Arena) -> Attempt:
     """Score guessed source columns, one row per row of the release; columns that were not guessed do not count."""
     evidence = arena.evidence
     name = path.name.split(".")[0] or "guess"
+    if name in ATTACKS:
+        name += "-from-file"
     if evidence.behind is None:
         return Attempt(name, STORY, (), not_applicable=NO_TRACE)
     table = open_table(path).read()

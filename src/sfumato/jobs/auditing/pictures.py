@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.attacks.posterior_breach import spread_out
 from sfumato.jobs.auditing.evidence import Codes, Evidence, Matrix
 from sfumato.metrics import associations, kolmogorov_smirnov, total_variation, wasserstein
 from sfumato.table import Group
 
 BINS = 30
+MOST_ROWS = 5_000
+"""Rows that associations are computed from, evenly over their order: one number per pair needs no more."""
 SECRET_MAP = "the release mixes columns by a secret key, so nobody without it can compare columns"
 
 
@@ -44,13 +47,13 @@ def _distribution(evidence: Evidence, group: Group, restored: Matrix, public: bo
         return {**found, "total_variation": moved, "distance": moved}
     before, after = _present(group, before), _present(group, after)
     low, scale = column.bounds[0], column.bounds[1] - column.bounds[0]
-    edges = _edges(before, after, public and evidence.card is None)
+    edges = _edges(after, public and evidence.card is None)
     found["edges"] = (low + edges * scale).tolist()
     found["original"] = None if public else _histogram(before, edges)
     found["release"] = _histogram(after, edges)
     if group.has_indicator:
         found["missing"] = {
-            "original": float(1 - len(before) / len(evidence.people.X)),
+            "original": None if public else float(1 - len(before) / len(evidence.people.X)),
             "release": float(1 - len(after) / len(restored)),
         }
     if not len(before) or not len(after):
@@ -65,7 +68,8 @@ def correlations(evidence: Evidence, public: bool) -> dict[str, Any]:
     restored = evidence.restored()
     if restored is None:
         return {"names": names, "original": None, "release": None, "distance": None, "not_applicable": SECRET_MAP}
-    before, after = associations(evidence.people.X, evidence.encoding), associations(restored, evidence.encoding)
+    before = associations(spread_out(evidence.people.X, MOST_ROWS), evidence.encoding)
+    after = associations(spread_out(restored, MOST_ROWS), evidence.encoding)
     pairs = np.triu_indices(len(names), k=1)
     distance = float(np.abs(before - after)[pairs].mean()) if len(pairs[0]) else 0.0
     return {
@@ -76,7 +80,7 @@ def correlations(evidence: Evidence, public: bool) -> dict[str, Any]:
     }
 
 
-def _edges(before: Matrix, after: Matrix, release_only: bool) -> Matrix:
+def _edges(after: Matrix, release_only: bool) -> Matrix:
     """Equal bins over the column's bounds and nearly all of the release; values beyond fall into the outer bins."""
     low, high = (np.inf, -np.inf) if release_only else (0.0, 1.0)
     if len(after):
@@ -85,8 +89,7 @@ def _edges(before: Matrix, after: Matrix, release_only: bool) -> Matrix:
     if not low < high:
         middle = low if np.isfinite(low) else 0.5
         low, high = middle - 0.5, middle + 0.5
-    # whole bins on the unit interval, so that its ends are edges
-    return np.linspace(low, high, BINS + 1) if len(before) or len(after) else np.linspace(0.0, 1.0, BINS + 1)
+    return np.linspace(low, high, BINS + 1)
 
 
 def _histogram(values: Matrix, edges: Matrix) -> list[int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.errors import TableError
+from sfumato.errors import TableError, UsageError
 from sfumato.jobs.auditing.assemble import Draft, evidence_of
 from sfumato.jobs.auditing.evidence import Codes, Evidence, People
 from sfumato.jobs.auditing.known_noise import stated_noise
@@ -24,6 +24,9 @@ WRONG_ORIGINAL = "The table given as original is not the one that this release w
 def evidence_from_folder(folder: Path, request: AuditRequest, rng: np.random.Generator) -> Evidence:
     """Read release, card, trace and key, and the original rows that the trace names."""
     release = Release.open(folder, request.key)
+    label = release.encoding.schema.label
+    if request.label is not None and (label is None or label.name != request.label):
+        raise UsageError(f"The label on the card of {folder} is not {request.label!r}. Leave --label out.")
     notes: list[str] = []
     stated = None
     if release.card.post_processing is None:

@@ -1,0 +1,288 @@
+"""The owner's road: sanitize, then audit against the original and a holdout."""
+
+import json
+import stat
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from sfumato.attacks import ATTACKS
+from sfumato.attacks.naive_estimate import NaiveEstimate
+from sfumato.errors import CardError, TableError, UsageError
+from sfumato.jobs.audit import AuditRequest, audit
+from sfumato.jobs.auditing.document import audit_validator
+from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.table import open_table
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+REAL = ("credit_g", "credit_a_crx", "votes", "hepatitis", "wine", "pima")
+
+
+def halves(table, members=120, strangers=60):
+    """People of a table, and others who are not in it."""
+    order = np.random.default_rng(3).permutation(table.num_rows)
+    return table.take(order[:members]), table.take(order[members : members + strangers])
+
+
+@pytest.fixture(scope="module")
+def wine(data_folder):
+    return halves(open_table(data_folder / "wine.csv").read())
+
+
+@pytest.fixture(scope="module")
+def released(wine, tmp_path_factory):
+    """A folder for each mechanism and its parameters, made once."""
+    made = {}
+
+    def make(mechanism="principal-laplace", like_original=False, **parameters):
+        name = f"{mechanism}-{like_original}-{parameters}".replace("/", "")
+        if name not in made:
+            made[name] = tmp_path_factory.mktemp("release") / "out"
+            options = Options(mechanism, parameters, label="label", seed=1, like_original=like_original)
+            sanitize(wine[0], made[name], options)
+        return made[name]
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def owners(wine, released):
+    """One whole audit, as the owner gets it."""
+    return audit(AuditRequest(wine[0], folder=released(b=0.1), holdout=wine[1], repeats=3))
+
+
+def test_every_attack_is_scored_against_baseline_and_control(owners):
+    entries = {entry["name"]: entry for entry in owners.data["attacks"]}
+    assert set(entries) == set(ATTACKS)
+    for entry in entries.values():
+        assert "failed" not in entry, entry
+        assert 0 <= entry["interval"][0] <= entry["score"] <= entry["interval"][1] <= 1
+        assert entry["story"].startswith("The adversary")
+        assert entry["knows"] == sorted(ATTACKS[entry["name"]].knows)
+    assert entries["linear-estimate"]["control"] is not None
+    assert entries["linear-estimate"]["columns"][0]["rmse"] > 0
+    assert entries["principal-filter"]["details"]["own_choice"] <= entries["principal-filter"]["score"]
+
+
+def test_the_file_follows_the_published_schema_and_says_first_that_it_is_private(owners, released):
+    path = released(b=0.1) / "audit.json"
+    data = json.loads(path.read_text())
+    assert data == owners.data
+    assert next(iter(data)) == "private"
+    assert data["private"] is True
+    assert data["format"] == "sfumato-audit"
+    assert data["version"] == 1
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not list(audit_validator().iter_errors(data))
+    assert data["guarantee"]["kind"] == "empirical-only"
+    assert data["release"]["mechanism"]["name"] == "principal-laplace"
+    assert data["threat_model"]["not_protected"]
+
+
+def test_the_schema_rejects_a_missing_score_without_a_reason(owners):
+    data = json.loads(json.dumps(owners.data))
+    data["attacks"][0]["score"] = None
+    assert list(audit_validator().iter_errors(data))
+
+
+def test_every_result_is_in_one_tidy_table(owners, released):
+    path = released(b=0.1) / "audit.parquet"
+    table = pq.read_table(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert table.column_names == ["kind", "attack", "column", "metric", "value", "low", "high", "baseline", "control"]
+    rows = table.to_pylist()
+    assert {row["kind"] for row in rows} == {"attack", "utility", "distribution", "correlation"}
+    whole = [
+        row for row in rows if row["attack"] == "linear-estimate" and row["metric"] == "score" and not row["column"]
+    ]
+    assert [row["value"] for row in whole] == [owners.scores["linear-estimate"]]
+    assert whole[0]["control"] == owners.attack("linear-estimate")["control"]
+
+
+def test_an_audit_repeats(owners, wine, released):
+    again = audit(AuditRequest(wine[0], folder=released(b=0.1), holdout=wine[1], repeats=3))
+    assert again.data == owners.data
+
+
+def test_the_riskiest_records_are_rows_of_the_original(owners, wine):
+    riskiest = owners.data["riskiest"]
+    assert riskiest[0]["score"] == max(entry["score"] for entry in riskiest)
+    assert all(1 <= entry["record"] <= wine[0].num_rows for entry in riskiest)
+    assert len({entry["record"] for entry in riskiest}) == len(riskiest)
+    assert len(riskiest[0]["columns"]) == round(13 * riskiest[0]["score"])
+
+
+def test_utility_compares_training_on_release_and_original(owners):
+    entries = {entry["classifier"]: entry for entry in owners.data["utility"]}
+    assert {"knn", "naive-bayes", "forest", "radius-vote"} <= set(entries)
+    for entry in entries.values():
+        assert "failed" not in entry
+        assert entry["phi"] == pytest.approx(entry["original"] - entry["release"])
+        assert entry["interval"][0] <= entry["phi"] <= entry["interval"][1]
+    assert entries["naive-bayes"]["original"] > 0.9
+
+
+def test_a_public_audit_shows_nothing_of_the_original(wine, released, tmp_path):
+    owner = audit(AuditRequest(wine[0], folder=released(b=0.1), holdout=wine[1], repeats=0, out=tmp_path / "own"))
+    public = audit(
+        AuditRequest(wine[0], folder=released(b=0.1), holdout=wine[1], repeats=0, public=True, out=tmp_path / "public")
+    )
+    data = json.loads((tmp_path / "public" / "audit.json").read_text())
+    assert data == public.data
+    assert data["private"] is False
+    assert data["riskiest"] == []
+    assert data["correlations"]["original"] is None
+    assert all(entry["original"] is None for entry in data["distributions"])
+    assert not [key for entry in data["attacks"] for key in entry if "riskiest" in key]
+    assert data["attacks"] == owner.data["attacks"]
+    for file in public.files:
+        assert stat.S_IMODE(file.stat().st_mode) & 0o077 == 0o044
+
+
+def test_histograms_count_every_row(owners, wine):
+    for entry in owners.data["distributions"]:
+        assert sum(entry["original"]) == sum(entry["release"]) == wine[0].num_rows
+        assert len(entry["edges"]) == len(entry["release"]) + 1
+        assert 0 <= entry["distance"] <= 1
+
+
+def test_without_a_holdout_membership_is_not_applicable_and_says_why(wine, released):
+    found = audit(AuditRequest(wine[0], folder=released(b=0.1), repeats=0, out=None))
+    entry = found.attack("membership")
+    assert entry["score"] is None
+    assert "holdout" in entry["not_applicable"]
+    assert found.attack("naive-estimate")["control"] is None
+    assert any("No holdout" in note for note in found.data["notes"])
+
+
+def test_an_attack_that_breaks_is_reported_as_failed_and_never_as_privacy(wine, released, monkeypatch):
+    secret = "41.7"
+
+    class Broken(NaiveEstimate):
+        def guess(self, known):  # noqa: ARG002
+            raise ValueError(f"cannot handle {secret}")
+
+    monkeypatch.setitem(ATTACKS, "naive-estimate", Broken)
+    found = audit(AuditRequest(wine[0], folder=released(b=0.1), repeats=0))
+    entry = found.attack("naive-estimate")
+    assert entry["failed"] == "ValueError"
+    assert entry["score"] is None
+    assert secret not in json.dumps(found.data["attacks"])
+    assert found.attack("linear-estimate")["score"] is not None
+    assert any("failed" in note for note in found.data["notes"])
+
+
+def test_an_attack_cannot_reach_what_it_did_not_declare(wine, released, monkeypatch):
+    class Cheat(NaiveEstimate):
+        def guess(self, known):
+            return known.targets
+
+    monkeypatch.setitem(ATTACKS, "naive-estimate", Cheat)
+    found = audit(AuditRequest(wine[0], folder=released(b=0.1), repeats=0))
+    assert found.attack("naive-estimate")["failed"] == "UndeclaredKnowledgeError"
+
+
+def test_a_secret_transform_is_attacked_as_if_the_key_had_leaked(wine, released, tmp_path):
+    folder = released("random-projection", components=1.0)
+    found = audit(AuditRequest(wine[0], folder=folder, holdout=wine[1], repeats=0, out=tmp_path))
+    assert found.attack("known-transform")["assumes"] == ["the secret key has leaked"]
+    assert found.scores["known-transform"] == 1.0
+    assert "assumes" not in found.attack("naive-estimate")
+    assert all("not_applicable" in entry for entry in found.data["distributions"])
+
+
+def test_without_the_key_attacks_on_a_secret_transform_are_not_applicable(wine, released, tmp_path):
+    for file in released("random-projection", components=1.0).iterdir():
+        if file.name != "key.json":
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    found = audit(AuditRequest(wine[0], folder=tmp_path, holdout=wine[1], repeats=2))
+    assert "secret key" in found.attack("known-transform")["not_applicable"]
+    assert found.data["utility"] == []
+    assert found.attack("naive-estimate")["score"] is not None
+
+
+def test_a_folder_without_a_trace_says_that_nobody_knows_whose_row_is_whose(wine, released, tmp_path):
+    for name in ("release.parquet", "card.json"):
+        (tmp_path / name).write_bytes((released(b=0.1) / name).read_bytes())
+    found = audit(AuditRequest(wine[0], folder=tmp_path, holdout=wine[1], repeats=2))
+    assert found.data["settings"]["alignment"] == "unknown"
+    for name in ("naive-estimate", "linear-estimate", "posterior-breach", "nearest-row"):
+        assert "no trace" in found.attack(name)["not_applicable"]
+    assert found.scores.keys() == {"membership", "attribute-inference"}
+    assert found.attack("nearest-row")["details"]["strangers_as_near"] > 0
+    assert {entry["splits"] for entry in found.data["utility"]} == {1}, "tested on the holdout"
+
+
+def test_a_release_like_the_original_is_attacked_with_the_strength_of_its_change(wine, released):
+    found = audit(AuditRequest(wine[0], folder=released("additive-noise", True, scale=0.02), repeats=0))
+    assert any("rounded and clipped" in note for note in found.data["notes"])
+    assert found.scores["posterior-breach"] > 0.5
+    assert found.scores["linear-estimate"] > 0.7
+
+
+def test_randomized_labels_are_corrected_for_and_tested_on_true_ones(wine, tmp_path):
+    options = Options("additive-noise", {"scale": 0.01}, "label", seed=1, private_label=True, label_epsilon=2.0)
+    sanitize(wine[0], tmp_path / "out", options)
+    found = audit(AuditRequest(wine[0], folder=tmp_path / "out", repeats=3))
+    entries = {entry["classifier"]: entry for entry in found.data["utility"]}
+    assert "failed" not in entries["naive-bayes"]
+    assert entries["naive-bayes"]["release"] > 0.8
+
+
+def test_a_sample_of_a_large_table_is_audited_and_the_audit_says_so(wine, released):
+    found = audit(AuditRequest(wine[0], folder=released(b=0.1), repeats=0, max_rows=50))
+    assert found.data["settings"]["sampled"]
+    assert found.data["settings"]["rows_used"] == 50
+    assert found.data["release"]["rows"] == wine[0].num_rows
+    assert any("sample of 50" in note for note in found.data["notes"])
+
+
+class TestBadInput:
+    def test_another_table_as_original(self, wine, released):
+        shuffled = wine[0].take(np.random.default_rng(0).permutation(wine[0].num_rows))
+        with pytest.raises(TableError, match="labels differ"):
+            audit(AuditRequest(shuffled, folder=released(b=0.1)))
+
+    def test_an_original_that_is_too_short(self, wine, released):
+        with pytest.raises(TableError, match="names later ones"):
+            audit(AuditRequest(wine[0].slice(0, 50), folder=released(b=0.1)))
+
+    def test_no_card(self, wine, tmp_path):
+        with pytest.raises(CardError, match="no card"):
+            audit(AuditRequest(wine[0], folder=tmp_path))
+
+    def test_neither_or_both_of_folder_and_release(self, wine, released):
+        with pytest.raises(UsageError, match="either"):
+            audit(AuditRequest(wine[0]))
+        with pytest.raises(UsageError, match="either"):
+            audit(AuditRequest(wine[0], folder=released(b=0.1), release=wine[0]))
+
+    def test_another_label_than_the_card_names(self, wine, released):
+        with pytest.raises(UsageError, match="not 'hue'"):
+            audit(AuditRequest(wine[0], folder=released(b=0.1), label="hue"))
+
+    def test_unknown_attack(self, wine, released):
+        with pytest.raises(UsageError, match="no attack 'naive'"):
+            audit(AuditRequest(wine[0], folder=released(b=0.1), attacks=("naive",)))
+
+    def test_a_holdout_without_a_column(self, wine, released):
+        with pytest.raises(TableError, match="lacks the column 'hue'"):
+            audit(AuditRequest(wine[0], folder=released(b=0.1), holdout=wine[1].drop_columns("hue")))
+
+    def test_nothing_is_written_when_the_audit_fails(self, wine, released, tmp_path):
+        with pytest.raises(TableError):
+            audit(AuditRequest(wine[0].slice(0, 50), folder=released(b=0.1), out=tmp_path))
+        assert not list(tmp_path.iterdir())
+
+
+def test_mixed_tables_with_missing_values_work_end_to_end(data_folder, tmp_path):
+    for name in REAL:
+        members, strangers = halves(open_table(data_folder / f"{name}.csv").read(), 80, 40)
+        for mechanism in ("principal-laplace", "additive-noise"):
+            folder = tmp_path / f"{name}-{mechanism}"
+            sanitize(members, folder, Options(mechanism, label="label", seed=1))
+            found = audit(AuditRequest(members, folder=folder, holdout=strangers, repeats=1 if name == "votes" else 0))
+            failed = [entry["name"] for entry in found.data["attacks"] if "failed" in entry]
+            assert not failed, (name, mechanism, failed)
+            assert set(found.scores) == set(ATTACKS)
