@@ -59,7 +59,8 @@ def written(argument: Any) -> str:
 
 def exit_codes() -> str:
     rows = ["| 0 | Done. |", f"| {SfumatoError.exit_code} | Any other error. |"]
-    rows += [f"| {e.exit_code} | {cell(e.__doc__)} |" for e in SfumatoError.__subclasses__()]
+    rows += [f"| {e.exit_code} | {cell(e.__doc__)} |" for e in SfumatoError.__subclasses__() if e.exit_code > 1]
+    rows += ["| 130 | Interrupted (Ctrl-C); nothing was left behind. |"]
     return "\n".join(["## Exit codes", "", "| code | meaning |", "|---|---|", *rows, ""])
 
 

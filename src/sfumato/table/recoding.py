@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sfumato.errors import TableError
 from sfumato.table.arrays import Values, checked, day_numbers, numbers, plain
 from sfumato.table.encoding import Encoding
 from sfumato.table.filling import column_of, fill_onehot
@@ -40,10 +39,9 @@ def _raw(group: Group, array: pa.Array) -> Values:
         return day_numbers(array, column.name)
     if column.kind != "ordinal":
         return numbers(array, column.name)
-    try:
+    if pa.types.is_floating(array.type):
         return numbers(array, column.name)  # ranks, as noise leaves them
-    except TableError:
-        rank = {category: float(place) for place, category in enumerate(column.categories or ())}
-        found = [rank.get(str(value)) for value in array.to_pylist()]
-        empty = np.array([value is None for value in found])
-        return Values(np.array([0.0 if value is None else value for value in found]), empty if empty.any() else None)
+    rank = {category: float(place) for place, category in enumerate(column.categories or ())}
+    found = [rank.get(str(value)) for value in array.to_pylist()]
+    empty = np.array([value is None for value in found])
+    return Values(np.array([0.0 if value is None else value for value in found]), empty if empty.any() else None)
