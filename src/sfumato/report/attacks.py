@@ -44,6 +44,7 @@ class Told:
     upper_bound: str
     details: list[tuple[str, str, str]]
     columns: list[dict[str, str]]
+    has_control: bool
     has_errors: bool
     open: bool
 
@@ -65,7 +66,7 @@ def _told(entry: Mapping[str, Any], state: str, tolerance: float | None) -> Told
         assumes=[str(line) for line in entry.get("assumes") or ()],
         verdict=state,
         sign=SIGNS[state],
-        in_short=IN_SHORT[state],
+        in_short=", ".join([IN_SHORT[state], *[f"if {line}" for line in entry.get("assumes") or ()]]),
         in_words=IN_WORDS[state],
         measure=measure(details, tolerance),
         chart=bar(entry, state),
@@ -74,6 +75,7 @@ def _told(entry: Mapping[str, Any], state: str, tolerance: float | None) -> Told
         upper_bound=_upper_bound(entry, details.pop("own_choice", None)),
         details=detail_rows(details),
         columns=column_rows(columns),
+        has_control=any(column.get("control") is not None for column in columns),
         has_errors=any(column.get("rmse") is not None for column in columns),
         open=len(columns) <= FEW_COLUMNS,
     )
@@ -89,6 +91,15 @@ def measure(details: Mapping[str, Any], tolerance: float | None) -> str:
         return "Success is the share of people whose own released row was found."
     near = "" if tolerance is None else f" (numbers: to within {100 * tolerance:g}% of the column's range)"
     return f"Success is the share of private values that were guessed right{near}."
+
+
+def grouped_reasons(attacks: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Attacks that do not apply, those with the same reason together."""
+    reasons: dict[str, list[str]] = {}
+    for entry in attacks:
+        if entry.get("not_applicable"):
+            reasons.setdefault(str(entry["not_applicable"]), []).append(str(entry["name"]))
+    return [(", ".join(names), reason) for reason, names in reasons.items()]
 
 
 def counts_values(entry: Mapping[str, Any]) -> bool:
@@ -128,7 +139,7 @@ def column_rows(columns: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
             "baseline": figure(column.get("baseline")),
             "control": figure(column.get("control")),
             "rmse": quantity(column.get("rmse")),
-            "rmse_of_mean": quantity(column.get("rmse_of_mean")),
+            "rmse_of_mean": "" if column.get("rmse") is None else quantity(column.get("rmse_of_mean")),
         }
         for column in sorted(columns, key=lambda column: -gain(column))
     ]

@@ -42,6 +42,14 @@ def trimmed(value: float) -> str:
     return "0" if text == "-0" else text
 
 
+def breakable(text: object) -> Markup:
+    """A name that may be broken where a person would break it: behind an underscore, a slash, a full stop."""
+    safe = escape(text)
+    for sign in "_/.=":
+        safe = safe.replace(sign, Markup(f"{sign}<wbr>"))
+    return safe
+
+
 def share(value: float) -> str:
     """A position on a scale from 0 to 1 as a percentage of the width."""
     return f"{trimmed(100 * min(1.0, max(0.0, value)))}%"

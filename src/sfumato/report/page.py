@@ -14,12 +14,12 @@ from markupsafe import Markup
 from sfumato.files import write_whole
 from sfumato.report.accuracy import learned, original_mark, release_mark
 from sfumato.report.attack_chart import baseline_mark, control_mark, interval_mark
-from sfumato.report.attacks import told_attacks
+from sfumato.report.attacks import grouped_reasons, told_attacks
 from sfumato.report.columns import pictures
 from sfumato.report.correlations import correlation_maps
 from sfumato.report.exposed import exposure
 from sfumato.report.guarantee import shown_guarantee
-from sfumato.report.markup import tag
+from sfumato.report.markup import breakable, tag
 from sfumato.report.riskiest import riskiest_rows
 from sfumato.report.verdict import in_all
 from sfumato.report.wording import figure, setting_rows
@@ -74,7 +74,7 @@ def render_report(audit: Mapping[str, Any]) -> str:
             guarantee=shown_guarantee(audit.get("guarantee")),
             told=told,
             told_in_all=in_all(attack.verdict for attack in told),
-            not_applicable=[entry for entry in attacks if entry.get("not_applicable")],
+            not_applicable=grouped_reasons(attacks),
             failed=[entry for entry in attacks if entry.get("failed")],
             exposed=exposure(attacks, int(settings.get("rows_used") or 0)),
             riskiest=riskiest_rows(audit.get("riskiest") or (), release["source_columns"] or ()) if private else [],
@@ -130,13 +130,15 @@ def _sign(mark: Markup) -> Markup:
 
 @cache
 def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sfumato.report", "templates"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.filters["breakable"] = breakable
+    return environment
 
 
 @cache

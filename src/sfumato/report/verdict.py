@@ -55,9 +55,16 @@ def _verdict(score: float, low: float, baseline: float | None, control: float | 
 
 
 def in_all(verdicts: Iterable[str]) -> str:
-    """Of 9 attacks, 6 gain from the release and 3 gain nothing."""
+    """One sentence: how many attacks gain.
+
+    >>> in_all([GAINS, GAINS, NO_GAIN])
+    'Of 3 attacks, 2 gain from the release and 1 gains nothing.'
+    """
     found = list(verdicts)
-    parts = [f"{found.count(state)} {COUNTED[state][found.count(state) > 1]}" for state in ORDER if found.count(state)]
-    joined = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-    attacks = f"{len(found)} attack{'s' if len(found) > 1 else ''}"
-    return f"Of {attacks}, {joined}." if found else ""
+    if not found:
+        return ""
+    if len(set(found)) == 1:
+        one, several = COUNTED[found[0]]
+        return f"The one attack {one}." if len(found) == 1 else f"All {len(found)} attacks {several}."
+    parts = [f"{found.count(state)} {COUNTED[state][found.count(state) > 1]}" for state in ORDER if state in found]
+    return f"Of {len(found)} attacks, {', '.join(parts[:-1])} and {parts[-1]}."
