@@ -13,14 +13,14 @@ import pyarrow as pa
 from sfumato.errors import OutputError, PrivacyLeakWarning, SchemaError, UsageError
 from sfumato.files import new_folder
 from sfumato.guarantee import Card, Guarantee, Key, Ledger
-from sfumato.jobs.engines import DiskShuffle, MemoryShuffle, Shuffle, fit_on_source, release_blocks
+from sfumato.jobs.engines import DiskShuffle, MemoryShuffle, Shuffle, fit_on_source, in_order, release_blocks
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import learned_classes, make_card, today
 from sfumato.jobs.progress import Progress, silent
-from sfumato.jobs.source import BLOCK_ROWS, Source
+from sfumato.jobs.source import Source
 from sfumato.mechanisms import Block, Mechanism, Response, make_mechanism
 from sfumato.noise import Streams
-from sfumato.table import Encoding, Schema, open_table, write_table
+from sfumato.table import Encoding, Schema, open_table, table_writer, write_table
 
 FORMATS = ("parquet", "csv")
 ENGINES = ("memory", "stream")
@@ -100,7 +100,7 @@ def _sanitize_into(
         options.out_of_bounds,
         options.max_rows_per_person,
         keep_in_memory=options.engine == "memory",
-        block_rows=(1 << 62) if mechanism.whole_table else BLOCK_ROWS,
+        block_rows=(1 << 62) if mechanism.whole_table else None,
     )
     ledger = Ledger(options.ledger)
     fingerprint = ledger.fingerprint(encoding.width)
@@ -202,13 +202,15 @@ def _shuffle(options: Options, folder: Path, rows: int, mechanism: Mechanism) ->
 
 def _write(folder: Path, layout: Layout, blocks: Iterator[Block], card: Card, format: str) -> None:
     """Write the release and, as a private file, which source row each released row came from."""
-    sources: list[pa.Array] = []
 
-    def batches() -> Iterator[pa.RecordBatch]:
-        for block in blocks:
-            sources.append(pa.array(block.source))
-            yield from layout.table(block.X, block.y).to_batches()
+    def lay_out(block: Block) -> tuple[pa.Table, pa.Table]:
+        return layout.table(block.X, block.y), pa.table({"source": block.source})
 
-    write_table(batches(), folder / f"release.{format}", metadata={CARD_METADATA: card.to_json()})
-    trace = pa.table({"source": pa.chunked_array(sources, type=pa.int64())})
-    write_table(trace, folder / "trace.parquet", private=True)
+    with table_writer(folder / "trace.parquet", pa.schema({"source": pa.int64()}), private=True) as trace:
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for table, source in in_order(blocks, lay_out, threads=1):
+                trace.write(source)
+                yield from table.to_batches()
+
+        write_table(batches(), folder / f"release.{format}", metadata={CARD_METADATA: card.to_json()})

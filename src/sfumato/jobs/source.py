@@ -3,40 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.errors import TableError
 from sfumato.table import Encoding, Table
 
-BLOCK_ROWS = 1 << 16
+BLOCK_CELLS = 1 << 21
+"""Encoded cells of a block: 16 MB, so that a few blocks in flight fit any memory, however wide the table is."""
+MOST_BLOCK_ROWS = 1 << 16
+READ_BLOCKS = 2
+"""Blocks that are read at a time and then cut without copying: Parquet prefers long reads."""
+
+
+def block_rows_for(width: int) -> int:
+    """Rows of a block with `width` encoded columns: a power of two, by the width alone, as blocks are numbered."""
+    rows = max(1, BLOCK_CELLS // max(1, width))
+    return max(256, min(MOST_BLOCK_ROWS, 1 << (rows.bit_length() - 1)))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows as they were read, to be encoded by whoever has time: `rows` are their numbers in the table."""
+
+    number: int
+    rows: NDArray[np.int64]
+    batch: pa.RecordBatch
+    first_row: int
 
 
 @dataclass(frozen=True)
 class SourceBlock:
-    """Encoded rows with the number of their block and of their first row in the table."""
+    """Encoded rows with the number of their block and their own numbers in the table; columns lie together."""
 
     number: int
     rows: NDArray[np.int64]
     X: NDArray[np.float64]
     y: NDArray[np.int64] | None
+    clipped: dict[str, int] = field(default_factory=dict)
+
+    def without_rows(self) -> SourceBlock:
+        """What is left to note once the rows were worked through: their memory is free for the next block."""
+        return replace(self, X=np.empty((0, self.X.shape[1])), y=None)
 
 
 @dataclass
 class Source:
-    """The owner's table, encoded block by block; at most `max_rows_per_person` rows of each person are used."""
+    """The owner's table, block by block; at most `max_rows_per_person` rows of each person are used.
+
+    A pass is `pieces()`, then `encode` of every piece (in any thread), then `note` of every block in order.
+    """
 
     table: Table
     encoding: Encoding
     out_of_bounds: str = "clip"
     max_rows_per_person: int | None = None
-    block_rows: int = BLOCK_ROWS
+    block_rows: int | None = None
     keep_in_memory: bool = False
     clipped: dict[str, int] = field(default_factory=dict)
     most_rows_of_a_person: int = 0
-    _kept: list[SourceBlock] | None = field(default=None, repr=False)
+    _kept: list[SourceBlock] = field(default_factory=list, repr=False)
+    _complete: bool = field(default=False, repr=False)
 
     @property
     def rows(self) -> int | None:
@@ -44,38 +74,59 @@ class Source:
         return self.table.rows
 
     def blocks(self) -> Iterator[SourceBlock]:
-        """All blocks, in order."""
-        if self._kept is not None:
+        """All blocks, in order, one after the other."""
+        for piece in self.pieces():
+            yield self.note(self.encode(piece))
+
+    def pieces(self) -> Iterator[Piece | SourceBlock]:
+        """A pass over the table: what is to be encoded, or the blocks that an earlier pass kept."""
+        if self._complete:
             yield from self._kept
             return
-        kept: list[SourceBlock] = []
-        for block in self._read():
-            if self.keep_in_memory:
-                kept.append(block)
-            yield block
-        if self.keep_in_memory:
-            self._kept = kept
-
-    def _read(self) -> Iterator[SourceBlock]:
         self.clipped = {}
+        self._kept = []
         seen: dict[int, int] = {}
-        first = 0
-        for number, batch in enumerate(self.table.blocks(self.block_rows)):
-            rows = np.arange(first, first + batch.num_rows)
-            start, first = first, first + batch.num_rows
-            if self.encoding.schema.person is not None:
-                keep = self._within_cap(self.encoding.person_codes(batch), seen)
-                if not keep.all():
-                    rows = rows[keep]
-                    batch = batch.filter(keep)
-            encoded = self.encoding.encode(batch, self.out_of_bounds, first_row=start)
-            labelled = self.encoding.schema.label is not None
-            codes = self.encoding.encode_label(batch, first_row=start) if labelled else None
-            for name, count in encoded.clipped.items():
-                self.clipped[name] = self.clipped.get(name, 0) + count
-            yield SourceBlock(number, rows, encoded.X, codes)
+        first, number = 0, 0
+        size = self.block_rows or block_rows_for(self.encoding.width)
+        for batch in self.table.blocks(size if size > MOST_BLOCK_ROWS else size * READ_BLOCKS):
+            for start in range(0, batch.num_rows, size):
+                yield self._piece(number, first, batch.slice(start, size), seen)
+                number += 1
+                first += min(size, batch.num_rows - start)
         if first < 2:
             raise TableError(f"The table has {first} rows; at least two are needed.")
+
+    def _piece(self, number: int, first: int, batch: pa.RecordBatch, seen: dict[int, int]) -> Piece:
+        rows = np.arange(first, first + batch.num_rows)
+        if self.encoding.schema.person is not None:
+            keep = self._within_cap(self.encoding.person_codes(batch, first_row=first), seen)
+            if not keep.all():
+                rows, batch = rows[keep], batch.filter(pa.array(keep))
+        return Piece(number, rows, batch, first)
+
+    def encode(self, piece: Piece | SourceBlock) -> SourceBlock:
+        """The encoded rows of a piece; changes nothing, so that several threads may encode."""
+        if isinstance(piece, SourceBlock):
+            return piece
+        room = np.empty((piece.batch.num_rows, self.encoding.width), order="F")
+        encoded = self.encoding.encode(piece.batch, self.out_of_bounds, first_row=piece.first_row, out=room)
+        labelled = self.encoding.schema.label is not None
+        codes = self.encoding.encode_label(piece.batch, first_row=piece.first_row) if labelled else None
+        return SourceBlock(piece.number, piece.rows, encoded.X, codes, encoded.clipped)
+
+    def note(self, block: SourceBlock) -> SourceBlock:
+        """Count what was clipped, once per pass; keep the block for the next pass where that was asked for."""
+        if self._complete:
+            return block
+        for name, count in block.clipped.items():
+            self.clipped[name] = self.clipped.get(name, 0) + count
+        if self.keep_in_memory:
+            self._kept.append(block)
+        return block
+
+    def finish_pass(self) -> None:
+        """All blocks of a pass were noted."""
+        self._complete = self.keep_in_memory
 
     def _within_cap(self, persons: NDArray[np.uint64], seen: dict[int, int]) -> NDArray[np.bool_]:
         """Which rows are among the first `max_rows_per_person` of their person."""

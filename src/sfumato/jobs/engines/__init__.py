@@ -3,5 +3,6 @@
 from sfumato.jobs.engines.fit import fit_on_source
 from sfumato.jobs.engines.release import release_blocks
 from sfumato.jobs.engines.shuffle import DiskShuffle, MemoryShuffle, Shuffle
+from sfumato.jobs.engines.workers import in_order
 
-__all__ = ["DiskShuffle", "MemoryShuffle", "Shuffle", "fit_on_source", "release_blocks"]
+__all__ = ["DiskShuffle", "MemoryShuffle", "Shuffle", "fit_on_source", "in_order", "release_blocks"]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sfumato.guarantee import Key
 from sfumato.guarantee.ledger import Fingerprint
-from sfumato.jobs.engines.workers import each_block
+from sfumato.jobs.engines.passes import each_block
 from sfumato.jobs.progress import Progress
 from sfumato.jobs.source import Source, SourceBlock
 from sfumato.mechanisms import Mechanism
@@ -42,11 +45,14 @@ def _add_up(
     progress: Progress,
     fingerprint: Fingerprint | None,
 ) -> tuple[int, Statistics]:
+    def work(block: SourceBlock) -> tuple[int, Statistics, NDArray[np.uint64] | None]:
+        return len(block.X), observe(block), None if fingerprint is None else fingerprint.sums(block.X)
+
     rows, total = 0, None
-    for block, statistics in each_block(source.blocks(), observe):
+    for count, statistics, sums in each_block(source, work):
         total = statistics if total is None else total + statistics
-        rows += len(block.X)
-        if fingerprint is not None:
-            fingerprint.add(block.X)
+        rows += count
+        if fingerprint is not None and sums is not None:
+            fingerprint.merge(sums, count)
         progress(step, rows, source.rows)
     return rows, total if total is not None else Statistics.empty(source.encoding.width)

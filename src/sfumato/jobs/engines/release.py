@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
+from sfumato.jobs.engines.passes import each_block
 from sfumato.jobs.engines.shuffle import Shuffle
-from sfumato.jobs.engines.workers import each_block
 from sfumato.jobs.progress import Progress
 from sfumato.jobs.source import Source, SourceBlock
 from sfumato.mechanisms import Block, Mechanism, Response
@@ -29,18 +30,19 @@ def release_blocks(
     """
     parameters = json.dumps([mechanism.name, mechanism.parameters_used()], sort_keys=True, default=str).encode()
 
-    def perturb(block: SourceBlock) -> Block:
-        content = content_hash(block.X, block.y)
+    def perturb(block: SourceBlock) -> tuple[int, Any]:
+        content = content_hash(block.X.T, block.y)  # columns lie together: hashed without a copy
         released = mechanism.perturb(block.X, block.y, streams.generator(block.number, content, parameters))
         codes = released.y
         if label_response is not None and codes is not None:
             codes = label_response.draw(codes, streams.generator(block.number, content, parameters + b"label"))
-        return Block(released.X, codes, block.rows[released.source])
+        released = Block(released.X, codes, block.rows[released.source])
+        return len(block.X), shuffle.deal(released, streams.generator(block.number, b"", b"bucket"))
 
     done = 0
-    for block, released in each_block(source.blocks(), perturb):
-        shuffle.add(released, streams.generator(block.number, b"", b"bucket"))
-        done += len(block.X)
+    for count, dealt in each_block(source, perturb):
+        shuffle.add(dealt)
+        done += count
         progress("Perturbing", done, rows)
     written = 0
     for shuffled in shuffle.blocks(streams.generator(0, b"", b"order")):

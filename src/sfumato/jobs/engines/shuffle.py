@@ -7,27 +7,37 @@ memory that depends on the bucket size alone.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.jobs.engines.workers import in_order
 from sfumato.mechanisms import Block
 
 Matrix = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
-BUCKET_ROWS = 1 << 17
+BUCKET_CELLS = 1 << 21
+MOST_BUCKET_ROWS = 1 << 17
 
 
 class Shuffle(Protocol):
     """Takes released blocks in, gives them back in random order."""
 
-    def add(self, block: Block, rng: np.random.Generator) -> None: ...
+    def deal(self, block: Block, rng: np.random.Generator) -> Any:
+        """Make a block ready for `add`; changes nothing, so that several threads may deal."""
 
-    def blocks(self, rng: np.random.Generator) -> Iterator[Block]: ...
+    def add(self, dealt: Any) -> None:
+        """Take in what `deal` returned."""
+
+    def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
+        """All rows, in random order."""
 
 
 class MemoryShuffle:
@@ -36,8 +46,11 @@ class MemoryShuffle:
     def __init__(self) -> None:
         self._blocks: list[Block] = []
 
-    def add(self, block: Block, rng: np.random.Generator) -> None:  # noqa: ARG002 (the order is drawn at the end)
-        self._blocks.append(block)
+    def deal(self, block: Block, rng: np.random.Generator) -> Block:  # noqa: ARG002 (the order is drawn at the end)
+        return block
+
+    def add(self, dealt: Block) -> None:
+        self._blocks.append(dealt)
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
         X = np.concatenate([block.X for block in self._blocks])
@@ -45,45 +58,96 @@ class MemoryShuffle:
         labels = [block.y for block in self._blocks if block.y is not None]
         self._blocks.clear()
         order = rng.permutation(len(X))
-        yield Block(X[order], np.concatenate(labels)[order] if labels else None, source[order])
+        y = np.concatenate(labels)[order] if labels else None
+        yield Block(np.take(X.T, order, axis=1).T, y, source[order])
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """The rows of one block, bucket after bucket: in each [columns of the matrix | class codes | source rows]."""
+
+    cells: Matrix
+    ends: Integers
+    labelled: bool
 
 
 class DiskShuffle:
-    """Buckets in private files of a temporary folder; rows are stored as [matrix | class code | source row]."""
+    """Buckets in one private file: every block is appended, bucket after bucket, and an index says where they lie.
 
-    def __init__(self, folder: Path, rows: int, width: int, bucket_rows: int = BUCKET_ROWS):
+    One file, because a bucket has pieces in all blocks and there may be more buckets than files can be open.
+    """
+
+    def __init__(self, folder: Path, rows: int, width: int, bucket_rows: int | None = None):
         self._width = width
-        self._labelled = False
-        count = max(1, -(-rows // bucket_rows))
+        size = bucket_rows or min(MOST_BUCKET_ROWS, max(1, BUCKET_CELLS // (width + 2)))
+        self._count = max(1, -(-rows // size))
         folder.mkdir(mode=0o700)
-        self._paths = [folder / f"bucket-{number:05d}" for number in range(count)]
-        self._folder = folder
+        self._folder, self._path = folder, folder / "buckets"
+        self._offsets: list[int] = []  # in cells, of every block
+        self._ends: list[Integers] = []  # in rows of the block, of every bucket
+        self._size = 0
+        self._labelled = False
 
-    def add(self, block: Block, rng: np.random.Generator) -> None:
-        self._labelled = block.y is not None
-        row = np.empty((len(block.X), self._width + 2))
-        row[:, : self._width] = block.X
-        row[:, self._width] = -1 if block.y is None else block.y
-        row[:, self._width + 1] = block.source
-        bucket = rng.integers(len(self._paths), size=len(row))
+    def deal(self, block: Block, rng: np.random.Generator) -> Dealt:
+        bucket = rng.integers(self._count, size=len(block.X), dtype=np.int32)
         order = np.argsort(bucket, kind="stable")
-        ends = np.cumsum(np.bincount(bucket, minlength=len(self._paths)))
-        row = row[order]
-        for path, start, end in zip(self._paths, np.r_[0, ends[:-1]], ends, strict=True):
+        ends = np.cumsum(np.bincount(bucket, minlength=self._count))
+        codes = np.full(len(order), -1.0) if block.y is None else block.y.astype(np.float64)
+        source = block.source.astype(np.float64)  # exact: no table has 2^53 rows
+        cells = np.empty(len(order) * (self._width + 2))
+        start = 0
+        for end in ends:
             if start < end:
-                with open(path, "ab", opener=_private) as file:
-                    row[start:end].tofile(file)
+                rows = order[start:end]
+                piece = self._piece(cells, start, end)
+                np.take(block.X.T, rows, axis=1, out=piece[: self._width], mode="clip")
+                piece[self._width], piece[self._width + 1] = codes[rows], source[rows]
+            start = end
+        return Dealt(cells, ends.astype(np.int64), block.y is not None)
+
+    def _piece(self, cells: Matrix, start: int, end: int) -> Matrix:
+        """Rows `start` to `end` of a block as a matrix whose rows are columns of the release."""
+        height = self._width + 2
+        return cells[start * height : end * height].reshape(height, end - start)
+
+    def add(self, dealt: Dealt) -> None:
+        with open(self._path, "ab", opener=_private) as file:
+            dealt.cells.tofile(file)
+        self._labelled = dealt.labelled
+        self._offsets.append(self._size)
+        self._ends.append(dealt.ends)
+        self._size += dealt.cells.size
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
-        for path in self._paths:
-            if not path.exists():
-                continue
-            row = np.fromfile(path).reshape(-1, self._width + 2)
-            path.unlink()
-            row = row[rng.permutation(len(row))]
-            codes = row[:, self._width].astype(np.int64) if self._labelled else None
-            yield Block(row[:, : self._width], codes, row[:, self._width + 1].astype(np.int64))
+        starts = [np.r_[0, ends[:-1]] for ends in self._ends]
+        orders = (
+            (bucket, rng.permutation(sum(int(e[bucket] - s[bucket]) for s, e in zip(starts, self._ends, strict=True))))
+            for bucket in range(self._count)
+        )
+        for block in in_order(orders, lambda drawn: self._shuffled(*drawn), threads=1):
+            if len(block.X):
+                yield block
+        self._path.unlink(missing_ok=True)
         self._folder.rmdir()
+
+    def _shuffled(self, bucket: int, order: Integers) -> Block:
+        height = self._width + 2
+        gathered = np.empty((height, len(order)))
+        filled = 0
+        with self._path.open("rb", buffering=0) as file:
+            for offset, ends in zip(self._offsets, self._ends, strict=True):
+                start, end = int(ends[bucket - 1]) if bucket else 0, int(ends[bucket])
+                if start == end:
+                    continue
+                cells = np.empty((end - start) * height)
+                file.seek((offset + start * height) * cells.itemsize)
+                if file.readinto(cells.data) != cells.nbytes:
+                    raise OSError(errno.EIO, "the file of shuffled rows was cut short")
+                gathered[:, filled : filled + end - start] = self._piece(cells, 0, end - start)
+                filled += end - start
+        rows = np.take(gathered, order, axis=1)
+        codes = rows[self._width].astype(np.int64) if self._labelled else None
+        return Block(rows[: self._width].T, codes, rows[self._width + 1].astype(np.int64))
 
 
 def _private(path: str, flags: int) -> int:

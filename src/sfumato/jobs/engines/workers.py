@@ -1,4 +1,4 @@
-"""Blocks through a few threads, in order, with bounded memory."""
+"""Work through a few threads, in order, with bounded memory."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ In = TypeVar("In")
 Out = TypeVar("Out")
 
 
-def each_block(blocks: Iterable[In], work: Callable[[In], Out], threads: int | None = None) -> Iterator[tuple[In, Out]]:
-    """Yield every block with what `work` made of it, in the order of the blocks.
+def in_order(items: Iterable[In], work: Callable[[In], Out], threads: int | None = None) -> Iterator[Out]:
+    """Yield what `work` makes of every item, in the order of the items.
 
-    Several threads with one BLAS thread each beat one thread with many: blocks are small, and NumPy lets go of the
-    interpreter while it computes. At most two blocks a thread are in flight.
+    Several threads with one BLAS thread each beat one thread with many: blocks are small, and NumPy, Arrow and
+    hashlib let go of the interpreter while they compute. The calling thread reads ahead by one item more than there
+    are threads, so that nobody waits for it.
     """
     threads = threads or min(4, os.cpu_count() or 1)
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
-        waiting: deque[tuple[In, Future[Out]]] = deque()
+        waiting: deque[Future[Out]] = deque()
         try:
-            for block in blocks:
-                waiting.append((block, pool.submit(work, block)))
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                del item  # what was read is let go of as soon as it is worked through
                 if len(waiting) > threads:
-                    done, future = waiting.popleft()
-                    yield done, future.result()
+                    yield waiting.popleft().result()
             while waiting:
-                done, future = waiting.popleft()
-                yield done, future.result()
+                yield waiting.popleft().result()
         finally:
-            for _, future in waiting:
+            for future in waiting:
                 future.cancel()
