@@ -47,6 +47,12 @@ class Key:
         """HMAC-SHA256 of the content under the salt, which stays in the key file."""
         return "hmac-sha256:" + hmac.new(self.salt, self._content(), hashlib.sha256).hexdigest()
 
+    def affine(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(A, c) of ``z = A x + c``: the secret `matrix`, turned about the `centre` where there is one."""
+        matrix = self.arrays["matrix"]
+        centre = self.arrays.get("centre")
+        return matrix, np.zeros(len(matrix)) if centre is None else -(matrix @ centre)
+
     def _content(self) -> bytes:
         parts = [f"{self.mechanism}|{self.fingerprint}".encode()]
         for name, array in sorted(self.arrays.items()):

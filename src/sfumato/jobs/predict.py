@@ -82,8 +82,7 @@ def _map(model: Model, key: Path | None) -> tuple[Matrix, Matrix]:
     loaded = Key.load(key)
     if loaded.commitment() != model.about["transform"].get("commitment"):
         raise CardError(f"The key {key} is not the one that the training releases were made with.")
-    matrix = next(iter(loaded.arrays.values()))
-    return matrix, np.zeros(len(matrix))
+    return loaded.affine()
 
 
 def _probabilities(model: Model, Z: Matrix) -> Matrix | None:

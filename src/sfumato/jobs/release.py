@@ -53,10 +53,7 @@ class Release:
 
     def affine(self) -> tuple[Matrix, Matrix] | None:
         """(A, c) of the map from encoded source rows, as far as card and key tell."""
-        if self.key is None:
-            return self.card.affine()
-        matrix = next(iter(self.key.arrays.values()))
-        return matrix, np.zeros(len(matrix))
+        return self.card.affine() if self.key is None else self.key.affine()
 
 
 def read_release(folder: Path) -> pa.Table:

@@ -41,7 +41,7 @@ class RandomProjection(Mechanism):
         count = count_of(self.components, encoding.width, type(self).__name__)
         generator = Streams().generator(0, b"random projection", b"")
         matrix = generator.standard_normal((count, encoding.width)) / math.sqrt(count)
-        return Key.draw(self.name, encoding.fingerprint(), {"projection": matrix})
+        return Key.draw(self.name, encoding.fingerprint(), {"matrix": matrix})
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
         count = count_of(self.components, encoding.width, type(self).__name__)
@@ -49,7 +49,7 @@ class RandomProjection(Mechanism):
             raise CardError("RandomProjection needs a key: draw one with draw_key, or give --key.")
         key.check(self.name, encoding.fingerprint())
         self.encoding_, self.key_ = encoding, key
-        self.matrix_ = key.arrays["projection"]
+        self.matrix_ = key.arrays["matrix"]
         if self.matrix_.shape != (count, encoding.width):
             raise CardError(
                 f"This key projects to {len(self.matrix_)} components, and {count} are asked for. "
