@@ -1,0 +1,171 @@
+"""Every mechanism keeps the contract, found by discovery; a faulty one is caught by the same checks."""
+
+import numpy as np
+import pytest
+from mechanism_contract import (
+    CHECKS,
+    check_blocks_share_no_noise,
+    check_merged_blocks_fit_like_one_pass,
+    check_noise_is_as_stated,
+    check_only_public_and_exact_is_formal,
+    check_perturb_is_pure,
+    check_shapes_and_card,
+    check_what_is_learned_is_told,
+)
+
+from sfumato.guarantee import Guarantee
+from sfumato.mechanisms import MECHANISMS, AdditiveNoise, PrincipalLaplace, RandomizedResponse
+from sfumato.mechanisms.base import Block
+
+VARIANTS = {
+    "noise": ["float"],
+    "component_bounds": ["data"],
+    "basis": ["identity"],
+    "law": ["normal", "uniform", "student-t"],
+    "epsilon_record": [3.0],
+}
+
+
+def all_mechanisms():
+    """Every mechanism as it comes, and with each of its choices made otherwise."""
+    for mechanism in MECHANISMS.values():
+        yield mechanism()
+        for parameter in mechanism._get_param_names():
+            yield from (mechanism(**{parameter: value}) for value in VARIANTS.get(parameter, []))
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("mechanism", list(all_mechanisms()), ids=str)
+def test_contract(mechanism, check):
+    check(mechanism)
+
+
+class HalfTheNoise(PrincipalLaplace):
+    """Planted: noise half as large as stated."""
+
+    def perturb(self, X, y, rng):
+        block = super().perturb(X, y, rng)
+        scores = self.embed(X)
+        return Block(scores + (block.X - scores) / 2, y, block.source)
+
+
+class HalfTheAnswers(RandomizedResponse):
+    """Planted: half of the changed answers are changed back."""
+
+    def perturb(self, X, y, rng):
+        block = super().perturb(X, y, rng)
+        return Block(np.where(rng.random((len(X), 1)) < 0.5, X, block.X), y, block.source)
+
+
+class NoiseOnce(AdditiveNoise):
+    """Planted: draws noise for the first block and uses it for all others."""
+
+    def perturb(self, X, y, rng):
+        if not hasattr(self, "kept_"):
+            self.kept_ = super().perturb(X, y, rng).X - X
+        rows = np.arange(len(X)) % len(self.kept_)
+        return Block(X + self.kept_[rows], y, np.arange(len(X)))
+
+
+class AnswersOnce(RandomizedResponse):
+    """Planted: a generator of its own, so that every block is answered alike."""
+
+    def perturb(self, X, y, rng):  # noqa: ARG002
+        return super().perturb(X, y, np.random.default_rng(0))
+
+
+class SilentLearner(PrincipalLaplace):
+    """Planted: learns its basis and does not say so."""
+
+    def learned(self):
+        return []
+
+
+class BoldLearner(SilentLearner):
+    """Planted: says what it learned, and claims a formal guarantee all the same."""
+
+    def learned(self):
+        return PrincipalLaplace.learned(self)
+
+    def guarantee(self):
+        stated = super().guarantee()
+        return Guarantee(stated.component, stated.column, stated.record, assumptions=stated.assumptions)
+
+
+class BoldFloat(AdditiveNoise):
+    """Planted: floating-point noise under a formal guarantee."""
+
+    def guarantee(self):
+        stated = super().guarantee()
+        return Guarantee(stated.component, stated.column, stated.record, assumptions=stated.assumptions)
+
+
+class Overwriting(AdditiveNoise):
+    """Planted: perturbs in place."""
+
+    def perturb(self, X, y, rng):
+        X[:] = super().perturb(X, y, rng).X
+        return Block(X, y, np.arange(len(X)))
+
+
+class Wandering(AdditiveNoise):
+    """Planted: what comes out depends on the blocks before."""
+
+    def perturb(self, X, y, rng):
+        self.calls_ = getattr(self, "calls_", 0) + 1
+        block = super().perturb(X, y, rng)
+        return Block(block.X + 1e-6 * self.calls_, y, block.source)
+
+
+class LastBlockOnly(PrincipalLaplace):
+    """Planted: a statistic that does not add up (the basis of some rows only)."""
+
+    def statistics(self, X, y):
+        return super().statistics(X[-5:], y)
+
+
+class WrongLaws(PrincipalLaplace):
+    """Planted: one law too few."""
+
+    def laws(self):
+        return super().laws()[1:]
+
+
+class WrongTransform(PrincipalLaplace):
+    """Planted: the card states a map that is not the one used."""
+
+    def transform(self):
+        return {**super().transform(), "offset": [0.0] * len(self.matrix_)}
+
+
+@pytest.mark.parametrize(
+    ("faulty", "check"),
+    [
+        (HalfTheNoise(), check_noise_is_as_stated),
+        (HalfTheAnswers(), check_noise_is_as_stated),
+        (NoiseOnce(), check_blocks_share_no_noise),
+        (AnswersOnce(), check_blocks_share_no_noise),
+        (SilentLearner(), check_what_is_learned_is_told),
+        (BoldLearner(), check_what_is_learned_is_told),
+        (BoldFloat(noise="float"), check_only_public_and_exact_is_formal),
+        (Overwriting(), check_perturb_is_pure),
+        (Wandering(), check_perturb_is_pure),
+        (LastBlockOnly(), check_merged_blocks_fit_like_one_pass),
+        (WrongLaws(), check_shapes_and_card),
+        (WrongTransform(), check_shapes_and_card),
+    ],
+    ids=lambda part: getattr(part, "__name__", type(part).__name__),
+)
+def test_a_faulty_mechanism_is_caught(faulty, check):
+    with pytest.raises((AssertionError, ValueError)):
+        check(faulty)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_faults_are_what_is_caught(check):
+    """A subclass without a fault passes, so that nothing else about being a subclass fails."""
+
+    class Faultless(PrincipalLaplace):
+        __doc__ = PrincipalLaplace.__doc__
+
+    check(Faultless())

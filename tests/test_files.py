@@ -1,0 +1,161 @@
+"""Durable files: a whole result or none, and private files stay private."""
+
+import errno
+import os
+import stat
+
+import pytest
+
+from sfumato import files
+from sfumato.errors import OutputError
+from sfumato.files import is_private, new_folder, write_whole
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def any_umask():
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("any_umask")
+def test_private_files_are_private_whatever_the_umask(tmp_path):
+    write_whole(tmp_path / "key", b"secret", private=True)
+    write_whole(tmp_path / "card", "shared")
+    assert mode(tmp_path / "key") == 0o600
+    assert mode(tmp_path / "card") == 0o644
+    assert is_private(tmp_path / "key")
+    assert not is_private(tmp_path / "card")
+
+
+def test_a_private_file_is_private_from_its_first_byte(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(files.os, "fsync", lambda _: seen.extend(mode(path) for path in tmp_path.iterdir()))
+    write_whole(tmp_path / "key", "secret", private=True)
+    assert seen[0] == 0o600
+
+
+def test_writing_over_a_file_replaces_content_and_mode(tmp_path):
+    path = tmp_path / "key"
+    path.write_text("old")
+    path.chmod(0o644)
+    write_whole(path, "new", private=True)
+    assert path.read_text() == "new"
+    assert mode(path) == 0o600
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt(), RuntimeError()])
+def test_a_file_that_could_not_be_finished_is_not_begun(tmp_path, monkeypatch, failure):
+    path = tmp_path / "card.json"
+    path.write_text("old")
+
+    def fail(_):
+        raise failure
+
+    monkeypatch.setattr(files.os, "fsync", fail)
+    expected = OutputError if isinstance(failure, OSError) else type(failure)
+    with pytest.raises(expected):
+        write_whole(path, "new")
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["card.json"]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (errno.ENOSPC, "is full. Nothing was written"),
+        (errno.EDQUOT, "is full. Nothing was written"),
+        (errno.EACCES, "permission denied"),
+        (errno.EROFS, "permission denied"),
+        (errno.EIO, "cannot be written"),
+    ],
+)
+def test_what_the_system_refuses_is_told_in_words(tmp_path, code, words):
+    with pytest.raises(OutputError, match=words) as caught, new_folder(tmp_path / "out") as folder:  # noqa: PT012
+        (folder / "half").write_text("half")
+        raise OSError(code, os.strerror(code))
+    assert str(tmp_path / "out") in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_appears_whole(tmp_path):
+    out = tmp_path / "deep" / "out"
+    with new_folder(out) as folder:
+        assert folder.parent == out.parent
+        assert mode(folder) == 0o700
+        (folder / "a").write_text("1")
+        assert not out.exists()
+    assert (out / "a").read_text() == "1"
+    assert mode(out) == 0o755
+    assert list(out.parent.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit, RuntimeError, GeneratorExit])
+def test_an_interruption_leaves_nothing(tmp_path, interruption):
+    with pytest.raises(interruption), new_folder(tmp_path / "out") as folder:  # noqa: PT012
+        (folder / "sub").mkdir()
+        (folder / "sub" / "half").write_text("half")
+        raise interruption
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_folder_is_kept_unless_forced(tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "old").write_text("old")
+    with pytest.raises(OutputError, match="exists already"), new_folder(out):
+        pass
+    with pytest.raises(KeyboardInterrupt), new_folder(out, force=True):
+        raise KeyboardInterrupt
+    assert [file.name for file in out.iterdir()] == ["old"]
+    with new_folder(out, force=True) as folder:
+        (folder / "new").write_text("new")
+        assert (out / "old").exists()
+    assert [file.name for file in out.iterdir()] == ["new"]
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_replacement_that_fails_puts_the_old_folder_back(tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "old").write_text("old")
+    rename = files.Path.rename
+
+    def fail_second(self, target):
+        if target == out and not self.name.endswith(".old"):
+            raise OSError(errno.EIO, "broken")
+        return rename(self, target)
+
+    monkeypatch.setattr(files.Path, "rename", fail_second)
+    with pytest.raises(OutputError), new_folder(out, force=True):
+        pass
+    assert (out / "old").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "out").write_text("mine")
+    for force in (False, True):
+        with pytest.raises(OutputError), new_folder(tmp_path / "out", force=force):
+            pass
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", [".", "..", "/", ""])
+def test_where_one_stands_is_never_replaced(tmp_path, monkeypatch, name):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "mine").write_text("mine")
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(OutputError, match="no name for a new folder"), new_folder(name, force=True):
+        pass
+    assert (tmp_path / "here" / "mine").read_text() == "mine"
+
+
+def test_a_folder_below_a_file_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot be written"), new_folder(tmp_path / "file" / "out"):
+        pass
