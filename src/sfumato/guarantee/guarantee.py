@@ -81,7 +81,7 @@ class Guarantee:
         sure = posterior_bound(prior, self.record)
         words = (
             f"Somebody who believes something about a person with probability {prior:g} "
-            f"can become at most {percent(sure)} sure of it by seeing that person's released record "
+            f"can become {at_most(sure)} sure of it by seeing that person's released record "
             f"(epsilon {self.record:.3g} for the whole record{'' if self.exact else ', an upper bound'})."
         )
         if sure > PRACTICALLY_UNPROTECTED:
@@ -170,6 +170,11 @@ def summarized(reasons: Sequence[str]) -> list[str]:
         return list(reasons)
     rest = [reason for reason in reasons if reason not in domains]
     return [f"bounds or categories of {len(domains)} columns", *rest]
+
+
+def at_most(probability: float) -> str:
+    """An upper bound in words."""
+    return percent(probability) if probability > 0.999 else f"at most {percent(probability)}"
 
 
 def percent(probability: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sfumato.guarantee.card import Card
-from sfumato.guarantee.guarantee import percent, summarized
+from sfumato.guarantee.guarantee import at_most, percent, summarized
 
 
 def card_in_words(card: Card) -> str:
@@ -54,7 +54,7 @@ def _levels(card: Card) -> list[str]:
 
 def _beliefs(card: Card) -> list[str]:
     return [
-        f"  believed with {percent(row['prior'])} before: at most {percent(row['at_most'])}, "
+        f"  believed with {percent(row['prior'])} before: {at_most(row['at_most'])}, "
         f"at least {percent(row['at_least'])} after"
         for row in card.guarantee["posteriors"]
     ]
