@@ -39,23 +39,27 @@ class Exposure:
 
 def exposure(attacks: Sequence[Mapping[str, Any]], people: int) -> Exposure:
     """Columns by what is gained; `people` is how many were attacked, for the verdict."""
+    comparisons = 0
     best: dict[str, tuple[float, str, Mapping[str, Any]]] = {}
     for entry in filter(counts_values, attacks):
         for column in entry.get("columns") or ():
+            comparisons += 1
             name = str(column["name"])
             if name not in best or gain(column) > best[name][0]:
                 best[name] = (gain(column), str(entry["name"]), column)
     ranked = sorted(best.items(), key=lambda item: (-item[1][0], item[0]))
     gained = [(attack, column) for _, (more, attack, column) in ranked if more > 0]
     return Exposure(
-        columns=[_exposed(attack, column, people) for attack, column in gained[:MOST_EXPOSED]],
+        columns=[
+            _exposed(attack, column, column_verdict(column, people, comparisons))
+            for attack, column in gained[:MOST_EXPOSED]
+        ],
         left_out=max(0, len(gained) - MOST_EXPOSED),
         spared=sorted(name for name, (more, _, _) in best.items() if more <= 0),
     )
 
 
-def _exposed(attack: str, column: Mapping[str, Any], people: int) -> Exposed:
-    state = column_verdict(column, people)
+def _exposed(attack: str, column: Mapping[str, Any], state: str) -> Exposed:
     return Exposed(
         name=str(column["name"]),
         attack=attack,

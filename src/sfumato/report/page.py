@@ -125,7 +125,7 @@ def _marks() -> dict[str, Markup]:
 
 
 def _sign(mark: Markup) -> Markup:
-    return tag("svg", mark, viewBox="-10 -10 20 20", width=18, height=18, class_="sign", aria_hidden="true")
+    return tag("svg", mark, viewBox="-12 -12 24 24", width=20, height=20, class_="sign", aria_hidden="true")
 
 
 @cache

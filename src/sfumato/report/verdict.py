@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from statistics import NormalDist
 from typing import Any
 
 from sfumato.report.wording import ends
@@ -29,8 +30,8 @@ COUNTED = {
     NO_GAIN: ("gains nothing", "gain nothing"),
 }
 ORDER = (GAINS, POPULATION, UNCLEAR, NO_GAIN)
-STANDARD_ERRORS = 3.0
-"""A column shows the best of several attacks, so its chance must be wider than a single attack's 95%."""
+CHANCE = 0.025
+"""In all: where the best of many figures is shown, each must pass a stricter test (Bonferroni)."""
 
 
 def verdict(entry: Mapping[str, Any]) -> str:
@@ -39,11 +40,12 @@ def verdict(entry: Mapping[str, Any]) -> str:
     return _verdict(entry["score"], low, entry.get("baseline"), entry.get("control"))
 
 
-def column_verdict(column: Mapping[str, Any], people: int) -> str:
-    """The same for one column, whose interval follows from the number of people attacked."""
+def column_verdict(column: Mapping[str, Any], people: int, comparisons: int) -> str:
+    """The same for one column; its interval follows from the number of people attacked and of figures compared."""
     score = float(column["score"])
+    width = NormalDist().inv_cdf(1 - CHANCE / max(comparisons, 1))
     error = math.sqrt(score * (1 - score) / people) if people else math.inf
-    return _verdict(score, score - STANDARD_ERRORS * error, column.get("baseline"), column.get("control"))
+    return _verdict(score, score - width * error, column.get("baseline"), column.get("control"))
 
 
 def _verdict(score: float, low: float, baseline: float | None, control: float | None) -> str:

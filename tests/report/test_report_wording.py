@@ -1,0 +1,142 @@
+"""Figures as people read them: never rounded to certainty, never a zero for what is not known."""
+
+from __future__ import annotations
+
+import pytest
+
+from sfumato.attacks import all_attacks
+from sfumato.report.guarantee import shown_guarantee
+from sfumato.report.markup import breakable, tag, trimmed
+from sfumato.report.riskiest import told
+from sfumato.report.wording import (
+    KNOWLEDGE,
+    certainty,
+    detail_rows,
+    factor,
+    figure,
+    known_words,
+    quantity,
+    setting_rows,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(None, "–"), (0.0, "0"), (1.0, "1"), (0.1234, "0.123"), (0.0001, "<0.001"), (0.9999, "1.000"), (7.5, "7.500")],
+)
+def test_figures(value, words):
+    assert figure(value) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (0.001, "0.1%"),
+        (0.965, "96.5%"),
+        (0.99967, "99.97%"),
+        (0.99995, "more than 99.99%"),
+        (1.0, "more than 99.99%"),
+        (3e-8, "less than 0.001%"),
+    ],
+)
+def test_beliefs_are_never_certain(value, words):
+    assert certainty(value) == words
+
+
+def test_other_numbers():
+    assert [quantity(value) for value in (None, 0.0123456, 23353.4, -2500.0, 1e9)] == [
+        "–", "0.0123", "23,353", "-2,500", "1e+09",
+    ]  # fmt: skip
+    assert factor(1e300) == "without limit"
+    assert factor(28.03) == "28 times"
+    assert trimmed(-0.001) == "0"
+
+
+def test_details_with_their_interval():
+    assert detail_rows({"auc": 0.65, "auc_low": 0.6, "auc_high": 0.7, "brand_new": 3.0}) == [
+        ("Chance to tell a member from a stranger (AUC; 0.5 is a coin toss)", "0.650", "0.600 to 0.700"),
+        ("brand new", "3.000", ""),
+    ]
+
+
+def test_all_that_attacks_know_has_words():
+    for attack in all_attacks():
+        assert attack.knows <= KNOWLEDGE.keys(), attack.name
+    assert known_words(["shoe_size"]) == ["shoe size"]
+
+
+def test_settings_in_words():
+    assert setting_rows({"seed": 1234, "rows_used": 12345, "sampled": True, "new_one": None}) == [
+        ("Release rows audited", "12,345"),
+        ("A sample instead of all rows", "yes"),
+        ("Seed of the audit's own sampling", "1234"),
+        ("new one", "–"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "names", "words"),
+    [
+        ([], ["a"], "–"),
+        (["a", "b"], ["a", "b"], "2 of 2: all of them"),
+        (["a", "b"], ["a", "b", "c"], "2 of 3: all but c"),
+        (["a"], ["a", "b", "c"], "1 of 3: a"),
+        (["a", "z"], ["a", "b"], "a, z"),
+        (["a"], [], "a"),
+    ],
+)
+def test_columns_that_are_told(columns, names, words):
+    assert told(columns, names) == words
+
+
+def test_markup_escapes_text_and_attributes():
+    assert tag("text", "a<b", tag("b", "c"), class_='x"y', stroke_width=1.5, fill=None) == (
+        '<text class="x&#34;y" stroke-width="1.5">a&lt;b<b>c</b></text>'
+    )
+    assert breakable("<a_b>") == "&lt;a_<wbr>b&gt;"
+
+
+FORMAL = {
+    "kind": "local-dp",
+    "epsilon_component": 0.25,
+    "epsilon_column": 0.25,
+    "epsilon_record": 2.0,
+    "epsilon_person": None,
+    "conditional_epsilon": None,
+    "posteriors": [{"prior": 0.01, "at_most": 0.0695, "at_least": 0.00137}],
+    "words": "At most 0.7% sure.",
+}
+
+
+def test_a_proved_guarantee():
+    shown = shown_guarantee(FORMAL)
+    assert shown.state == "formal"
+    assert [(title, value) for title, value, _, _ in shown.levels] == [
+        ("One released number", "0.25"),
+        ("One column of a person", "0.25"),
+        ("A person's whole record", "2"),
+        ("A person, with all their rows", "no bound"),
+    ]
+    assert shown.beliefs == [("1%", "6.95%", "0.137%")]
+
+
+def test_a_proved_guarantee_can_be_useless():
+    words = "At most 96% sure. That is formally bounded, practically unprotected."
+    shown = shown_guarantee({**FORMAL, "words": words})
+    assert shown.state == "weak"
+    assert shown.unprotected
+
+
+def test_what_is_not_proved_does_not_look_proved():
+    reasons = [f"bounds or categories of column '{k}'" for k in range(5)]
+    conditional = {"component": 1.0, "column": 1.0, "record": 3.0, "person": 3.0}
+    shown = shown_guarantee(
+        {**FORMAL, "kind": "empirical-only", "conditional_epsilon": conditional, "in_the_way": reasons}
+    )
+    assert shown.state == "conditional"
+    assert shown.in_the_way == ["bounds or categories of 5 columns"]
+    assert shown.everything_in_the_way == reasons
+    nothing = shown_guarantee({**FORMAL, "kind": "empirical-only", "epsilon_record": None, "posteriors": []})
+    assert nothing.state == "none"
+    assert nothing.levels == []
+    assert shown_guarantee(None).state == "unstated"
