@@ -6,7 +6,7 @@ import pytest
 
 from sfumato.attacks import all_attacks
 from sfumato.report.guarantee import shown_guarantee
-from sfumato.report.markup import breakable, tag, trimmed
+from sfumato.report.markup import breakable, short_name, tag, trimmed
 from sfumato.report.riskiest import told
 from sfumato.report.wording import (
     KNOWLEDGE,
@@ -140,3 +140,11 @@ def test_what_is_not_proved_does_not_look_proved():
     assert nothing.state == "none"
     assert nothing.levels == []
     assert shown_guarantee(None).state == "unstated"
+
+
+def test_long_names_are_cut_in_the_middle():
+    assert short_name("x" * 64) == "x" * 64
+    shown = short_name("start" + "x" * 200 + "<end>")
+    assert shown.startswith("start")
+    assert shown.endswith("&lt;end&gt;")
+    assert len(shown.unescape()) == 61

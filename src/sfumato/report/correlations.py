@@ -89,6 +89,7 @@ def heat_map(what: str, values: Rows, shown: int) -> Markup:
         viewBox=f"{-margin:g} {-margin:g} {shown + margin:g} {shown + margin:g}",
         role="img",
         class_="heat",
+        style=f"max-width:{2.6 * (shown + 1.5):.1f}rem",
     )
 
 
@@ -112,6 +113,7 @@ def changed_most(names: Sequence[str], before: Rows, after: Rows) -> list[tuple[
         (abs(after[i][j] - before[i][j]), names[i], names[j], before[i][j], after[i][j])
         for i in range(len(names))
         for j in range(i + 1, len(names))
+        if abs(after[i][j] - before[i][j]) >= 0.005
     ]
     pairs.sort(key=lambda pair: (-pair[0], pair[1], pair[2]))
     return [(one, other, signed(was), signed(now)) for _, one, other, was, now in pairs[:CHANGED]]

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from markupsafe import Markup, escape
 
 EMPTY = Markup("")
+LONGEST = 64
+"""Characters of a name; the list of all columns has it in full."""
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:
@@ -48,6 +50,12 @@ def breakable(text: object) -> Markup:
     for sign in "_/.=":
         safe = safe.replace(sign, Markup(f"{sign}<wbr>"))
     return safe
+
+
+def short_name(text: object) -> Markup:
+    """The same, cut in the middle where it would fill a page."""
+    name = str(text)
+    return breakable(name if len(name) <= LONGEST else f"{name[: LONGEST - 20]}…{name[-16:]}")
 
 
 def share(value: float) -> str:

@@ -19,7 +19,7 @@ from sfumato.report.columns import pictures
 from sfumato.report.correlations import correlation_maps
 from sfumato.report.exposed import exposure
 from sfumato.report.guarantee import shown_guarantee
-from sfumato.report.markup import breakable, tag
+from sfumato.report.markup import breakable, short_name, tag
 from sfumato.report.riskiest import riskiest_rows
 from sfumato.report.verdict import in_all
 from sfumato.report.wording import figure, setting_rows
@@ -137,7 +137,7 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters["breakable"] = breakable
+    environment.filters |= {"breakable": breakable, "short_name": short_name}
     return environment
 
 
