@@ -115,7 +115,7 @@ def put(data, path, value):
         data[last] = value
 
 
-REMOVED = object()
+REMOVED = "(removed)"
 EDITS = [
     (("space",), "sha256:abc"),
     (("space",), REMOVED),
