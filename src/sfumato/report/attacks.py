@@ -12,7 +12,7 @@ from sfumato.report.attack_chart import bar
 from sfumato.report.verdict import IN_SHORT, IN_WORDS, ORDER, SIGNS, verdict
 from sfumato.report.wording import detail_rows, ends, figure, known_words, quantity
 
-FEW_COLUMNS = 8
+FEW_COLUMNS = 5
 """A table of so many columns stands open; a longer one is folded away."""
 
 

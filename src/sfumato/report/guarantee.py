@@ -17,7 +17,7 @@ LEVELS = (
 )
 HEADLINES = {
     "formal": "Proved: a bound holds for everybody",
-    "weak": "Proved, but practically unprotected",
+    "weak": "Formally bounded, practically unprotected",
     "conditional": "Not proved: a bound would hold only if more had been public",
     "none": "Not proved: there is no bound at all",
     "unstated": "Nothing is stated about this release",
