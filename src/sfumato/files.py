@@ -12,6 +12,11 @@ from pathlib import Path
 
 from sfumato.errors import OutputError
 
+try:
+    import fcntl
+except ImportError:  # Windows has no such lock; the last of two simultaneous writers wins there
+    fcntl = None  # type: ignore[assignment]
+
 PRIVATE = 0o600
 SHARED = 0o644
 
@@ -75,6 +80,17 @@ def _swap(aside: Path, path: Path) -> None:
         old.rename(path)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Only one process at a time changes `path`: a lock on a file beside it, which the system frees if we die."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = path.with_name(f".{path.name}.lock")
+    with explained(path), os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE)) as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def sync_file(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -138,3 +139,13 @@ def test_the_environment_names_the_ledger(monkeypatch, tmp_path):
     assert default_ledger() == tmp_path / "mine.json"
     monkeypatch.delenv("SFUMATO_LEDGER")
     assert default_ledger().name == "ledger.json"
+
+
+def test_entries_of_simultaneous_runs_are_all_kept(tmp_path):
+    """Every thread reads, adds and writes under one lock; without it most of these entries would be lost."""
+    path = tmp_path / "ledger.json"
+    Ledger(path).record("a", mechanism="m", epsilon=1.0, when="2026-01-01")
+    ledgers = [Ledger(path) for _ in range(16)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda ledger: record(ledger, "a", 1.0), ledgers))
+    assert Ledger(path).earlier("a").count == 17

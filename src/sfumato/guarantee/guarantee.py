@@ -45,6 +45,11 @@ class Guarantee:
         return LOCAL_DP if math.isfinite(self.record) and not self.in_the_way else EMPIRICAL
 
     @property
+    def proved(self) -> float:
+        """The record's epsilon that really holds; infinite where it is only conditional."""
+        return self.record if self.kind == LOCAL_DP else math.inf
+
+    @property
     def person(self) -> float:
         """Rows of one person are perturbed independently, so their epsilons add up."""
         return math.inf if self.rows_per_person is None else self.record * self.rows_per_person

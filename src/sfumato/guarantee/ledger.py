@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import CardError
-from sfumato.files import write_whole
+from sfumato.files import exclusive, write_whole
 
 VARIABLE = "SFUMATO_LEDGER"
 TILE = 1 << 15  # cells that are hashed at a time: they stay in the cache
@@ -127,11 +127,11 @@ class Ledger:
 
     def record(self, fingerprint: str, *, mechanism: str, epsilon: float, when: str) -> None:
         """Note one more release; written durably before the release becomes visible."""
-        self._data = self._read() if self.path.exists() else self._data
         entry = {"when": when, "mechanism": mechanism, "epsilon_record": epsilon if math.isfinite(epsilon) else None}
-        self._data["tables"].setdefault(fingerprint, []).append(entry)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(self.path, json.dumps(self._data, indent=1), private=True)
+        with exclusive(self.path):  # two runs may end at the same moment, and neither entry may be lost
+            self._data = self._read() if self.path.exists() else self._data
+            self._data["tables"].setdefault(fingerprint, []).append(entry)
+            write_whole(self.path, json.dumps(self._data, indent=1), private=True)
 
 
 def _total(releases: list[dict[str, Any]]) -> float:

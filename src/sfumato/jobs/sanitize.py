@@ -113,7 +113,7 @@ def _sanitize_into(
         guarantee,
         rows=rows,
         label_keep=response.keep if response else 1.0,
-        earlier=earlier.to_dict(guarantee.record),
+        earlier=earlier.to_dict(guarantee.proved),
         reproducible=options.seed is not None,
         chosen_by=options.chosen_by,
     )
@@ -127,7 +127,7 @@ def _sanitize_into(
         streams.destroy()
     card.save(folder / "card.json")
     if options.seed is None:
-        ledger.record(fingerprint.hexdigest(), mechanism=mechanism.name, epsilon=guarantee.record, when=today())
+        ledger.record(fingerprint.hexdigest(), mechanism=mechanism.name, epsilon=guarantee.proved, when=today())
     if key is not None and not (options.key and options.key.exists()):  # last: a run that fails leaves no key behind
         key.save(options.key or folder / "key.json")
     return Sanitized(card, out, dict(source.clipped), schema.dropped)

@@ -38,7 +38,7 @@ def document(
 ) -> dict[str, Any]:
     """All results in the order of the report."""
     card = evidence.card
-    return finite(
+    whole: dict[str, Any] = finite(
         {
             "private": not request.public,
             "notice": PUBLIC if request.public else PRIVATE,
@@ -57,6 +57,7 @@ def document(
             "versions": {"sfumato": __version__},
         }
     )
+    return whole
 
 
 def _release(evidence: Evidence) -> dict[str, Any]:
