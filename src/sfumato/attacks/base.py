@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -46,7 +46,7 @@ class ColumnMoments(NamedTuple):
 
 
 @dataclass(frozen=True)
-class KnownRows:
+class RowPairs:
     """Original rows whose images in the release the adversary knows: `X[i]` became release row `index[i]`."""
 
     X: Matrix
@@ -81,7 +81,8 @@ class Knowledge:
     noise_covariance: s x s. column_distributions: per encoded source column a sorted sample of its values.
     known_rows: rows with their images. sample: rows of the same distribution that are not in the release.
     candidates: rows of which some are in the table. targets: original rows that the adversary already holds, NaN where
-    it does not. secret: position in `encoding.groups` of the column it wants to learn.
+    it does not. images: of each target its row in the release. secret: position in `encoding.groups` of the column it
+    wants to learn.
     """
 
     release: Matrix
@@ -93,10 +94,11 @@ class Knowledge:
     noise_covariance: Matrix | None = None
     column_moments: ColumnMoments | None = None
     column_distributions: tuple[Matrix, ...] | None = None
-    known_rows: KnownRows | None = None
+    known_rows: RowPairs | None = None
     sample: Matrix | None = None
     candidates: Matrix | None = None
     targets: Matrix | None = None
+    images: NDArray[np.int64] | None = None
     secret: int | None = None
 
     def missing(self, items: Iterable[str]) -> tuple[str, ...]:
@@ -149,11 +151,13 @@ class Values(Guess):
     """Private values: row i of `X` (n x d, encoded source columns) is the person behind release row i.
 
     `candidates` are further guesses between which the adversary cannot choose by itself. The score takes the best of
-    all of them, for which one needs the truth: an upper bound on what the adversary gets.
+    all of them, for which one needs the truth: an upper bound on what the adversary gets. `details` are figures about
+    how the guess came about, for the report.
     """
 
     X: Matrix
     candidates: tuple[Matrix, ...] = ()
+    details: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -176,6 +180,15 @@ class Secrets(Guess):
     """For each target the encoded values (t x width of the group) of the source column `secret`."""
 
     X: Matrix
+    secret: int
+
+
+@dataclass(frozen=True)
+class Bounds(Guess):
+    """For each target an interval (t x width of the group) in which each encoded slot of the column `secret` lies."""
+
+    low: Matrix
+    high: Matrix
     secret: int
 
 

@@ -38,13 +38,15 @@ def transform_of(known: Knowledge) -> Transform:
     return Transform.identity(known.release.shape[1])
 
 
-def observe(known: Knowledge, mean: Matrix) -> Observation:
-    """The model of a release whose source columns have this `mean`; reads `transform`, `noise` and `noise_covariance`.
+def observe(known: Knowledge, mean: Matrix, transform: Transform | None = None) -> Observation:
+    """The model of a release whose source columns have this `mean`; reads `noise` and `noise_covariance`.
+
+    The transform is the one given, else the known one.
 
     For slots x of mean mu, reported with P(1 | x) = q + g x, the covariance of the report given x is on average
     diag(q + g mu) - (q q' + q g (1 mu' + mu 1') + g^2 diag(mu)).
     """
-    matrix, offset = (np.array(part, dtype=np.float64) for part in transform_of(known))
+    matrix, offset = (np.array(part, dtype=np.float64) for part in transform or transform_of(known))
     s = len(offset)
     offset += noise_mean(known)
     noise = np.zeros((s, s)) if known.noise_covariance is None else np.array(known.noise_covariance, dtype=np.float64)

@@ -18,8 +18,16 @@ from sfumato.metrics.privacy import (
     variance_of_difference,
     worst_records,
 )
+from sfumato.metrics.recovery import recovery_curve
 from sfumato.metrics.score import score_guess
 from sfumato.metrics.scored import ScoredGuess, Truth, usual_guess
+from sfumato.metrics.unified import (
+    Unified,
+    column_privacy,
+    component_privacy,
+    nearest_row_privacy,
+    unified_privacy,
+)
 from sfumato.metrics.utility import (
     Phi,
     accuracy,
@@ -37,6 +45,7 @@ __all__ = [
     "Phi",
     "ScoredGuess",
     "Truth",
+    "Unified",
     "accuracy",
     "association_distance",
     "associations",
@@ -45,17 +54,22 @@ __all__ = [
     "breach_rate",
     "breaches",
     "column_distances",
+    "column_privacy",
+    "component_privacy",
     "falls",
     "interval_width",
     "kolmogorov_smirnov",
     "mean_interval",
     "nearer_to_originals",
+    "nearest_row_privacy",
     "phi",
     "proportion_interval",
+    "recovery_curve",
     "rises",
     "root_mean_square",
     "score_guess",
     "total_variation",
+    "unified_privacy",
     "usual_guess",
     "variance_of_difference",
     "wasserstein",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sfumato.attacks.base import Abstain, Guess, Links, MembershipScores, Posteriors, Secrets, Values
+from sfumato.attacks.base import Abstain, Bounds, Guess, Links, MembershipScores, Posteriors, Secrets, Values
+from sfumato.metrics.score_bounds import score_bounds
 from sfumato.metrics.score_people import score_links, score_membership
 from sfumato.metrics.score_values import score_posteriors, score_secrets, score_values
 from sfumato.metrics.scored import ScoredGuess, Truth
@@ -15,10 +16,10 @@ Guesses = Guess | Sequence[Guess]
 def score_guess(guess: Guesses, truth: Truth, control_guess: Guesses | None = None) -> ScoredGuess | Abstain:
     """Score any guess; higher is worse for privacy. `Abstain` comes back as it is, or where nothing can be scored.
 
-    `control_guess` is the same attack aimed at `truth.control_targets`. A sequence of `Secrets` (one per secret
-    column) is one guess; those that abstained are left out, and if all did, the first reason stands.
+    `control_guess` is the same attack aimed at `truth.control_targets`. A sequence of `Secrets` or `Bounds` (one per
+    secret column) is one guess; those that abstained are left out, and if all did, the first reason stands.
     """
-    if isinstance(guess, Secrets):
+    if isinstance(guess, Secrets | Bounds):
         guess = [guess]
     if not isinstance(guess, Guess):
         return _score_secrets(guess, truth, control_guess)
@@ -36,6 +37,9 @@ def score_guess(guess: Guesses, truth: Truth, control_guess: Guesses | None = No
 
 
 def _score_secrets(guesses: Sequence[Guess], truth: Truth, control: Guesses | None) -> ScoredGuess | Abstain:
+    bounds = [guess for guess in guesses if isinstance(guess, Bounds)]
+    if bounds:
+        return score_bounds(bounds, truth)
     secrets = [guess for guess in guesses if isinstance(guess, Secrets)]
     if not secrets:
         return next((guess for guess in guesses if isinstance(guess, Abstain)), Abstain("no secret was guessed"))

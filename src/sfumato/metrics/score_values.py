@@ -22,6 +22,7 @@ from sfumato.metrics.privacy import (
     worst_records,
 )
 from sfumato.metrics.scored import ScoredGuess, Truth, usual_guess
+from sfumato.metrics.unified import column_privacy, unified_privacy
 from sfumato.table import Group
 
 PAIRINGS = 5
@@ -62,9 +63,31 @@ def score_values(guess: Values, truth: Truth) -> ScoredGuess:
             }
             for i, group in enumerate(truth.encoding.groups)
         ),
-        details={"worst_baseline": _worst_share(unseen, truth.share)},
+        details={
+            "worst_baseline": _worst_share(unseen, truth.share),
+            **_unified(X, truth),
+            **guess.details,
+        },
         upper_bound=bool(guess.candidates),
     )
+
+
+def _unified(X: Matrix, truth: Truth) -> dict[str, float]:
+    """Unified privacy of [random-rotation]: VoD, weighted and capped; and sigma, unweighted and uncapped as published.
+
+    Unlike a score, larger is safer. Left out where all columns are constant.
+    """
+    weights = [group.column.weight for group in truth.encoding.groups]
+    capped = unified_privacy(column_privacy(truth.rows, X, truth.encoding), weights)
+    sigma = unified_privacy(np.sqrt(column_privacy(truth.rows, X, truth.encoding, cap=False)))
+    if np.isnan(capped.minimum):
+        return {}
+    return {
+        "unified_min": capped.minimum,
+        "unified_avg": capped.average,
+        "sigma_min": sigma.minimum,
+        "sigma_avg": sigma.average,
+    }
 
 
 def _errors(truth: Truth, group: Group, slots: Matrix) -> dict[str, Any]:

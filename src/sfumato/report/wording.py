@@ -17,6 +17,7 @@ KNOWLEDGE = {
     "column_distributions": "how each column is spread in the population",
     "known_rows": "some original records together with their released rows",
     "sample": "records of like people",
+    "images": "which released row is whose",
     "candidates": "records of people who may or may not be in the table",
     "targets": "original records of the people attacked",
     "secret": "everything about them but one column, the secret",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sfumato.attacks import ColumnMoments, Knowledge, Transform
+from sfumato.attacks import Attack, ColumnMoments, Knowledge, RowPairs, Transform
 from sfumato.jobs.auditing.alignment import row_codes
 from sfumato.jobs.auditing.evidence import Codes, Evidence, Matrix, sampled
 from sfumato.metrics import Truth
@@ -14,6 +14,11 @@ from sfumato.metrics import Truth
 MOST_TARGETS = 1_000
 MOST_CANDIDATES = 500
 """People that are aimed at one by one, and members (and as many others) in the membership test."""
+MOST_SAMPLED = 2_000
+OWN_SAMPLE = (
+    "No holdout table: attacks that need a sample of like people were given {count:,} people of the original, without "
+    "their images; these people do not count among their successes."
+)
 
 
 @dataclass(frozen=True)
@@ -21,7 +26,8 @@ class Arena:
     """`known` is everything an adversary could know, `aside` the same aimed at people who are not in the table.
 
     targets, candidates: positions in `evidence.people` of the people aimed at, and of the members among the
-    candidates (who come first).
+    candidates (who come first). paired: of the people whose rows are known together with their images. lent: of
+    the people whose rows serve as a sample where there is no holdout.
     """
 
     evidence: Evidence
@@ -30,6 +36,20 @@ class Arena:
     truth: Truth
     targets: Codes
     candidates: Codes
+    paired: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    lent: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def known_to(self, attack: Attack) -> Knowledge:
+        """Everything, with the lent people as a sample for an attack that cannot do without one."""
+        if "sample" in attack.knows and self.known.sample is None and len(self.lent):
+            return replace(self.known, sample=self.evidence.people.X[self.lent])
+        return self.known
+
+    def given_away(self, attack: Attack) -> Codes:
+        """Positions of the people whom this attack was given, who therefore cannot count among its successes."""
+        paired = self.paired if "known_rows" in attack.knows else self.paired[:0]
+        lent = self.lent if "sample" in attack.knows and self.known.sample is None else self.lent[:0]
+        return np.union1d(paired, lent)
 
     def records(self, aim: str, positions: Codes) -> Codes:
         """Row numbers in the original of release rows, targets or candidates (strangers among these are left out)."""
@@ -57,6 +77,17 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         candidates = np.vstack([people[inside], outside])
         members = np.arange(len(candidates)) < len(inside)
     population = people if strangers is None or len(strangers) < 2 else strangers
+    pairs, paired, images, lent = None, targets[:0], None, targets[:0]
+    if evidence.behind is not None:
+        first_row = np.searchsorted(np.sort(evidence.behind), np.arange(len(people)))
+        rows = np.argsort(evidence.behind, kind="stable")[first_row]
+        images = rows[targets]
+        # No more than half of the people: somebody must be left to be found out.
+        paired = rng.permutation(len(people))[: max(1, min(people.shape[1] + 1, len(people) // 2))]
+        pairs = RowPairs(people[paired], rows[paired])
+        if strangers is None:
+            lent = sampled(len(people), min(len(people) // 4, MOST_SAMPLED), rng)
+            evidence.notes.append(OWN_SAMPLE.format(count=len(lent)))
     known = Knowledge(
         release=evidence.Z,
         encoding=evidence.encoding,
@@ -67,9 +98,11 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         noise_covariance=None if evidence.variance is None else np.diag(evidence.variance),
         column_moments=moments_of(population),
         column_distributions=tuple(np.sort(population, axis=0).T),
+        known_rows=pairs,
         sample=strangers,
         candidates=candidates,
         targets=people[targets],
+        images=images,
     )
     truth = Truth(
         encoding=evidence.encoding,
@@ -80,8 +113,8 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         members=members,
         tolerance=tolerance,
     )
-    aside = None if control_targets is None else replace(known, targets=control_targets)
-    return Arena(evidence, known, aside, truth, targets, inside)
+    aside = None if control_targets is None else replace(known, targets=control_targets, images=None)
+    return Arena(evidence, known, aside, truth, targets, inside, paired, lent)
 
 
 def strangers_without_twins(people: Matrix, strangers: Matrix | None) -> Matrix:

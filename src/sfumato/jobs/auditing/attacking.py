@@ -12,6 +12,7 @@ from sfumato.attacks import (
     ATTACKS,
     Abstain,
     Attack,
+    Bounds,
     Guess,
     Knowledge,
     Links,
@@ -20,10 +21,13 @@ from sfumato.attacks import (
     Secrets,
     Values,
 )
+from sfumato.attacks.known_rows import KnownRows
 from sfumato.errors import UsageError
+from sfumato.jobs.auditing.apart import scored_apart
 from sfumato.jobs.auditing.arena import Arena
+from sfumato.jobs.auditing.evidence import Codes
 from sfumato.jobs.progress import Progress
-from sfumato.metrics import ScoredGuess, auc, score_guess
+from sfumato.metrics import ScoredGuess, auc, recovery_curve, score_guess
 
 NO_TRACE = "which release row belongs to which person is unknown (no trace)"
 REASONS = {
@@ -31,14 +35,18 @@ REASONS = {
     "sample": "needs people who are not in the table: give a holdout table",
     "transform": "needs the transform, which is a secret key that is not in the folder",
     "noise": "needs the law of the noise, which nobody stated",
-    "known_rows": "needs original rows together with their images",
+    "known_rows": "needs original rows together with their images, which only a trace tells",
+    "images": "needs original rows together with their images, which only a trace tells",
 }
 LEAKED_KEY = "the secret key has leaked"
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attack as it went: the guess and its score, or why there is none."""
+    """One attack as it went: the guess and its score, or why there is none.
+
+    kept: the release rows (or targets) that were scored; None for all.
+    """
 
     name: str
     story: str
@@ -49,6 +57,7 @@ class Attempt:
     failed: str | None = None
     assumes: tuple[str, ...] = ()
     details: dict[str, float] | None = None
+    kept: Codes | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """For audit.json; riskiest records are reported apart."""
@@ -97,18 +106,21 @@ def attempt(attack: Attack, arena: Arena) -> Attempt:
     uses_transform = "transform" in attack.knows | attack.helps
     if arena.evidence.key_used and uses_transform:
         told["assumes"] = (LEAKED_KEY,)
-    missing = [item for item in arena.known.missing(attack.knows) if item != "secret"]
+    known = arena.known_to(attack)
+    missing = [item for item in known.missing(attack.knows) if item != "secret"]
     if missing:
         return Attempt(**told, not_applicable=reason_for(missing[0]))
     try:
-        guess = aimed(attack, arena.known)
-        control = None if arena.aside is None or "targets" not in attack.knows else aimed(attack, arena.aside)
+        guess = aimed(attack, known)
+        has_control = arena.aside is not None and "targets" in attack.knows and "images" not in attack.knows
+        control = aimed(attack, arena.aside) if has_control and arena.aside is not None else None
         if arena.evidence.behind is None and isinstance(guess, Values | Posteriors | Links):
             return Attempt(**told, not_applicable=NO_TRACE, details=distances(guess, control))
-        scored = score_guess(guess, arena.truth, control)
+        scored, kept = scored_apart(attack, guess, arena, control)
         if isinstance(scored, Abstain):
             return Attempt(**told, not_applicable=scored.reason)
-        return Attempt(**told, guess=guess, scored=scored, details=own_choice(guess, arena))
+        details = {**own_choice(guess, arena), **recovered(attack, arena, kept)}
+        return Attempt(**told, guess=guess, scored=scored, details=details, kept=kept)
     except Exception as error:
         return Attempt(**told, failed=type(error).__name__)
 
@@ -120,12 +132,20 @@ def aimed(attack: Attack, known: Knowledge) -> Guess | list[Guess]:
     return [attack.run(known.hiding(secret)) for secret in range(len(known.encoding.groups))]
 
 
-def own_choice(guess: Guess | list[Guess], arena: Arena) -> dict[str, float] | None:
+def own_choice(guess: Guess | list[Guess], arena: Arena) -> dict[str, float]:
     """Where the best of several guesses was scored: what the adversary gets without knowing which is best."""
     if not isinstance(guess, Values) or not guess.candidates:
-        return None
+        return {}
     alone = score_guess(Values(guess.X), arena.truth)
-    return {"own_choice": alone.score} if isinstance(alone, ScoredGuess) else None
+    return {"own_choice": alone.score} if isinstance(alone, ScoredGuess) else {}
+
+
+def recovered(attack: Attack, arena: Arena, kept: Codes | None) -> dict[str, float]:
+    """For the attack with known rows: how recovery grows with their number."""
+    if not isinstance(attack, KnownRows):
+        return {}
+    curve = recovery_curve(arena.known, arena.truth, kept=kept)
+    return {f"recovered_with_{count}": share for count, share in curve.items()}
 
 
 def distances(guess: Guess | list[Guess], control: Guess | list[Guess] | None) -> dict[str, float]:
@@ -143,7 +163,7 @@ def aim_of(guess: Guess | list[Guess] | None) -> str:
     """What the riskiest positions of a scored guess count: release rows, targets or candidates."""
     if isinstance(guess, MembershipScores):
         return "candidates"
-    return "targets" if isinstance(guess, Links | Secrets | list) else "release"
+    return "targets" if isinstance(guess, Links | Secrets | Bounds | list) else "release"
 
 
 def story_of(attack: Attack | type[Attack]) -> str:

@@ -55,13 +55,15 @@ def riskiest_records(arena: Arena, attempts: list[Attempt]) -> list[dict[str, An
 
 def _told_by_strongest(arena: Arena, attempts: list[Attempt]) -> tuple[Matrix, Any] | None:
     """Per release row and column whether the strongest value attack tells it, and the rows' numbers."""
-    values = [(attempt.scored.score, attempt.guess) for attempt in attempts if attempt.scored is not None]
-    guesses = [(score, guess) for score, guess in values if isinstance(guess, Values)]
+    values = [(attempt.scored.score, attempt.guess, attempt.kept) for attempt in attempts if attempt.scored is not None]
+    guesses = [(score, guess, kept) for score, guess, kept in values if isinstance(guess, Values)]
     if not guesses or arena.evidence.behind is None:
         return None
-    guess = max(guesses, key=lambda pair: pair[0])[1]
+    _, guess, kept = max(guesses, key=lambda found: found[0])
+    rows = np.arange(len(guess.X)) if kept is None else kept
     told = [
-        breaches(arena.truth.rows, X, arena.truth.encoding, arena.truth.tolerance) for X in (guess.X, *guess.candidates)
+        breaches(arena.truth.rows[rows], X[rows], arena.truth.encoding, arena.truth.tolerance)
+        for X in (guess.X, *guess.candidates)
     ]
-    numbers = arena.evidence.people.numbers[arena.evidence.behind]
+    numbers = arena.evidence.people.numbers[arena.evidence.behind[rows]]
     return max(told, key=lambda hits: float(hits.mean())).astype(np.float64), numbers

@@ -1,0 +1,138 @@
+"""What kept distances give away: one value of a person from the others and the distance to somebody known."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge, Matrix, Response
+from sfumato.attacks.norm_bounds import row_norm_bound, value_bound
+from sfumato.table import Group
+
+STEP = 1 / 400
+"""Grid on which the values of a number are tried."""
+FOURTH = 3.5
+"""Variance of (e_a - e_b)^2 over the squared variance of e_a - e_b, under Laplace noise (2 under normal noise)."""
+
+
+class DistanceBound(Attack):
+    """The adversary knows all about a person but one value, the person's released row, and a few leaked rows.
+
+    The lemmas of [kernel-resampling, 4] bound the missing value from below by one leaked length (`lemma=True`; row
+    version, which needs the centre 0). What they rest on gives more: a release that keeps distances tells
+    |x_a - x_b|^2 = |z_a - z_b|^2 for every leaked row b, so that the missing value v satisfies
+    |v - x_bq|^2 = |z_a - z_b|^2 - (what the known values make up of it), whatever the centre. Two values solve
+    this for one leaked row and, as a rule, one for two.
+
+    Noise of covariance N adds 2 tr N to a squared distance on average, a projection keeps it only on average (relative
+    variance 2/s, which the leaked rows betray): values within `sureness` standard deviations count as possible, and
+    the guess is the interval that they span. Slots that were answered by randomized response are left out.
+    """
+
+    name = "distance-bound"
+    knows = frozenset({"release", "known_rows", "targets", "images", "secret"})
+    helps = frozenset({"noise", "noise_covariance"})
+
+    def __init__(self, leaked: int = 3, lemma: bool = False, sureness: float = 3.0) -> None:
+        self.leaked, self.lemma, self.sureness = leaked, lemma, sureness
+
+    def guess(self, known: Knowledge) -> Guess:
+        """An interval for the secret of every target."""
+        assert known.secret is not None
+        return self._lemma(known) if self.lemma else self._distances(known)
+
+    def _lemma(self, known: Knowledge) -> Guess:
+        assert known.known_rows is not None and known.targets is not None and known.images is not None  # noqa: PT018
+        assert known.secret is not None
+        group = known.encoding.groups[known.secret]
+        if group.is_onehot or group.has_indicator:
+            return Abstain("the lemma speaks of numbers")
+        others = np.delete(known.targets, group.start, axis=1)
+        low = np.zeros(len(others))
+        pairs = known.known_rows
+        for x, row in zip(pairs.X[: self.leaked], pairs.index[: self.leaked], strict=True):
+            gamma = row_norm_bound(known.release, int(row), float(np.linalg.norm(x)))[known.images]
+            low = np.maximum(low, value_bound(gamma, others))
+        if not low.any():
+            return Abstain("the bound is vacuous for everybody: gamma is not positive")
+        low = np.minimum(low, 1.0)[:, None]
+        return Bounds(low, np.ones_like(low), known.secret)
+
+    def _distances(self, known: Knowledge) -> Guess:
+        assert known.known_rows is not None and known.targets is not None and known.images is not None  # noqa: PT018
+        assert known.secret is not None
+        group = known.encoding.groups[known.secret]
+        slots = np.arange(group.start, group.stop)
+        kept = _exact_slots(known)
+        if known.columnwise and not np.isin(slots, kept).all():
+            return _nothing_known(len(known.targets), group, known.secret)
+        others = np.setdiff1d(kept if known.columnwise else np.arange(known.encoding.width), slots)
+        Z = known.release[:, kept]
+        noise = _noise_variances(known)[kept]
+        pairs = known.known_rows
+        leaked, index = pairs.X[: self.leaked], pairs.index[: self.leaked]
+        stretch = 0.0 if known.columnwise else _length_variance(leaked, Z[index], noise)
+        options = tried_values(group)
+        possible = np.ones((len(known.targets), len(options)), dtype=bool)
+        for x, row in zip(leaked, index, strict=True):
+            seen = ((Z[known.images] - Z[row]) ** 2).sum(axis=1) - 2 * noise.sum()
+            rest = ((known.targets[:, others] - x[others]) ** 2).sum(axis=1)
+            apart = ((options - x[slots]) ** 2).sum(axis=1)
+            predicted = rest[:, None] + apart
+            variance = 8 * predicted * noise.max(initial=0.0) + 4 * FOURTH * (noise**2).sum() + stretch * predicted**2
+            slack = self.sureness * np.sqrt(variance) + 1e-9
+            if not group.is_onehot:
+                slack = slack + STEP * np.sqrt(apart) + STEP**2 / 4  # the true value lies up to half a step away
+            possible &= np.abs(seen[:, None] - predicted) <= slack
+        return _spanned(options, possible, group, known.secret)
+
+
+def tried_values(group: Group) -> Matrix:
+    """Encoded values (m x slots) between which the adversary must choose: a grid of numbers, or every category."""
+    if group.is_onehot:
+        return np.asarray(group.vertices, dtype=np.float64)
+    numbers = np.arange(0.0, 1.0 + STEP / 2, STEP)[:, None]
+    if not group.has_indicator:
+        return numbers
+    return np.vstack([np.hstack([numbers, np.zeros_like(numbers)]), [[0.5, 1.0]]])
+
+
+def _spanned(options: Matrix, possible: NDArray[np.bool_], group: Group, secret: int) -> Bounds:
+    """From the smallest to the largest possible value of every slot; all of it where nothing is possible."""
+    possible = np.where(possible.any(axis=1, keepdims=True), possible, True)
+    low = np.where(possible[:, :, None], options, np.inf).min(axis=1)
+    high = np.where(possible[:, :, None], options, -np.inf).max(axis=1)
+    if not group.is_onehot:
+        low[:, 0], high[:, 0] = low[:, 0] - STEP / 2, high[:, 0] + STEP / 2
+    return Bounds(np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0), secret)
+
+
+def _nothing_known(count: int, group: Group, secret: int) -> Bounds:
+    width = group.stop - group.start
+    return Bounds(np.zeros((count, width)), np.ones((count, width)), secret)
+
+
+def _exact_slots(known: Knowledge) -> NDArray[np.int64]:
+    """Release columns that were not answered by randomized response."""
+    laws = known.noise or (None,) * known.release.shape[1]
+    return np.array([slot for slot, law in enumerate(laws) if not isinstance(law, Response)], dtype=np.int64)
+
+
+def _noise_variances(known: Knowledge) -> Matrix:
+    if known.noise_covariance is None:
+        return np.zeros(known.release.shape[1])
+    return np.nan_to_num(np.diag(known.noise_covariance), posinf=1e6)
+
+
+def _length_variance(X: Matrix, Z: Matrix, noise: Matrix) -> float:
+    """Relative variance of squared distances under the map: 0 for a rotation, 2/s for a projection to s columns.
+
+    A map to fewer columns is a projection; of a square one the leaked rows tell, unless noise hides it.
+    """
+    s = int(Z.shape[1])
+    if s < X.shape[1]:
+        return 2.0 / s
+    before = ((X[1:] - X[0]) ** 2).sum(axis=1)
+    after = ((Z[1:] - Z[0]) ** 2).sum(axis=1) - 2 * noise.sum()
+    slack = 3 * np.sqrt(8 * before * noise.max(initial=0.0) + 4 * FOURTH * (noise**2).sum()) + 1e-6
+    return 0.0 if bool(np.all(np.abs(after - before) <= slack)) else 2.0 / s

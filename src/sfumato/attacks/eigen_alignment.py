@@ -1,0 +1,90 @@
+"""A rotation undone by a sample of like people: principal axes are matched [Liu, Giannella & Kargupta 2006]."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sfumato.attacks.base import Abstain, Attack, ColumnMoments, Guess, Knowledge, Matrix, Values
+from sfumato.attacks.linear_estimate import wiener
+from sfumato.attacks.observation import Observation, covariance_of, into_domain
+from sfumato.attacks.sign_matching import matching_signs
+
+NOTHING_MIXED = "every column of the release is a column of the source: there is no mixing to undo"
+
+
+class Axes(NamedTuple):
+    """Mean, variances along the principal axes (largest first) and the axes themselves (columns)."""
+
+    mean: Matrix
+    variances: Matrix
+    vectors: Matrix
+
+
+class EigenAlignment(Attack):
+    """The adversary holds a sample of like people, none of whom need be in the table, and no row's image.
+
+    A rotation turns the principal axes of the data with it. He takes the axes of his sample (eigenvectors V of its
+    covariance) and of the release (W, after taking off the noise he knows of), pairs them by the order of their
+    variances, and is left with one sign per axis, which the shape of the distribution decides: see `matching_signs`.
+    The rotation is then R = W S V', and the rest is the linear estimate with this transform.
+
+    Axes whose variances are nearly equal cannot be told apart, and a map that changes lengths (a random projection)
+    changes the axes' order: there the attack is weak, which is not the same as the release being safe. A release with
+    fewer columns is taken to hold the first axes. `restarts` and `seed` are those of the search for signs.
+    """
+
+    name = "eigen-alignment"
+    knows = frozenset({"release", "sample"})
+    helps = frozenset({"noise_covariance"})
+
+    def __init__(self, restarts: int = 20, seed: int = 0) -> None:
+        self.restarts, self.seed = restarts, seed
+
+    def guess(self, known: Knowledge) -> Guess:
+        """Align the axes, find the signs, turn the release back."""
+        assert known.sample is not None
+        if known.columnwise:
+            return Abstain(NOTHING_MIXED)
+        s, d = known.release.shape[1], known.sample.shape[1]
+        if len(known.sample) < 3 or len(known.release) < 3:
+            return Abstain("needs at least three rows of the release and of a sample")
+        noise = (
+            np.zeros((s, s)) if known.noise_covariance is None else np.nan_to_num(known.noise_covariance, posinf=1e6)
+        )
+        there = axes_of(known.release, noise)
+        here = axes_of(known.sample)
+        count = min(s, d)
+        if here.variances[0] <= 0 or there.variances[0] <= 0:
+            return Abstain("the release, or the sample, does not vary beyond the noise")
+        signs = matching_signs(
+            standardised(known.release, there, count), standardised(known.sample, here, count), self.restarts, self.seed
+        )
+        matrix = (there.vectors[:, :count] * signs) @ here.vectors[:, :count].T
+        model = Observation(matrix, there.mean - matrix @ here.mean, noise)
+        moments = ColumnMoments(here.mean, covariance_of(known.sample))
+        return Values(
+            into_domain(turned_back(known.release, model, moments)), details={"sample_rows": float(len(known.sample))}
+        )
+
+
+def axes_of(X: Matrix, noise: Matrix | float = 0.0) -> Axes:
+    """Principal axes of the rows, or of what is left of them without noise of this covariance."""
+    values, vectors = np.linalg.eigh(covariance_of(X) - noise)
+    return Axes(X.mean(axis=0), values[::-1], vectors[:, ::-1])
+
+
+def standardised(X: Matrix, axes: Axes, count: int) -> Matrix:
+    """Scores along the first axes, each over its deviation; an axis along which nothing varies gives zeros."""
+    scores = (X - axes.mean) @ axes.vectors[:, :count]
+    spread = scores.std(axis=0)
+    varies = axes.variances[:count] > 1e-10 * max(float(axes.variances[0]), 1e-300)
+    return np.asarray(np.where(varies, scores / np.where(spread > 0, spread, 1.0), 0.0))
+
+
+def turned_back(Z: Matrix, model: Observation, moments: ColumnMoments) -> Matrix:
+    """The linear estimate; without noise and with a square map simply the map turned back."""
+    if model.noise.any() or model.matrix.shape[0] < model.matrix.shape[1]:
+        return wiener(Z, model, *moments)
+    return model.reverse(Z, moments.mean)

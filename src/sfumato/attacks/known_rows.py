@@ -1,0 +1,146 @@
+"""Some original rows are known with their images: the hidden map is fitted to them and turned back for everybody."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Matrix, Transform, Values
+from sfumato.attacks.linear_estimate import wiener
+from sfumato.attacks.observation import Observation, into_domain, observe
+
+EXACT = 1e-6
+"""Relative difference of distances up to which a map counts as a rotation."""
+SAME_LENGTH = 0.25
+"""The same for squared lengths under noise, of which the nearest rotation is taken where the pairs are clear."""
+TRUSTED = 0.8
+"""How much of what the pairs say must be believed for that."""
+NAMED_COLUMNS = 0.01
+"""Variance (per entry) of what a release with the source's own columns may do to them beside what is known."""
+
+
+class KnownRows(Attack):
+    """The adversary knows some people of the table, and which released rows are theirs.
+
+    A map that keeps distances is fitted by orthogonal Procrustes: with Xc = P D Q' the centred known rows and Zc their
+    centred images, the images of the directions Q are W = polar(Zc' P / D), and every released row z has
+    Q'(x - mean) = W'(z - mean) exactly. d + 1 rows in general position determine everything; fewer leave directions
+    unseen, which are filled in by the best linear estimate from the seen ones.
+
+    Any other map z = A x + c + noise is fitted by Bayesian regression: entries of A have the variance v at which
+    known rows and their images are equally long on average (1/d for a rotation, 1/s for a projection), around 0, or
+    around the identity where the release has the source's own columns. With noise of variance q, the entries of row i
+    of A keep the covariance v (I + Xc'Xc v/q)^-1, and the linear estimate counts that doubt as further noise.
+    Without noise this is minimum norm least squares.
+
+    With no more than d rows, the mean of the columns is one pair more: it became the mean of the release.
+    `rows` uses only the first so many of the known ones; see `metrics.recovery_curve`.
+    """
+
+    name = "known-rows"
+    knows = frozenset({"release", "known_rows"})
+    helps = frozenset({"noise", "noise_covariance", "column_moments"})
+
+    def __init__(self, rows: int | None = None) -> None:
+        self.rows = rows
+
+    def guess(self, known: Knowledge) -> Values:
+        """Fit the map to the known pairs and turn it back."""
+        assert known.known_rows is not None
+        X, index = known.known_rows.X[: self.rows], known.known_rows.index[: self.rows]
+        Z, d = known.release[index], known.encoding.width
+        moments = known.column_moments or ColumnMoments(X.mean(axis=0), np.eye(d) / 12)  # a uniform law's variance
+        prior = _prior(known, moments.mean)
+        if rotation_like(X, Z, prior.noise) and not known.columnwise:
+            if len(X) <= d and known.column_moments is not None:
+                X, Z = np.vstack([X, moments.mean]), np.vstack([Z, known.release.mean(axis=0)])
+            found = rotated_back(known.release, X, Z, moments)
+        else:
+            if len(X) <= d and known.column_moments is not None and not known.columnwise:
+                X, Z = np.vstack([X, moments.mean]), np.vstack([Z, known.release.mean(axis=0)])
+            found = regressed(known.release, X, Z, moments, prior, NAMED_COLUMNS if known.columnwise else None)
+        found = into_domain(found)
+        found[index] = known.known_rows.X[: self.rows]
+        return Values(found, details={"known_rows": float(len(index))})
+
+
+def _prior(known: Knowledge, mean: Matrix) -> Observation:
+    """What is taken for granted of the map: the source's own columns, or nothing."""
+    s, d = known.release.shape[1], known.encoding.width
+    if known.columnwise:
+        return observe(known, mean, Transform.identity(d))
+    return observe(known, mean, Transform(np.zeros((s, d)), np.zeros(s)))
+
+
+def rotation_like(X: Matrix, Z: Matrix, noise: Matrix) -> bool:
+    """Whether the known rows are as far from each other as their images; one row alone proves nothing against it."""
+    if X.shape[1] != Z.shape[1] or noise.any():
+        return False
+    before, after = (np.sqrt(((rows[1:] - rows[0]) ** 2).sum(axis=1)) for rows in (X, Z))
+    return bool(np.allclose(before, after, rtol=EXACT, atol=EXACT))
+
+
+def rotated_back(release: Matrix, X: Matrix, Z: Matrix, moments: ColumnMoments) -> Matrix:
+    """Orthogonal Procrustes with translation; unseen directions by the linear estimate from the seen ones."""
+    centre, image = X.mean(axis=0), Z.mean(axis=0)
+    left, sizes, right = np.linalg.svd(X - centre, full_matrices=False)
+    seen = sizes > 1e-9 * max(float(sizes.max(initial=0.0)), 1e-12)
+    if not seen.any():
+        return np.broadcast_to(moments.mean, (len(release), X.shape[1])).copy()
+    turned = (Z - image).T @ (left[:, seen] / sizes[seen])
+    u, _, v = np.linalg.svd(turned, full_matrices=False)
+    scores, directions = (release - image) @ (u @ v), right[seen]
+    if seen.sum() == X.shape[1]:
+        return np.asarray(centre + scores @ directions)
+    model = Observation(directions, -directions @ centre, np.zeros((len(directions),) * 2))
+    return wiener(scores, model, *moments)
+
+
+def regressed(
+    release: Matrix,
+    X: Matrix,
+    Z: Matrix,
+    moments: ColumnMoments,
+    prior: Observation,
+    variance: float | None = None,
+) -> Matrix:
+    """The linear estimate with the map that the pairs make likely; `variance` is the prior one of A's entries."""
+    s, k = len(prior.offset), len(X)
+    noise = np.diag(prior.noise).copy()
+    centre, image = X.mean(axis=0), Z.mean(axis=0)
+    left, sizes, right = np.linalg.svd(X - centre, full_matrices=False)
+    if variance is None:
+        variance = _entry_variance(X - centre, Z - image, noise)
+    residual = (Z - image) - (X - centre) @ prior.matrix.T
+    # Per component i and direction j: the share of what the pairs say that is believed. Nothing is said where D_j = 0.
+    there = sizes > 1e-10 * max(float(sizes.max(initial=0.0)), 1e-12)
+    squares = np.where(there, sizes**2, 0.0)
+    believed = squares / np.where(there, squares + noise[:, None] / variance, 1.0)
+    slopes = residual.T @ (left / np.where(there, sizes, 1.0))
+    matrix = prior.matrix + (believed * slopes) @ right
+    mean, covariance = moments
+    spread = covariance + np.outer(mean - centre, mean - centre)
+    along = np.einsum("ij,jk,ik->i", right, spread, right)
+    doubt = variance * np.maximum(np.trace(spread) - believed @ along, 0.0)
+    doubt[doubt < 1e-12 * variance] = 0.0
+    if k > len(mean) and _keeps_lengths(matrix, variance) and believed.mean() > TRUSTED:
+        u, _, v = np.linalg.svd((Z - image).T @ (X - centre))
+        matrix, doubt = u @ v, doubt / 2  # an orthogonal matrix has about half as many free entries
+    total = prior.noise * (1 + 1 / k) + np.diag(doubt)
+    model = Observation(matrix, image - matrix @ centre, total)
+    if not total.any() and np.linalg.matrix_rank(matrix, tol=1e-8) == s == X.shape[1]:
+        return model.reverse(release, mean)
+    return wiener(release, model, mean, covariance)
+
+
+def _keeps_lengths(matrix: Matrix, variance: float) -> bool:
+    """Whether a noisy map looks like a rotation: square, and vectors stay about as long as they were."""
+    return matrix.shape[0] == matrix.shape[1] and abs(variance * len(matrix) - 1.0) < SAME_LENGTH
+
+
+def _entry_variance(X: Matrix, Z: Matrix, noise: Matrix) -> float:
+    """The v for which |A x|^2 is on average what the images show beyond their noise: v s |x|^2."""
+    before, after = float((X**2).sum()), float((Z**2).sum()) - max(len(X) - 1, 0) * float(noise.sum())
+    usual = 1.0 / int(X.shape[1])
+    if before <= 0 or after <= 0:
+        return usual
+    return min(max(after / before / int(Z.shape[1]), 0.1 * usual), 100 * usual)

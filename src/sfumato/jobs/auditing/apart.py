@@ -1,0 +1,46 @@
+"""Scoring without the people whom the adversary was given: what is known beforehand is no success."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sfumato.attacks import Abstain, Attack, Bounds, Guess, Values
+from sfumato.jobs.auditing.arena import Arena
+from sfumato.jobs.auditing.evidence import Codes
+from sfumato.metrics import ScoredGuess, score_guess
+
+Guesses = Guess | list[Guess]
+NOBODY = "nobody is left to be found out beside the people whom the adversary was given"
+
+
+def scored_apart(
+    attack: Attack, guess: Guesses, arena: Arena, control: Guesses | None
+) -> tuple[ScoredGuess | Abstain, Codes | None]:
+    """The score, and the release rows (or targets) it rests on where these are not all."""
+    given = arena.given_away(attack)
+    behind = arena.evidence.behind
+    if not len(given) or behind is None:
+        return score_guess(guess, arena.truth, control), None
+    if isinstance(guess, Values):
+        kept = np.flatnonzero(~np.isin(behind, given))
+        narrowed: Guesses = replace(
+            guess, X=guess.X[kept], candidates=tuple(candidate[kept] for candidate in guess.candidates)
+        )
+        truth = replace(arena.truth, rows=arena.truth.rows[kept])
+    elif isinstance(guess, list) and arena.truth.targets is not None:
+        kept = np.flatnonzero(~np.isin(arena.targets, given))
+        narrowed = [
+            replace(part, low=part.low[kept], high=part.high[kept]) if isinstance(part, Bounds) else part
+            for part in guess
+        ]
+        truth = replace(arena.truth, targets=arena.truth.targets[kept])
+    else:
+        return score_guess(guess, arena.truth, control), None
+    if not len(kept):
+        return Abstain(NOBODY), None
+    scored = score_guess(narrowed, truth, control)
+    if isinstance(scored, ScoredGuess):
+        scored = replace(scored, riskiest=tuple(int(kept[position]) for position in scored.riskiest))
+    return scored, kept
