@@ -132,6 +132,8 @@ def _responses(fit):
     if not fit.columnwise:
         return
     for group, column in zip(fit.encoding_.groups, fit.release_columns(), strict=True):
+        if column["noise"] is None:  # stated to have none, and held to it
+            continue
         if group.is_onehot:
             yield group.slice, column
         elif group.has_indicator:

@@ -3,13 +3,23 @@
 from sfumato.errors import UsageError
 from sfumato.mechanisms.additive_noise import AdditiveNoise
 from sfumato.mechanisms.base import Block, Mechanism
+from sfumato.mechanisms.condensation import Condensation
 from sfumato.mechanisms.principal_laplace import PrincipalLaplace
 from sfumato.mechanisms.random_projection import RandomProjection
+from sfumato.mechanisms.random_rotation import RandomRotation
 from sfumato.mechanisms.randomized_response import RandomizedResponse
 from sfumato.mechanisms.responses import Response
 
 MECHANISMS: dict[str, type[Mechanism]] = {
-    mechanism.name: mechanism for mechanism in (AdditiveNoise, PrincipalLaplace, RandomProjection, RandomizedResponse)
+    mechanism.name: mechanism
+    for mechanism in (
+        AdditiveNoise,
+        Condensation,
+        PrincipalLaplace,
+        RandomProjection,
+        RandomRotation,
+        RandomizedResponse,
+    )
 }
 
 
@@ -28,9 +38,11 @@ __all__ = [
     "MECHANISMS",
     "AdditiveNoise",
     "Block",
+    "Condensation",
     "Mechanism",
     "PrincipalLaplace",
     "RandomProjection",
+    "RandomRotation",
     "RandomizedResponse",
     "Response",
     "make_mechanism",

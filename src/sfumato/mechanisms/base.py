@@ -154,6 +154,10 @@ class Mechanism(BaseEstimator):  # type: ignore[misc]
         """Every public parameter, with derived values in the place of the knobs they were derived from."""
         return {name: value for name, value in self.get_params(deep=False).items() if _is_plain(value)}
 
+    def notes(self) -> dict[str, Any]:
+        """What only the owner is told once rows were perturbed: figures of private data, which no card may carry."""
+        return {}
+
     def draw_key(self, encoding: Encoding) -> Key:  # noqa: ARG002
         """Draw what all blocks and sites must share."""
         raise UsageError(f"{self.name} has no key.")

@@ -1,0 +1,152 @@
+"""Condensation: groups of k near rows are replaced by new rows with the group's moments [Aggarwal & Yu 2004]."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sfumato.errors import UsageError
+from sfumato.guarantee import Guarantee, Key
+from sfumato.mechanisms.base import Block, Codes, Matrix, Mechanism, as_matrix
+from sfumato.mechanisms.grouping import nearest_groups
+from sfumato.noise import Law
+from sfumato.statistics import Statistics
+from sfumato.table import Encoding
+
+NEITHER = (
+    "Condensation is neither k-anonymity nor differential privacy: every new row is drawn inside a small group of "
+    "neighbours, so it lies near a real person's row."
+)
+
+
+class CondensationWarning(UserWarning):
+    """Groups too small to hide anybody, or too small to vary in every direction."""
+
+
+class Condensation(Mechanism):
+    """Within each class, group every row with its k - 1 nearest and redraw the group from its own moments.
+
+    A group's covariance has eigenvalues lambda_j and eigenvectors e_j; new rows are the group's mean plus, along each
+    e_j independently, a uniform variable of variance lambda_j, that is on ``[-sqrt(3 lambda_j), sqrt(3 lambda_j)]``.
+    Rows left over join the nearest group. It needs the whole table at once. A group of k <= d rows spans fewer
+    directions than there are columns: its new rows lie in the plane of the old ones (`degenerate_groups_`). A class of
+    fewer than k rows is one group, and a class of one row is released as it is.
+
+    Parameters
+    ----------
+    k : rows in a group.
+    """
+
+    name = "condensation"
+    columnwise = True
+    whole_table = True
+    papers = ("random-rotation",)
+    not_protected = (
+        "Every released row lies inside a group of neighbours; the nearest original row is often a close guess.",
+    )
+
+    def __init__(self, k: int = 10):
+        self.k = k
+
+    @property
+    def needs_statistics(self) -> bool:
+        return False
+
+    def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 2:
+            raise UsageError(
+                f"The 'k' parameter of Condensation must be a whole number above 1. Got {self.k!r} instead."
+            )
+        self.encoding_ = encoding
+        self.groups_, self.smallest_group_, self.degenerate_groups_ = 0, 0, 0
+        return self
+
+    def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
+        codes = np.zeros(len(X), dtype=np.int64) if y is None else y
+        rows, labels, sources = [], [], []
+        for code in np.unique(codes):
+            members = np.flatnonzero(codes == code)
+            here = X[members]
+            for group in nearest_groups(here, self.k, rng):
+                redrawn = redraw(here[group], rng)
+                rows.append(redrawn)
+                labels.append(np.full(len(redrawn), code))
+                # New rows have no source of their own: each is traced to the member it is nearest to.
+                sources.append(members[group][_nearest_member(redrawn, here[group])])
+        self._note([len(part) for part in rows], X.shape[1])
+        source = np.concatenate(sources) if sources else np.empty(0, dtype=np.int64)
+        released = np.concatenate(rows) if rows else X.copy()
+        return Block(released, None if y is None else np.concatenate([*labels, y[:0]]), source)
+
+    def _note(self, sizes: list[int], width: int) -> None:
+        """Keep for the owner how large the groups were, and warn where they protect even less than usual."""
+        self.groups_ = len(sizes)
+        self.smallest_group_ = min(sizes, default=0)
+        self.degenerate_groups_ = sum(size <= width for size in sizes)
+        if self.smallest_group_ < self.k:
+            alone = sizes.count(1)
+            exact = f" {alone} of them have one row, which is released as it is." if alone else ""
+            warnings.warn(
+                f"{sum(size < self.k for size in sizes)} of {len(sizes)} groups have fewer than k = {self.k} rows, "
+                f"since their class has no more.{exact} Merge rare classes, or leave them out.",
+                CondensationWarning,
+                stacklevel=3,
+            )
+        if self.degenerate_groups_:
+            warnings.warn(
+                f"{self.degenerate_groups_} of {len(sizes)} groups have no more rows than the {width} encoded "
+                "columns: their new rows lie in the plane of the old ones. Choose a larger k.",
+                CondensationWarning,
+                stacklevel=3,
+            )
+
+    def notes(self) -> dict[str, Any]:
+        return {
+            "groups": self.groups_,
+            "smallest_group": self.smallest_group_,
+            "degenerate_groups": self.degenerate_groups_,
+        }
+
+    def embed(self, X: ArrayLike) -> Matrix:
+        return as_matrix(X)
+
+    def restore(self, Z: Matrix) -> Matrix:
+        return Z
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee.none(NEITHER)
+
+    def learned(self) -> list[str]:
+        return [*super().learned(), "means and covariances of groups of neighbours"]
+
+    def laws(self) -> list[Law | None]:
+        return [None] * self.encoding_.width
+
+    def release_columns(self) -> list[dict[str, Any]]:
+        return [
+            {"name": group.column.name, "kind": group.column.kind, "units": "source", "noise": None}
+            for group in self.encoding_.groups
+        ]
+
+    def noise_path(self) -> str:
+        return "none"
+
+
+def redraw(group: Matrix, rng: np.random.Generator) -> Matrix:
+    """As many new rows as the group has, with its mean and, on average, its covariance."""
+    mean = group.mean(axis=0)
+    centred = group - mean
+    # Singular vectors of the centred group are the eigenvectors of its covariance, at a cost of k^2 d.
+    _, singular, axes = np.linalg.svd(centred, full_matrices=False)
+    spread = singular / np.sqrt(len(group))
+    uniform = rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), size=(len(group), len(spread)))
+    redrawn: Matrix = mean + (uniform * spread) @ axes
+    return redrawn
+
+
+def _nearest_member(rows: Matrix, members: Matrix) -> Codes:
+    squares = ((rows[:, None] - members[None]) ** 2).sum(axis=2)
+    return np.asarray(squares.argmin(axis=1), dtype=np.int64)

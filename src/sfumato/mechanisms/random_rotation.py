@@ -1,0 +1,213 @@
+"""Random rotation: perturb all columns at once and keep the geometry [random-rotation]."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sfumato.errors import CardError, UsageError
+from sfumato.guarantee import Guarantee, Key
+from sfumato.guarantee.affine import EPSILON, ROUND_UP
+from sfumato.mechanisms.base import Block, Codes, Matrix, Mechanism, as_matrix
+from sfumato.mechanisms.grid_laplace import LaplaceNoise
+from sfumato.mechanisms.haar import ORTHOGONAL, haar_rotation, is_orthogonal, rotate, secret_generator
+from sfumato.noise import LAWS, Law, make_law
+from sfumato.statistics import Statistics
+from sfumato.table import Encoding, Group
+
+WITHOUT_NOISE = (
+    "A rotation without noise keeps every distance: as many known rows as there are columns, plus one, or one "
+    "colluding site undo it for everybody."
+)
+CENTRES = ("random", "zero")
+SEARCHED = "searched"
+"""Name under which a key says that its rotation was chosen by looking at data, and among how many."""
+
+
+def diameter(group: Group) -> float:
+    """Largest Euclidean distance between two values of one source column: 1 for a number, sqrt 2 for a category."""
+    differences = group.vertices[:, None] - group.vertices[None]
+    return float(np.sqrt((differences**2).sum(axis=2)).max())
+
+
+class RandomRotation(Mechanism):
+    """Release ``z = R (x - t)`` with a random orthogonal R and a random centre t of the unit cube [4.3, 4.5].
+
+    Distances are exact, so nearest neighbours, kernel methods and linear classifiers lose nothing; for the same reason
+    the rotation alone proves nothing. With ``noise="laplace"`` every rotated component gets noise of scale
+    ``scale * D``, where D is the diameter of the domain. The guarantee then holds for *every* rotation, also for
+    one that the adversary knows, since ``|R delta|_1 <= sqrt(d) |delta|_2``: epsilon is at most ``1 / scale`` for a
+    component, ``sqrt(d) diam_j / (scale D)`` for source column j and ``sqrt(d) / scale`` for the record. It is
+    computed from d and D alone: figures that depended on R would tell something about it. No smaller figure holds for
+    every rotation: one that turns the longest difference into the direction (1, ..., 1) attains it.
+
+    Parameters
+    ----------
+    centre : "random", or "zero", with which also polynomial and sigmoid kernels and the perceptron are invariant.
+    noise : None, or a law: "laplace" (exact, with a guarantee), "normal", "uniform", "student-t".
+    scale : of the noise, relative to the diameter of the domain.
+    epsilon_record : the record's epsilon to reach; it brings Laplace noise with it, whose scale is then derived.
+    """
+
+    name = "random-rotation"
+    needs_key = True
+    papers = ("random-rotation",)
+    not_protected = (
+        "Distances between rows (with noise: up to the noise) are kept: outliers stay outliers, and whoever knows some "
+        "original rows, the key, or a site that has it, can undo the rotation.",
+    )
+
+    def __init__(
+        self,
+        centre: str = "random",
+        noise: str | None = None,
+        scale: float = 0.1,
+        epsilon_record: float | None = None,
+    ):
+        self.centre = centre
+        self.noise = noise
+        self.scale = scale
+        self.epsilon_record = epsilon_record
+
+    @property
+    def needs_statistics(self) -> bool:
+        return False
+
+    def draw_key(self, encoding: Encoding) -> Key:
+        return self.key_around(haar_rotation(encoding.width, secret_generator()), encoding)
+
+    def key_around(self, rotation: Matrix, encoding: Encoding, searched: int | None = None) -> Key:
+        """A key for this rotation with a freshly drawn centre; `searched` is among how many a search chose it."""
+        self._check_choice(CENTRES, centre=self.centre)
+        width = encoding.width
+        centre = secret_generator().random(width) if self.centre == "random" else np.zeros(width)
+        arrays = {"matrix": rotation, "centre": centre}
+        if searched is not None:
+            arrays[SEARCHED] = np.array([float(searched)])
+        return Key.draw(self.name, encoding.fingerprint(), arrays)
+
+    def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
+        self._check_choice(CENTRES, centre=self.centre)
+        self._check_positive(scale=self.scale, epsilon_record=self.epsilon_record)
+        if self.noise is not None:
+            self._check_choice(tuple(LAWS), noise=self.noise)
+        if self.epsilon_record is not None and self.noise not in (None, "laplace"):
+            raise UsageError(
+                f"The 'epsilon_record' parameter of RandomRotation needs Laplace noise: no scale of {self.noise} noise "
+                "gives a record epsilon here. Use noise=laplace."
+            )
+        if key is None:
+            raise CardError("RandomRotation needs a key: draw one with draw_key, or give --key.")
+        key.check(self.name, encoding.fingerprint())
+        self._check_key(key, encoding)
+        self.encoding_, self.key_ = encoding, key
+        self.matrix_, self.offset_ = key.affine()
+        self.diameter_ = math.sqrt(sum(diameter(group) ** 2 for group in encoding.groups)) or 1.0
+        self._set_noise()
+        return self
+
+    def _check_key(self, key: Key, encoding: Encoding) -> None:
+        """The guarantee rests on an orthogonal matrix and a centre inside the cube, which a forged key may lack."""
+        matrix, centre = key.arrays.get("matrix"), key.arrays.get("centre")
+        width = encoding.width
+        if matrix is None or centre is None or matrix.shape != (width, width) or centre.shape != (width,):
+            raise CardError(f"This key holds no rotation and centre of {width} encoded columns. Give another --key.")
+        if not is_orthogonal(matrix) or not np.all((centre >= 0) & (centre <= 1)):
+            raise CardError("This key holds no orthogonal matrix with a centre between 0 and 1. Give another --key.")
+        held = "random" if centre.any() else "zero"
+        if held != self.centre:
+            raise CardError(f"This key has a {held} centre. Give --param centre={held} or another --key.")
+
+    def _set_noise(self) -> None:
+        self.law_name_ = "laplace" if self.epsilon_record is not None else self.noise
+        self.scale_ = float(self.scale) if self.epsilon_record is None else self._scale_for(float(self.epsilon_record))
+        scale = self.scale_ * self.diameter_
+        self.law_: Law | None = make_law(self.law_name_, scale=scale) if self.law_name_ else None
+        self.noise_ = self._laplace(self.scale_) if self.law_name_ == "laplace" else None
+
+    def _scale_for(self, wanted: float) -> float:
+        """The scale whose record epsilon is the wanted one, rounding included, approached from the safe side."""
+        unit = self._record_epsilon(1.0)
+        rounding = self._laplace(unit / wanted).rounding_epsilon()
+        if rounding > wanted / 2:
+            raise UsageError(
+                f"The 'epsilon_record' parameter of RandomRotation must be at least {2 * rounding:.1e}: below, "
+                f"rounding to the grid alone costs more. Got {wanted:g} instead."
+            )
+        return unit / (wanted - rounding) * (1 + 1e-12)
+
+    def _record_epsilon(self, scale: float) -> float:
+        """sqrt(d) / scale, with what an imperfect rotation and the arithmetic of `rotate` can add to it.
+
+        A component is a sum of d + 1 products below 1 and errs by less than (d + 3) 2^-52 sqrt(d); two records have d
+        each. A matrix that passes `is_orthogonal` stretches by at most 1 + d ORTHOGONAL.
+        """
+        width = self.encoding_.width
+        arithmetic = 4 * EPSILON * width * math.sqrt(width) * (width + 3) / self.diameter_
+        return (math.sqrt(width) * (ROUND_UP + width * ORTHOGONAL) + arithmetic) / scale
+
+    def _laplace(self, scale: float) -> LaplaceNoise:
+        """|z_i| <= |x - t| <= sqrt(d) whatever the key: the interval clips nothing and tells nothing."""
+        ones = np.ones(self.encoding_.width)
+        reach = math.sqrt(self.encoding_.width)
+        return LaplaceNoise(-reach * ones, reach * ones, scale * self.diameter_ * ones, exact=True)
+
+    def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
+        Z = self.embed(X)
+        if self.noise_ is not None:
+            Z = self.noise_.add(Z, rng)
+        elif self.law_ is not None:
+            Z += self.law_.sample(rng, Z.shape)
+        return Block(Z, y, np.arange(len(X)))
+
+    def embed(self, X: ArrayLike) -> Matrix:
+        return rotate(as_matrix(X), self.matrix_, self.offset_)
+
+    def guarantee(self) -> Guarantee:
+        if self.law_ is None:
+            return Guarantee.none(WITHOUT_NOISE)
+        if self.noise_ is None:
+            return Guarantee.none(f"Distances are blurred by {self.noise} noise, which is measured, not proved.")
+        record, rounding = self._record_epsilon(self.scale_), self.noise_.rounding_epsilon()
+        widest = max(diameter(group) for group in self.encoding_.groups)
+        return Guarantee(
+            component=record / math.sqrt(self.encoding_.width) + rounding,
+            column=record * widest / self.diameter_ + rounding,
+            record=record + rounding,
+            exact=False,
+            assumptions=(
+                "The noise of different rows and components is independent and secret; the rotation need not be.",
+                "Values outside the bounds were clipped to them before the rotation.",
+            ),
+        ).hindered(self.learned())
+
+    def learned(self) -> list[str]:
+        chosen = ["choice of the rotation, by a search that looked at the data"] if SEARCHED in self.key_.arrays else []
+        return [*super().learned(), *chosen]
+
+    def laws(self) -> list[Law | None]:
+        return [self.law_] * len(self.matrix_)
+
+    def release_columns(self) -> list[dict[str, Any]]:
+        noise: dict[str, Any] | None = self.law_.to_dict() if self.law_ else None
+        if noise is not None and self.noise_ is not None:
+            noise["grid"] = float(self.noise_.grid[0])
+        return [
+            {"name": f"c{number:03d}", "kind": "numeric", "units": "encoded", "noise": noise}
+            for number in range(len(self.matrix_))
+        ]
+
+    def transform(self) -> dict[str, Any]:
+        return {"kind": "secret", "commitment": self.key_.commitment()}
+
+    def noise_path(self) -> str:
+        if self.law_ is None:
+            return "none"
+        return "float-noise" if self.noise_ is None else "exact-grid"
+
+    def parameters_used(self) -> dict[str, Any]:
+        scale = None if self.law_ is None else self.scale_
+        return {**super().parameters_used(), "noise": self.law_name_, "scale": scale}
