@@ -58,10 +58,13 @@ def sanitize(
     prior: Annotated[float, typer.Option(help="How sure he was before.")] = 0.001,
     engine: Annotated[str, typer.Option(help="memory, or stream for tables larger than memory.")] = "memory",
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key to use, or to write if new.")] = None,
+    search: Annotated[int | None, typer.Option(metavar="N", help="random-rotation: the best of N rotations.")] = None,
+    search_goal: Annotated[str, typer.Option(help="Guarantee that --search raises: minimum or average.")] = "minimum",
     query: Query = None,
     format: Annotated[str, typer.Option(help="parquet or csv.")] = "parquet",
     like_original: Annotated[bool, typer.Option(help="Round and clip back to the source's kinds.")] = False,
     out_of_bounds: Annotated[str, typer.Option(help="Values outside declared bounds: clip or refuse.")] = "clip",
+    unlabelled: Annotated[bool, typer.Option(help="Release rows to be classified: without the label.")] = False,
     private_label: Annotated[bool, typer.Option(help="Randomize the label too; learners correct for it.")] = False,
     label_epsilon: Annotated[float, typer.Option(help="Epsilon of a private label.")] = 1.0,
     max_rows_per_person: Annotated[int | None, typer.Option(help="Use at most so many rows of a person.")] = None,
@@ -79,6 +82,8 @@ def sanitize(
       sfumato sanitize wine.csv --label label --out release
       sfumato sanitize patients.csv --schema schema.yaml --epsilon-record 4 --out release
       sfumato sanitize patients.csv --label y --mechanism additive-noise --param law=normal --param scale=0.25 --out r
+      sfumato sanitize patients.csv --label y --mechanism random-rotation --search 50 --key study-key.json --out r
+      sfumato sanitize new.csv --schema schema.yaml --mechanism random-rotation --key key.json --unlabelled --out q
     """
     from sfumato.jobs.sanitize import Options
     from sfumato.jobs.sanitize import sanitize as run
@@ -96,8 +101,11 @@ def sanitize(
         like_original=like_original,
         out_of_bounds=out_of_bounds,
         max_rows_per_person=max_rows_per_person,
+        unlabelled=unlabelled,
         private_label=private_label,
         label_epsilon=label_epsilon,
+        search=search,
+        search_goal=search_goal,
         seed=seed,
         ledger=ledger,
         force=force,
@@ -112,6 +120,10 @@ def sanitize(
         console.say(f"Clipped to their bounds: {', '.join(f'{name} ({n} cells)' for name, n in done.clipped.items())}.")
     if done.dropped:
         console.say(f"Not released: {', '.join(done.dropped)}.")
+    if done.search is not None:
+        console.say(done.search.in_words())
+    for name, figure in done.notes.items():
+        console.say(f"{name.replace('_', ' ').capitalize()}: {figure}.")
     files = sorted(file.name for file in out.iterdir())
     private = [name for name in files if name in ("key.json", "trace.parquet")]
     console.say(f"To share: release.{format}, card.json. Private, never upload: {', '.join(private)}.")
@@ -124,6 +136,8 @@ def sanitize(
             "guarantee": dict(card.guarantee),
             "clipped": done.clipped,
             "dropped": list(done.dropped),
+            "notes": dict(done.notes),
+            "search": None if done.search is None else done.search.to_dict(),
         }
     )
 

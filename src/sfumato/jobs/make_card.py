@@ -29,12 +29,13 @@ def make_card(
     rows: int,
     label_keep: float = 1.0,
     earlier: dict[str, Any] | None = None,
+    labelled: bool = True,
     reproducible: bool = False,
     chosen_by: str = "parameters",
 ) -> Card:
     """Every field is computed from what was fitted; nothing is typed in."""
     mechanism, encoding = layout.mechanism, layout.encoding
-    label = encoding.schema.label
+    label = encoding.schema.label if labelled else None
     label_state = "none" if label is None else "exact" if label_keep == 1.0 else "randomized"
     post_processing = LIKE_ORIGINAL if layout.like_original else None
     transform = layout.transform()
@@ -48,7 +49,9 @@ def make_card(
         },
         space=space_of(encoding, transform, post_processing=post_processing),
         rows=rows,
-        learned_from_data=list(dict.fromkeys([*mechanism.learned(), *learned_classes(encoding.schema)])),
+        learned_from_data=list(
+            dict.fromkeys([*mechanism.learned(), *(learned_classes(encoding.schema) if labelled else [])])
+        ),
         label=label_state,
         guarantee=guarantee.to_dict(),
         transform=transform,

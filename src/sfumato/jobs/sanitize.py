@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from sfumato.errors import OutputError, PrivacyLeakWarning, SchemaError, UsageError
+from sfumato.errors import OutputError, PrivacyLeakWarning, SchemaError, TableError, UsageError
 from sfumato.files import new_folder
 from sfumato.guarantee import Card, Guarantee, Key, Ledger
 from sfumato.jobs.engines import DiskShuffle, MemoryShuffle, Shuffle, fit_on_source, in_order, release_blocks
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import learned_classes, make_card, today
 from sfumato.jobs.progress import Progress, silent
+from sfumato.jobs.search_result import SearchResult
 from sfumato.jobs.source import Source
-from sfumato.mechanisms import Block, Mechanism, Response, make_mechanism
+from sfumato.mechanisms import Block, Mechanism, RandomRotation, Response, make_mechanism
 from sfumato.noise import Streams
 from sfumato.table import Encoding, Schema, open_table, table_writer, write_table
 
@@ -42,8 +43,11 @@ class Options:
     like_original: bool = False
     out_of_bounds: str = "clip"
     max_rows_per_person: int | None = None
+    unlabelled: bool = False
     private_label: bool = False
     label_epsilon: float = 1.0
+    search: int | None = None
+    search_goal: str = "minimum"
     seed: int | None = None
     ledger: Path | None = None
     force: bool = False
@@ -58,6 +62,8 @@ class Sanitized:
     folder: Path
     clipped: dict[str, int]
     dropped: tuple[str, ...]
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    search: SearchResult | None = None
 
 
 def sanitize(table: Any, out: Path | str, options: Options | None = None, progress: Progress = silent) -> Sanitized:
@@ -73,6 +79,7 @@ def sanitize(table: Any, out: Path | str, options: Options | None = None, progre
     mechanism = make_mechanism(options.mechanism, dict(options.parameters))
     if mechanism.whole_table and options.engine == "stream":
         raise UsageError(f"{mechanism.name} needs the whole table at once. Use --engine memory.")
+    _check_search(mechanism, options)
     if options.out_of_bounds not in OUT_OF_BOUNDS:
         raise UsageError(
             f"--out-of-bounds must be {' or '.join(OUT_OF_BOUNDS)}. Got {options.out_of_bounds!r} instead."
@@ -92,16 +99,18 @@ def _sanitize_into(
         raise SchemaError("No column is private, so there is nothing to release. Check the roles in the schema.")
     if options.max_rows_per_person is not None and schema.person is None:
         raise UsageError("--max-rows-per-person needs a column that says who is who. Give one the role person.")
+    _check_label(schema, opened.names, options)
     response = _label_response(encoding, options)
-    key = _key(mechanism, encoding, options.key)
     source = Source(
         opened,
         encoding,
         options.out_of_bounds,
         options.max_rows_per_person,
         keep_in_memory=options.engine == "memory",
+        labelled=not options.unlabelled,
         block_rows=(1 << 62) if mechanism.whole_table else None,
     )
+    key, found = _key(mechanism, source, options, progress)
     ledger = Ledger(options.ledger)
     fingerprint = ledger.fingerprint(encoding.width)
     rows = fit_on_source(mechanism, source, key, fingerprint, progress)
@@ -114,6 +123,7 @@ def _sanitize_into(
         rows=rows,
         label_keep=response.keep if response else 1.0,
         earlier=earlier.to_dict(guarantee.proved),
+        labelled=not options.unlabelled,
         reproducible=options.seed is not None,
         chosen_by=options.chosen_by,
     )
@@ -130,7 +140,7 @@ def _sanitize_into(
         ledger.record(fingerprint.hexdigest(), mechanism=mechanism.name, epsilon=guarantee.proved, when=today())
     if key is not None and not (options.key and options.key.exists()):  # last: a run that fails leaves no key behind
         key.save(options.key or folder / "key.json")
-    return Sanitized(card, out, dict(source.clipped), schema.dropped)
+    return Sanitized(card, out, dict(source.clipped), schema.dropped, mechanism.notes(), found)
 
 
 def schema_for(table: Any, given: Path | Schema | None, label: str | None) -> Schema:
@@ -152,6 +162,18 @@ def schema_for(table: Any, given: Path | Schema | None, label: str | None) -> Sc
     return schema
 
 
+def _check_label(schema: Schema, names: Sequence[str], options: Options) -> None:
+    """Rows that are to be classified have no label, and are released into the space of rows that have one."""
+    label = schema.label
+    if options.unlabelled and options.private_label:
+        raise UsageError("--unlabelled releases no label, so there is none to be private. Leave out one of the two.")
+    if label is not None and label.name not in names and not options.unlabelled:
+        raise TableError(
+            f"The table has no column {label.name!r}, which the schema names as the label. "
+            "If these are rows to be classified, add --unlabelled."
+        )
+
+
 def _label_response(encoding: Encoding, options: Options) -> Response | None:
     if not options.private_label:
         return None
@@ -168,15 +190,35 @@ def _check_replaceable(out: Path, force: bool) -> None:
         raise OutputError(f"{out} holds other things than a release, and --force would remove them. Choose another.")
 
 
-def _key(mechanism: Mechanism, encoding: Encoding, path: Path | None) -> Key | None:
-    """The given key, or a new one: it goes to `path` if nothing is there yet, else into the release's folder."""
+def _check_search(mechanism: Mechanism, options: Options) -> None:
+    if options.search is None:
+        return
+    if not isinstance(mechanism, RandomRotation):
+        raise UsageError(f"--search looks for a rotation, and {mechanism.name} has none. Leave --search out.")
+    if options.search < 1:
+        raise UsageError(f"--search must be the number of rotations to try, at least 1. Got {options.search} instead.")
+    if options.key is not None and options.key.exists():
+        raise UsageError(
+            f"--search draws a new key, and {options.key} is one already. Leave out one of --search, --key."
+        )
+
+
+def _key(
+    mechanism: Mechanism, source: Source, options: Options, progress: Progress
+) -> tuple[Key | None, SearchResult | None]:
+    """The given key, or a new one: it goes to --key if nothing is there yet, else into the release's folder."""
+    path = options.key
     if not mechanism.needs_key:
         if path is not None:
             raise UsageError(f"{mechanism.name} has no key. Leave --key out.")
-        return None
+        return None, None
     if path is not None and path.exists():
-        return Key.load(path)
-    return mechanism.draw_key(encoding)
+        return Key.load(path), None
+    if options.search is not None and isinstance(mechanism, RandomRotation):
+        from sfumato.jobs.rotation_search import search_source  # brings scikit-learn with it
+
+        return search_source(source, mechanism, options.search, options.search_goal, progress)
+    return mechanism.draw_key(source.encoding), None
 
 
 def _guarantee(

@@ -63,6 +63,7 @@ class Source:
     max_rows_per_person: int | None = None
     block_rows: int | None = None
     keep_in_memory: bool = False
+    labelled: bool = True
     clipped: dict[str, int] = field(default_factory=dict)
     most_rows_of_a_person: int = 0
     _kept: list[SourceBlock] = field(default_factory=list, repr=False)
@@ -110,7 +111,7 @@ class Source:
             return piece
         room = np.empty((piece.batch.num_rows, self.encoding.width), order="F")
         encoded = self.encoding.encode(piece.batch, self.out_of_bounds, first_row=piece.first_row, out=room)
-        labelled = self.encoding.schema.label is not None
+        labelled = self.labelled and self.encoding.schema.label is not None
         codes = self.encoding.encode_label(piece.batch, first_row=piece.first_row) if labelled else None
         return SourceBlock(piece.number, piece.rows, encoded.X, codes, encoded.clipped)
 

@@ -1,0 +1,210 @@
+"""Rotation search: among many random rotations, one that is hard to undo [random-rotation, Algorithm 1].
+
+Every rotation drawn has its rows ordered best against naive inference, and is then attacked by ICA. What a search can
+and cannot do: it improves naive inference. Attacks that are equivariant under rotations (known rows, eigen-alignment,
+and ICA given enough starts) get the same from *every* rotation: how ICA fared on one of them is the luck of its start,
+and an adversary who starts it again gets what it got on the worst (`ica_anywhere`). Hence the worst case of a rotation
+is the lower of its own naive figure and ICA's lowest on any; ``scoring="published"`` follows the paper to the letter
+and also keeps a rotation for ICA's bad luck with it.
+
+The kept rotation depends on the data. Its key says so, and no formal guarantee rests on it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
+
+from sfumato.errors import TableError, UsageError
+from sfumato.guarantee import Key
+from sfumato.jobs.engines.passes import each_block
+from sfumato.jobs.ica_trial import Sample, Trial, ica_trial
+from sfumato.jobs.progress import Progress, silent
+from sfumato.jobs.search_result import SearchResult, WeakRotationWarning
+from sfumato.jobs.source import Source
+from sfumato.mechanisms import RandomRotation
+from sfumato.mechanisms.base import as_matrix
+from sfumato.mechanisms.haar import haar_rotation, secret_generator
+from sfumato.mechanisms.row_permutation import GOALS, best_order, vod_matrix
+from sfumato.metrics.unified import Unified, unified_privacy
+from sfumato.statistics import Moments
+from sfumato.table import Encoding
+
+Matrix = NDArray[np.float64]
+
+ENOUGH = 0.2
+"""Standard deviation below which the paper asks for additional methods [5.2]."""
+
+AS_THE_MEAN = 0.95
+"""An attack that leaves more than this part of a column's own deviation has learned next to nothing of it."""
+
+MOST_ROWS = 20_000
+"""Rows that ICA is tried on; more make it slower and hardly better."""
+
+SCORINGS = ("measured", "published")
+
+
+def find_key(
+    X: ArrayLike,
+    encoding: Encoding | None = None,
+    mechanism: RandomRotation | None = None,
+    *,
+    iterations: int = 50,
+    goal: str = "minimum",
+    scoring: str = "measured",
+    rng: np.random.Generator | None = None,
+    progress: Progress = silent,
+) -> tuple[Key, SearchResult]:
+    """Search on encoded rows in memory; the key is for `RandomRotation.fit(..., key=key)`."""
+    matrix = as_matrix(X)
+    encoding = encoding or Encoding.unit(matrix.shape[1])
+    if matrix.shape[1] != encoding.width:
+        raise TableError(f"The rows have {matrix.shape[1]} encoded columns, the encoding {encoding.width}.")
+    rng = rng or secret_generator()
+    part = matrix if len(matrix) <= MOST_ROWS else matrix[rng.choice(len(matrix), MOST_ROWS, replace=False)]
+    sample = sample_of(part, Moments.of(matrix), encoding)
+    rotation, result = search_rotation(
+        sample, iterations=iterations, goal=goal, scoring=scoring, rng=rng, progress=progress
+    )
+    return _key(mechanism or RandomRotation(), rotation, result, encoding), result
+
+
+def search_source(
+    source: Source, mechanism: RandomRotation, iterations: int, goal: str, progress: Progress
+) -> tuple[Key, SearchResult]:
+    """The same for a table that may exceed the memory: one pass for its covariance and a random part of its rows."""
+    moments, drawn = Moments.empty(source.encoding.width), _Drawn(np.empty((0, source.encoding.width)), np.empty(0))
+    for block_moments, block_drawn in each_block(source, lambda block: (Moments.of(block.X), _Drawn.of(block.X))):
+        moments, drawn = moments + block_moments, drawn + block_drawn
+        progress("Sampling", moments.n, source.rows)
+    sample = sample_of(drawn.rows, moments, source.encoding)
+    rotation, result = search_rotation(sample, iterations=iterations, goal=goal, progress=progress)
+    return _key(mechanism, rotation, result, source.encoding), result
+
+
+def _key(mechanism: RandomRotation, rotation: Matrix, result: SearchResult, encoding: Encoding) -> Key:
+    if result.weak_columns and mechanism.noise is None and mechanism.epsilon_record is None:
+        _warn(result)
+    return mechanism.key_around(rotation, encoding, searched=result.iterations)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Up to MOST_ROWS rows with the lowest of independent random marks: a uniform part of whatever was added up."""
+
+    rows: Matrix
+    marks: Matrix
+
+    @classmethod
+    def of(cls, X: Matrix) -> _Drawn:
+        return cls(X, secret_generator().random(len(X)))._lowest()
+
+    def __add__(self, other: _Drawn) -> _Drawn:
+        return _Drawn(np.vstack([self.rows, other.rows]), np.concatenate([self.marks, other.marks]))._lowest()
+
+    def _lowest(self) -> _Drawn:
+        if len(self.marks) <= MOST_ROWS:
+            return self
+        lowest = np.argpartition(self.marks, MOST_ROWS)[:MOST_ROWS]
+        return _Drawn(self.rows[lowest], self.marks[lowest])
+
+
+def sample_of(rows: Matrix, moments: Moments, encoding: Encoding) -> Sample:
+    """Rows and covariance with the weights of the schema, scaled to the mean 1: equal ones change nothing."""
+    weights = np.repeat([group.column.weight for group in encoding.groups], [g.width for g in encoding.groups])
+    names = tuple(group.column.name for group in encoding.groups for _ in range(group.width))
+    return Sample(rows, moments.covariance(ddof=0), weights / weights.mean(), names)
+
+
+def search_rotation(
+    sample: Sample,
+    *,
+    iterations: int = 50,
+    goal: str = "minimum",
+    scoring: str = "measured",
+    rng: np.random.Generator | None = None,
+    progress: Progress = silent,
+) -> tuple[Matrix, SearchResult]:
+    """The best rotation of `iterations`; without `rng` drawn from the operating system's entropy.
+
+    `goal` is the guarantee to maximise: the "minimum" over all columns (a bottleneck assignment for every rotation) or
+    their "average" (a linear one).
+    """
+    for name, value, choices in (("goal", goal, GOALS), ("scoring", scoring, SCORINGS)):
+        if value not in choices:
+            raise UsageError(
+                f"The {name!r} of a rotation search must be {' or '.join(choices)}. Got {value!r} instead."
+            )
+    if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1:
+        raise UsageError(
+            f"A rotation search needs at least 1 iteration, as in --search 50. Got {iterations!r} instead."
+        )
+    if not np.nansum(sample.deviations):
+        raise TableError("No column varies, so every rotation is as good as any other. Leave --search out.")
+    search = _Search(sample, goal, scoring == "published", rng or secret_generator())
+    with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other
+        for iteration in range(iterations):
+            search.step()
+            progress("Searching", iteration + 1, iterations)
+    return search.rotation, search.result(iterations, scoring)
+
+
+class _Search:
+    """The state of Algorithm 1 between two rotations."""
+
+    def __init__(self, sample: Sample, goal: str, published: bool, rng: np.random.Generator):
+        self.sample, self.goal, self.published, self.rng = sample, goal, published, rng
+        self.best = -np.inf
+        self.rotation = np.empty((0, 0))
+        self.naive = np.empty(0)
+        self.trial: Trial | None = None
+        self.trials: list[Trial] = []
+
+    def step(self) -> None:
+        rotation = haar_rotation(self.sample.width, self.rng)
+        sigma = np.sqrt(vod_matrix(rotation, self.sample.covariance, published=self.published))
+        order = best_order(sigma / self.sample.weights, self.goal)
+        naive = sigma[order, np.arange(len(order))]
+        level = getattr(unified_privacy(naive, self.sample.weights), self.goal)
+        if self.published and level <= self.best:
+            return
+        trial = ica_trial(self.sample, rotation[order], self.rng, published=self.published)
+        self.trials.append(trial)
+        score = min(level, getattr(trial.privacy, self.goal)) if self.published else level
+        if score > self.best:
+            self.best, self.rotation, self.naive, self.trial = score, rotation[order], naive, trial
+
+    def result(self, iterations: int, scoring: str) -> SearchResult:
+        assert self.trial is not None
+        deviations, weights = self.sample.deviations, self.sample.weights
+        naive = self.naive if self.published else np.minimum(self.naive, deviations)
+        left = np.min([np.minimum(self.naive, deviations), *(trial.sigma for trial in self.trials)], axis=0)
+        weak = (left / weights < ENOUGH) & (left < AS_THE_MEAN * deviations)
+        return SearchResult(
+            iterations=iterations,
+            goal=self.goal,
+            scoring=scoring,
+            naive=unified_privacy(naive, weights),
+            ica=self.trial.privacy if self.trial.converged or self.published else None,
+            ica_anywhere=Unified(
+                min(trial.privacy.minimum for trial in self.trials), min(trial.privacy.average for trial in self.trials)
+            ),
+            mean_guess=unified_privacy(deviations, weights),
+            ica_runs=len(self.trials),
+            ica_not_converged=sum(not trial.converged for trial in self.trials),
+            weak_columns=tuple(dict.fromkeys(np.array(self.sample.names, dtype=object)[weak].tolist())),
+        )
+
+
+def _warn(result: SearchResult) -> None:
+    warnings.warn(
+        f"Attacks miss {len(result.weak_columns)} columns by a standard deviation below {ENOUGH} of their range, and "
+        "come nearer than guessing their mean, whichever rotation is kept. Another rotation does not help, noise does: "
+        "--param noise=laplace, or --epsilon-record.",
+        WeakRotationWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,58 @@
+"""What a rotation search tells the owner, and nobody else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.metrics.unified import Unified
+
+
+class WeakRotationWarning(UserWarning):
+    """Some attack comes near the original values whatever the rotation: add noise."""
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Guarantees as the standard deviation of an attack's error on [0,1] columns, over their weights; larger is safer.
+
+    These are statistics of the private table: for its owner, never for the card. `naive` and `ica` are of the kept
+    rotation, `ica_anywhere` is the lowest of all rotations tried. `mean_guess` is what guessing every column's
+    mean gives: measured figures are capped there. `ica` is None where ICA did not converge on the kept rotation, which
+    is no privacy: nothing is known. `weak_columns` are those that some attack comes near to.
+    """
+
+    iterations: int
+    goal: str
+    scoring: str
+    naive: Unified
+    ica: Unified | None
+    ica_anywhere: Unified
+    mean_guess: Unified
+    ica_runs: int
+    ica_not_converged: int
+    weak_columns: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for `--json`."""
+        return {name: value._asdict() if isinstance(value, Unified) else value for name, value in vars(self).items()}
+
+    def in_words(self) -> str:
+        """A few lines for the owner's terminal."""
+        lines = [
+            f"Best of {self.iterations} rotations. Error that attacks leave on it where there is no noise, as a "
+            "standard deviation relative to the columns' ranges (private: statistics of your table):",
+            _line("naive inference", self.naive),
+            _line("ICA", self.ica) if self.ica else "  ICA did not converge here, so nothing is known of it",
+            _line("ICA, on any rotation tried", self.ica_anywhere),
+            _line("guessing the mean", self.mean_guess),
+        ]
+        if self.ica_not_converged:
+            lines.append(f"  ICA did not converge on {self.ica_not_converged} of {self.ica_runs} rotations.")
+        if self.weak_columns:
+            lines.append(f"  Columns that an attack comes near to: {', '.join(self.weak_columns)}")
+        return "\n".join(lines)
+
+
+def _line(attack: str, found: Unified) -> str:
+    return f"  {attack}: minimum {found.minimum:.3f}, average {found.average:.3f}"
