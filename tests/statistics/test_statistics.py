@@ -57,3 +57,32 @@ def test_no_rows_add_nothing_and_widths_must_agree():
     assert Moments.from_dict(Moments.empty(2).to_dict()).n == 0
     with pytest.raises(ValueError, match="2 and 3 columns"):
         Moments.empty(2) + Moments.empty(3)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("mean", [0.0, 20.0, 1e3, 1e5])
+def test_moments_by_tiles_keep_their_digits_however_rows_lie_in_memory(mean, order):
+    """Several tiles and a rest; a mean of 20 spreads is subtracted from squares, larger ones from the rows."""
+    rng = np.random.default_rng(4)
+    spread = rng.normal(size=(7001, 40))
+    X = np.asarray(np.round(spread * 2**16) / 2**16 + mean, order=order)  # exact sums: the truth is known
+    exact = X - mean
+    found = Moments.of(X)
+    assert_allclose(found.covariance(), np.cov(exact.T), rtol=0, atol=1e-11)
+    assert_allclose(found.mean - mean, exact.mean(axis=0), rtol=0, atol=1e-14 * max(mean, 1) * 10)
+    assert (found.low == X.min(axis=0)).all()
+    assert (found.high == X.max(axis=0)).all()
+
+
+def test_a_column_that_grows_late_is_centred_after_all():
+    """The first rows promise a small mean, the others break it."""
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(4000, 3))
+    X[256:, 1] = 1e6 + 1e-3 * X[256:, 1]
+    whole, apart = Moments.of(X), Moments.of(X[:256]) + Moments.of(X[256:])
+    assert_allclose(whole.scatter, apart.scatter, rtol=1e-9)
+
+
+def test_a_constant_column_has_no_variance():
+    X = np.column_stack([np.full(3000, 0.1), np.linspace(0, 1, 3000)])
+    assert Moments.of(X).scatter[0].tolist() == pytest.approx([0, 0], abs=1e-12)
