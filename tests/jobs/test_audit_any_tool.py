@@ -36,14 +36,16 @@ def test_an_identical_copy_scores_worst_on_every_attack(name, data_folder, tmp_p
     """The measure of all measures: nothing that anybody does to a table can be worse than publishing it."""
     members, strangers = some(data_folder, name)
     copy = audit(AuditRequest(members, release=members, holdout=strangers, label="label", repeats=0))
-    assert len(copy.scores) == len(copy.data["attacks"]), "every attack applies to a copy"
+    left_out = {entry["name"]: entry["not_applicable"] for entry in copy.data["attacks"] if entry["score"] is None}
+    assert set(left_out) == {"eigen-alignment", "independent-components"}, "all others apply to a copy"
+    assert all("no mixing to undo" in reason for reason in left_out.values())
     assert min(copy.scores.values()) > 0.9
     for number, (mechanism, parameters, like) in enumerate(STRENGTHS):
         folder = tmp_path / str(number)
         sanitize(members, folder, Options(mechanism, parameters, "label", seed=1, like_original=like))
         found = audit(AuditRequest(members, folder=folder, holdout=strangers, repeats=0))
         for attack, score in found.scores.items():
-            assert score <= copy.scores[attack] + 1e-12, (attack, mechanism, parameters)
+            assert score <= copy.scores.get(attack, 1.0) + 1e-12, (attack, mechanism, parameters)
 
 
 def test_a_copy_in_another_order_is_recognized(data_folder):
@@ -51,7 +53,8 @@ def test_a_copy_in_another_order_is_recognized(data_folder):
     shuffled = members.take(np.random.default_rng(1).permutation(members.num_rows))
     found = audit(AuditRequest(members, release=shuffled, holdout=strangers, label="label", repeats=0))
     assert found.data["settings"]["alignment"] == "identical-rows"
-    assert set(found.scores.values()) == {1.0}
+    assert min(found.scores.values()) > 0.995, "intervals have the width of a grid"
+    assert sorted(found.scores.values())[1] == 1.0
 
 
 def test_a_synthetic_table_without_a_way_back_gets_no_value_scores(data_folder):

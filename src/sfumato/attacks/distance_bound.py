@@ -16,13 +16,13 @@ FOURTH = 3.5
 
 
 class DistanceBound(Attack):
-    """The adversary knows all about a person but one value, the person's released row, and a few leaked rows.
+    """The adversary knows all about a person but one value, the person's released row, and a few leaked records.
 
     The lemmas of [kernel-resampling, 4] bound the missing value from below by one leaked length (`lemma=True`; row
     version, which needs the centre 0). What they rest on gives more: a release that keeps distances tells
     |x_a - x_b|^2 = |z_a - z_b|^2 for every leaked row b, so that the missing value v satisfies
     |v - x_bq|^2 = |z_a - z_b|^2 - (what the known values make up of it), whatever the centre. Two values solve
-    this for one leaked row and, as a rule, one for two.
+    this for one leaked row and, as a rule, one for two; categories need more.
 
     Noise of covariance N adds 2 tr N to a squared distance on average, a projection keeps it only on average (relative
     variance 2/s, which the leaked rows betray): values within `sureness` standard deviations count as possible, and
@@ -33,7 +33,7 @@ class DistanceBound(Attack):
     knows = frozenset({"release", "known_rows", "targets", "images", "secret"})
     helps = frozenset({"noise", "noise_covariance"})
 
-    def __init__(self, leaked: int = 3, lemma: bool = False, sureness: float = 3.0) -> None:
+    def __init__(self, leaked: int = 10, lemma: bool = False, sureness: float = 4.0) -> None:
         self.leaked, self.lemma, self.sureness = leaked, lemma, sureness
 
     def guess(self, known: Knowledge) -> Guess:
@@ -42,7 +42,9 @@ class DistanceBound(Attack):
         return self._lemma(known) if self.lemma else self._distances(known)
 
     def _lemma(self, known: Knowledge) -> Guess:
-        assert known.known_rows is not None and known.targets is not None and known.images is not None  # noqa: PT018
+        assert known.known_rows is not None
+        assert known.targets is not None
+        assert known.images is not None
         assert known.secret is not None
         group = known.encoding.groups[known.secret]
         if group.is_onehot or group.has_indicator:
@@ -59,7 +61,9 @@ class DistanceBound(Attack):
         return Bounds(low, np.ones_like(low), known.secret)
 
     def _distances(self, known: Knowledge) -> Guess:
-        assert known.known_rows is not None and known.targets is not None and known.images is not None  # noqa: PT018
+        assert known.known_rows is not None
+        assert known.targets is not None
+        assert known.images is not None
         assert known.secret is not None
         group = known.encoding.groups[known.secret]
         slots = np.arange(group.start, group.stop)

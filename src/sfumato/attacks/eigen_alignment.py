@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.attacks.base import Abstain, Attack, ColumnMoments, Guess, Knowledge, Matrix, Values
-from sfumato.attacks.linear_estimate import wiener
-from sfumato.attacks.observation import Observation, covariance_of, into_domain
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, Values
+from sfumato.attacks.observation import covariance_of, into_domain
 from sfumato.attacks.sign_matching import matching_signs
 
 NOTHING_MIXED = "every column of the release is a column of the source: there is no mixing to undo"
@@ -28,7 +27,8 @@ class EigenAlignment(Attack):
     A rotation turns the principal axes of the data with it. He takes the axes of his sample (eigenvectors V of its
     covariance) and of the release (W, after taking off the noise he knows of), pairs them by the order of their
     variances, and is left with one sign per axis, which the shape of the distribution decides: see `matching_signs`.
-    The rotation is then R = W S V', and the rest is the linear estimate with this transform.
+    The rotation is then R = W S V'. A score along an axis counts for as much as the axis is sure (`axis_certainty`)
+    and free of noise, which makes the guess a linear estimate.
 
     Axes whose variances are nearly equal cannot be told apart, and a map that changes lengths (a random projection)
     changes the axes' order: there the attack is weak, which is not the same as the release being safe. A release with
@@ -58,15 +58,22 @@ class EigenAlignment(Attack):
         count = min(s, d)
         if here.variances[0] <= 0 or there.variances[0] <= 0:
             return Abstain("the release, or the sample, does not vary beyond the noise")
+        sure = axis_certainty(here.variances, len(known.release), len(known.sample))[:count]
         signs = matching_signs(
-            standardised(known.release, there, count), standardised(known.sample, here, count), self.restarts, self.seed
+            standardised(known.release, there, count),
+            standardised(known.sample, here, count),
+            sure,
+            self.restarts,
+            self.seed,
         )
-        matrix = (there.vectors[:, :count] * signs) @ here.vectors[:, :count].T
-        model = Observation(matrix, there.mean - matrix @ here.mean, noise)
-        moments = ColumnMoments(here.mean, covariance_of(known.sample))
-        return Values(
-            into_domain(turned_back(known.release, model, moments)), details={"sample_rows": float(len(known.sample))}
-        )
+        along = there.vectors[:, :count]
+        kept = here.variances[:count].clip(min=0.0)
+        noisy = np.einsum("ij,ik,kj->j", along, noise, along)
+        share = kept / np.where(kept + noisy > 0, kept + noisy, 1.0)
+        scores = (known.release - there.mean) @ along * (signs * sure * share)
+        X = here.mean + scores @ here.vectors[:, :count].T
+        details = {"sample_rows": float(len(known.sample)), "mean_axis_certainty": float(sure.mean())}
+        return Values(into_domain(X), details=details)
 
 
 def axes_of(X: Matrix, noise: Matrix | float = 0.0) -> Axes:
@@ -83,8 +90,14 @@ def standardised(X: Matrix, axes: Axes, count: int) -> Matrix:
     return np.asarray(np.where(varies, scores / np.where(spread > 0, spread, 1.0), 0.0))
 
 
-def turned_back(Z: Matrix, model: Observation, moments: ColumnMoments) -> Matrix:
-    """The linear estimate; without noise and with a square map simply the map turned back."""
-    if model.noise.any() or model.matrix.shape[0] < model.matrix.shape[1]:
-        return wiener(Z, model, *moments)
-    return model.reverse(Z, moments.mean)
+def axis_certainty(variances: Matrix, rows: int, sample: int) -> Matrix:
+    """Cosine to expect between the same principal axis of two tables of one population, per axis, in (0, 1].
+
+    Sampling turns axis i towards axis j by an angle of variance l_i l_j / (l_i - l_j)^2 per row and table, to first
+    order: axes of nearly equal variance are as good as random.
+    """
+    size = np.maximum(variances, 1e-9 * max(float(variances[0]), 1e-300))
+    gaps = (size[:, None] - size) ** 2
+    np.fill_diagonal(gaps, np.inf)
+    turned = size[:, None] * size / np.maximum(gaps, 1e-12 * size[0] ** 2) * (1 / rows + 1 / sample)
+    return np.asarray(1.0 / np.sqrt(1.0 + turned.sum(axis=1)))

@@ -40,14 +40,15 @@ class IndependentComponents(Attack):
 
     ICA finds local optima: `runs` starts and three contrasts are tried, and the settled run that fits the columns best
     is taken. Where no run settles, or no two runs find a common component (normal columns), it says that ICA did not
-    converge, which is no privacy: another start, or another attack, may still succeed. The release is put on its
+    converge, which is no privacy: another start, or another attack, may still succeed. (On a small table of normal
+    columns the runs may also agree on an accident of the sample; the guess is then wrong.) The release is put on its
     principal axes first, signed by their skewness, so that the result is the same for every rotation of the same rows.
     """
 
     name = "independent-components"
     knows = frozenset({"release", "column_moments", "column_distributions"})
 
-    def __init__(self, runs: int = 6, iterations: int = 500, seed: int = 0) -> None:
+    def __init__(self, runs: int = 6, iterations: int = 200, seed: int = 0) -> None:
         self.runs, self.iterations, self.seed = runs, iterations, seed
 
     def guess(self, known: Knowledge) -> Guess:

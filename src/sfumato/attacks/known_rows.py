@@ -10,10 +10,10 @@ from sfumato.attacks.observation import Observation, into_domain, observe
 
 EXACT = 1e-6
 """Relative difference of distances up to which a map counts as a rotation."""
-SAME_LENGTH = 0.25
-"""The same for squared lengths under noise, of which the nearest rotation is taken where the pairs are clear."""
+UNEXPLAINED = 1.5
+"""Mean square, over that of the noise, which the best rotation may leave of the images to be believed."""
 TRUSTED = 0.8
-"""How much of what the pairs say must be believed for that."""
+"""How much of what the pairs say must be believed before they are fitted by a rotation in spite of noise."""
 NAMED_COLUMNS = 0.01
 """Variance (per entry) of what a release with the source's own columns may do to them beside what is known."""
 
@@ -57,7 +57,7 @@ class KnownRows(Attack):
         else:
             if len(X) <= d and known.column_moments is not None and not known.columnwise:
                 X, Z = np.vstack([X, moments.mean]), np.vstack([Z, known.release.mean(axis=0)])
-            found = regressed(known.release, X, Z, moments, prior, NAMED_COLUMNS if known.columnwise else None)
+            found = regressed(known.release, X, Z, moments, prior, known.columnwise)
         found = into_domain(found)
         found[index] = known.known_rows.X[: self.rows]
         return Values(found, details={"known_rows": float(len(index))})
@@ -101,16 +101,17 @@ def regressed(
     Z: Matrix,
     moments: ColumnMoments,
     prior: Observation,
-    variance: float | None = None,
+    named: bool = False,
 ) -> Matrix:
-    """The linear estimate with the map that the pairs make likely; `variance` is the prior one of A's entries."""
+    """The linear estimate with the map that the pairs make likely; `named`: the release has the source's columns."""
     s, k = len(prior.offset), len(X)
     noise = np.diag(prior.noise).copy()
     centre, image = X.mean(axis=0), Z.mean(axis=0)
     left, sizes, right = np.linalg.svd(X - centre, full_matrices=False)
-    if variance is None:
-        variance = _entry_variance(X - centre, Z - image, noise)
+    variance = _entry_variance(X - centre, Z - image, noise)
     residual = (Z - image) - (X - centre) @ prior.matrix.T
+    if named:  # columns that the pairs show unchanged are not doubted
+        variance = min(NAMED_COLUMNS, max(float((residual**2).mean() / max((X**2).mean(), 1e-12)), 1e-14))
     # Per component i and direction j: the share of what the pairs say that is believed. Nothing is said where D_j = 0.
     there = sizes > 1e-10 * max(float(sizes.max(initial=0.0)), 1e-12)
     squares = np.where(there, sizes**2, 0.0)
@@ -122,9 +123,9 @@ def regressed(
     along = np.einsum("ij,jk,ik->i", right, spread, right)
     doubt = variance * np.maximum(np.trace(spread) - believed @ along, 0.0)
     doubt[doubt < 1e-12 * variance] = 0.0
-    if k > len(mean) and _keeps_lengths(matrix, variance) and believed.mean() > TRUSTED:
-        u, _, v = np.linalg.svd((Z - image).T @ (X - centre))
-        matrix, doubt = u @ v, doubt / 2  # an orthogonal matrix has about half as many free entries
+    rotation = None if named else _blurred_rotation(X - centre, Z - image, noise)
+    if rotation is not None and believed.mean() > TRUSTED:
+        matrix, doubt = rotation, doubt / 2  # an orthogonal matrix has about half as many free entries
     total = prior.noise * (1 + 1 / k) + np.diag(doubt)
     model = Observation(matrix, image - matrix @ centre, total)
     if not total.any() and np.linalg.matrix_rank(matrix, tol=1e-8) == s == X.shape[1]:
@@ -132,9 +133,14 @@ def regressed(
     return wiener(release, model, mean, covariance)
 
 
-def _keeps_lengths(matrix: Matrix, variance: float) -> bool:
-    """Whether a noisy map looks like a rotation: square, and vectors stay about as long as they were."""
-    return matrix.shape[0] == matrix.shape[1] and abs(variance * len(matrix) - 1.0) < SAME_LENGTH
+def _blurred_rotation(X: Matrix, Z: Matrix, noise: Matrix) -> Matrix | None:
+    """The rotation nearest to the pairs, if there are enough and it leaves no more than the noise unexplained."""
+    if X.shape[1] != Z.shape[1] or len(X) <= X.shape[1] or not noise.any():
+        return None
+    u, _, v = np.linalg.svd(Z.T @ X)
+    rotation = np.asarray(u @ v)
+    left = float(((Z - X @ rotation.T) ** 2).mean())
+    return rotation if left <= UNEXPLAINED * float(noise.mean()) else None
 
 
 def _entry_variance(X: Matrix, Z: Matrix, noise: Matrix) -> float:

@@ -193,7 +193,7 @@ def score_posteriors(guess: Posteriors, truth: Truth) -> ScoredGuess | Abstain:
         return Abstain(f"no record has a property with prior of at most {guess.rare:g}")
     hit = _some(moved & could)[eligible]
     held = np.column_stack([item.holds(truth.rows) for item in guess.properties]) & (guess.prior <= guess.rare)
-    highest = np.where(held, guess.posterior, 0.0).max(axis=1)
+    highest = np.where(held, guess.posterior, 0.0).max(axis=1).clip(0.0, 1.0)  # posteriors sum to 1 up to rounding
     riskiest = worst_records(highest, truth.share)
     control = None
     if truth.control is not None and len(truth.control):

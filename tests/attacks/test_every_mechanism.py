@@ -1,0 +1,129 @@
+"""Every attack on a release of every mechanism: a score, or a reason why there is none; and what undoes a rotation."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from rotations import skewed
+
+from sfumato.attacks import Abstain, ColumnMoments, Guess, Knowledge, RowPairs, Transform, all_attacks
+from sfumato.mechanisms.additive_noise import AdditiveNoise
+from sfumato.mechanisms.condensation import Condensation
+from sfumato.mechanisms.principal_laplace import PrincipalLaplace
+from sfumato.mechanisms.random_projection import RandomProjection
+from sfumato.mechanisms.random_rotation import RandomRotation
+from sfumato.metrics import Truth, nearest_row_privacy, score_guess
+from sfumato.table import Encoding
+
+MECHANISMS = {
+    "additive-noise": lambda: AdditiveNoise(scale=0.2),
+    "principal-laplace": lambda: PrincipalLaplace(b=0.2),
+    "random-projection": lambda: RandomProjection(components=0.5),
+    "square-projection": lambda: RandomProjection(components=1.0),
+    "rotation": lambda: RandomRotation(),
+    "rotation-about-zero": lambda: RandomRotation(centre="zero"),
+    "rotation-with-noise": lambda: RandomRotation(noise="laplace", scale=0.2),
+    "condensation": lambda: Condensation(k=20),
+}
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@cache
+def table():
+    X = skewed(900, 6, seed=4)
+    return X[:600], X[600:]
+
+
+@cache
+def arena(name):
+    """All that may be known of a release, except its key, and the truth; every known row left out of the score."""
+    X, strangers = table()
+    mechanism = MECHANISMS[name]()
+    block = mechanism.release(X, rng=np.random.default_rng(3), encoding=Encoding.unit(6))
+    truth = X[block.source]
+    laws = mechanism.laws()
+    rows = np.arange(7)
+    public = mechanism.transform()
+    affine = Transform.identity(6) if mechanism.columnwise else None
+    if public["kind"] == "affine":
+        affine = Transform(np.array(public["matrix"]), np.array(public["offset"]))
+    known = Knowledge(
+        block.X,
+        Encoding.unit(6),
+        columnwise=mechanism.columnwise,
+        transform=affine,
+        noise=tuple(laws),
+        noise_covariance=np.diag([0.0 if law is None else law.variance for law in laws]),
+        column_moments=ColumnMoments(strangers.mean(axis=0), np.cov(strangers, rowvar=False)),
+        column_distributions=tuple(np.sort(strangers, axis=0).T),
+        known_rows=RowPairs(truth[rows], rows),
+        sample=strangers,
+        candidates=np.vstack([truth[:200], strangers[:200]]),
+        targets=truth[7:207],
+        images=np.arange(7, 207),
+    )
+    members = np.arange(400) < 200
+    return known, Truth(Encoding.unit(6), truth, control=strangers, targets=truth[7:207], members=members)
+
+
+@cache
+def result(attack, name):
+    known, truth = arena(name)
+    guess = attack().run(known) if "secret" not in attack.knows else [attack().run(known.hiding(j)) for j in range(6)]
+    assert isinstance(guess, Guess | list)
+    return score_guess(guess, truth)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("attack", all_attacks(), ids=lambda attack: attack.name)
+def test_a_score_or_a_reason(attack, name):
+    found = result(attack, name)
+    if isinstance(found, Abstain):
+        assert len(found.reason) > 10
+    else:
+        assert 0 <= found.score <= 1
+        assert np.isfinite(found.score)
+
+
+def named(name):
+    (attack,) = (attack for attack in all_attacks() if attack.name == name)
+    return attack
+
+
+def test_known_rows_undo_rotations_and_square_maps_and_noise_stops_them():
+    known_rows = named("known-rows")
+    for name in ("rotation", "rotation-about-zero", "square-projection"):
+        assert result(known_rows, name).score == 1.0
+    noisy = result(known_rows, "rotation-with-noise")
+    assert noisy.score < noisy.baseline + 0.1
+    assert result(known_rows, "random-projection").score < 1
+
+
+def test_distances_bound_what_a_rotation_releases_and_noise_stops_it():
+    bound = named("distance-bound")
+    assert result(bound, "rotation").score > 0.97
+    noisy = result(bound, "rotation-with-noise")
+    assert isinstance(noisy, Abstain) or noisy.score < 0.5
+
+
+def test_attacks_that_unmix_say_that_a_columnwise_release_is_not_mixed():
+    for attack in ("independent-components", "eigen-alignment"):
+        for name in ("additive-noise", "condensation"):
+            assert "no mixing" in result(named(attack), name).reason
+        assert result(named(attack), "rotation").score > 0
+
+
+def test_a_sample_and_the_shape_of_the_columns_tell_more_about_a_rotation_than_nothing_does():
+    found = result(named("eigen-alignment"), "rotation")
+    assert found.score > found.baseline
+    assert found.score > result(named("eigen-alignment"), "rotation-with-noise").score
+
+
+def test_condensed_rows_lie_near_real_ones():
+    """Figs 5-8: the nearest original row is a close guess, whatever k is; a noisy rotation is nowhere near."""
+    X, _ = table()
+    rng = np.random.default_rng(0)
+    small, large = (nearest_row_privacy(X, Condensation(k=k).release(X, rng=rng).X) for k in (5, 50))
+    assert small.average < large.average < 0.1
+    links = result(named("nearest-row"), "condensation")
+    assert links.score > 10 * links.baseline

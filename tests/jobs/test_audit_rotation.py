@@ -1,0 +1,103 @@
+"""Audits of releases that mix columns: what known rows, a sample and ICA undo, and what noise stops."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from sfumato.jobs.audit import AuditRequest, audit
+from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.mechanisms import MECHANISMS
+from sfumato.table import open_table
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif("random-rotation" not in MECHANISMS, reason="random rotation is not registered"),
+]
+NEW = ("distance-bound", "eigen-alignment", "independent-components", "known-rows")
+
+
+@pytest.fixture(scope="module")
+def pima(data_folder):
+    table = open_table(data_folder / "pima.csv").read()
+    order = np.random.default_rng(3).permutation(table.num_rows)
+    return table.take(order[:400]), table.take(order[400:600])
+
+
+@pytest.fixture(scope="module")
+def audited(pima, tmp_path_factory):
+    made = {}
+
+    def make(holdout=True, attacks=None, without=(), mechanism="random-rotation", **parameters):
+        key = (holdout, attacks, without, mechanism, *sorted(parameters.items()))
+        if key not in made:
+            folder = tmp_path_factory.mktemp("release") / "out"
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                sanitize(pima[0], folder, Options(mechanism, parameters, label="label", seed=1))
+            for name in without:
+                (folder / name).unlink()
+            request = AuditRequest(
+                pima[0], folder=folder, holdout=pima[1] if holdout else None, repeats=0, attacks=attacks
+            )
+            made[key] = audit(request)
+        return made[key]
+
+    return make
+
+
+def test_as_many_known_rows_as_columns_and_one_more_undo_a_rotation(audited):
+    entry = audited().attack("known-rows")
+    assert entry["score"] == 1.0
+    assert entry["details"]["known_rows"] == 9
+    assert entry["details"]["recovered_with_1"] < entry["details"]["recovered_with_4"] < 1
+    assert entry["details"]["recovered_with_9"] == entry["score"]
+    assert entry["details"]["unified_min"] == pytest.approx(0, abs=1e-12)
+
+
+def test_known_people_are_no_success_and_no_risk(audited, pima):
+    """Nine rows were given away; whoever is at risk is somebody else."""
+    found = audited(attacks=("known-rows",))
+    assert found.data["riskiest"]
+    assert len(found.data["riskiest"]) <= 20
+    assert all(1 <= entry["record"] <= pima[0].num_rows for entry in found.data["riskiest"])
+
+
+def test_noise_stops_the_known_rows(audited):
+    entry = audited(noise="laplace", scale=0.3).attack("known-rows")
+    assert entry["score"] < entry["baseline"] + 0.05
+    assert entry["details"]["recovered_with_9"] == entry["score"]
+
+
+@pytest.mark.parametrize("holdout", [True, False])
+def test_all_four_are_in_every_audit_and_none_breaks(audited, holdout):
+    found = audited(holdout=holdout)
+    for name in NEW:
+        entry = found.attack(name)
+        assert "failed" not in entry
+        assert entry["score"] is not None or entry["not_applicable"]
+    assert found.scores["distance-bound"] > 0.9
+
+
+def test_without_a_holdout_the_sample_is_lent_by_the_table_and_the_audit_says_so(audited):
+    found = audited(holdout=False)
+    assert found.attack("eigen-alignment")["details"]["sample_rows"] == 100
+    assert any("were given 100 people of the original" in note for note in found.data["notes"])
+    assert found.attack("membership")["score"] is None, "nobody else gets that sample"
+    assert not any("were given" in note for note in audited().data["notes"])
+    assert audited().attack("eigen-alignment")["details"]["sample_rows"] == 200
+
+
+def test_without_a_trace_nobody_knows_which_rows_are_known(audited):
+    found = audited(without=("trace.parquet", "key.json"))
+    assert "images" in found.attack("known-rows")["not_applicable"]
+    assert "images" in found.attack("distance-bound")["not_applicable"]
+
+
+def test_condensation_is_audited_like_any_other_release(audited):
+    if "condensation" not in MECHANISMS:
+        pytest.skip("condensation is not registered")
+    found = audited(mechanism="condensation", k=20)
+    assert not [entry["name"] for entry in found.data["attacks"] if "failed" in entry]
+    assert "no mixing" in found.attack("eigen-alignment")["not_applicable"]
+    assert found.scores["nearest-row"] > 0
