@@ -3,7 +3,7 @@
 All on the same AES counter stream, one thread. Scales are checked: the mean of |noise| is the scale. OpenDP's sampler
 is timed too where SFUMATO_OPENDP_PYTHON names an interpreter that has it; it is never a dependency.
 
-Run: python benchmarks/noise.py [--draws 4000000] [--repeats 5]
+Run: python benchmarks/noise.py [--draws 4000000] [--repeats 9]
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def opendp(count: int) -> tuple[Best, float] | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=4_000_000)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=9)
     given = parser.parse_args()
     count, columns = given.draws, 50
     rng = Streams.seeded(1).generator(0)

@@ -5,7 +5,7 @@ pass of a fit does. The bare product has no mean, no extremes and no eigenvector
 or of the same blocks through the same threads: on a busy machine BLAS threads that wait for each other lose much time.
 So the peers run with all BLAS threads and with one, and the faster of the two is compared.
 
-Run: python benchmarks/pca_statistics.py [--rows 1000000] [--columns 100] [--repeats 5]
+Run: python benchmarks/pca_statistics.py [--rows 1000000] [--columns 100] [--repeats 9]
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=100)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=9)
     given = parser.parse_args()
     rng = np.random.default_rng(2)
     X = rng.standard_normal((given.rows, 10)) @ rng.standard_normal((10, given.columns))

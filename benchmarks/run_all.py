@@ -1,10 +1,13 @@
 """Run every benchmark, one after the other, each in a process of its own: `make bench`.
 
+SFUMATO_PEERS names an interpreter whose environment holds the tools that cannot live beside us.
+
 Run: python benchmarks/run_all.py [names...]
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,10 +22,13 @@ def main() -> int:
     if unknown:
         print(f"There is no benchmark {', '.join(unknown)}. Choose from: {', '.join(ALL)}.", file=sys.stderr)
         return 2
+    environment = dict(os.environ)
+    if peers := environment.get("SFUMATO_PEERS"):
+        environment.setdefault("SFUMATO_ANONYMETER_PYTHON", peers)
     failed = []
     for name in names:
         print(f"\n== {name}", flush=True)
-        if subprocess.run([sys.executable, str(HERE / f"{name}.py")], check=False).returncode:
+        if subprocess.run([sys.executable, str(HERE / f"{name}.py")], check=False, env=environment).returncode:
             failed.append(name)
     if failed:
         print(f"\nFailed: {', '.join(failed)}", file=sys.stderr)
