@@ -1,0 +1,35 @@
+"""The papers are not part of the package: they are found from the root of the repository."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+
+@pytest.fixture(scope="session")
+def run_fast():
+    """Starts the fast part of a paper as `make papers` would, without any folder of data.
+
+    Iris and Wine come with scikit-learn, so this needs nothing.
+    """
+
+    def start(name, out):
+        command = [sys.executable, str(ROOT / "papers" / name / "run.py"), "--fast", "--out", str(out)]
+        plain = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "SFUMATO_DATA": str(out / "nowhere")}
+        return subprocess.run(command, env={**os.environ, **plain}, capture_output=True, text=True, check=True)
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def fast_run(tmp_path_factory, run_fast):
+    """The folder, the printed text and all means of one fast run of principal-laplace."""
+    out = tmp_path_factory.mktemp("principal-laplace")
+    printed = run_fast("principal-laplace", out).stdout
+    return out, printed, json.loads((out / "results.json").read_text())
