@@ -84,7 +84,7 @@ class CsvTable(Table):
         message = str(error)
         if "Empty CSV file" in message:
             return TableError(f"{self.where} has no rows.")
-        if "CSV parse error: Expected" in message:
+        if "CSV parse error" in message:  # "Expected ..." or "Row #3: Expected ...", as its threads have it
             line, found = self._ragged_line()
             if line is not None:
                 return TableError(
