@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from splits import MOST_ATTACKED, SYNTHETIC, Codes, Matrix, Split, Table, generator
@@ -16,7 +17,7 @@ from sfumato.attacks.naive_estimate import NaiveEstimate
 from sfumato.attacks.principal_filter import PrincipalFilter
 from sfumato.classifiers import Part, RadiusVote, fit_on_parts
 from sfumato.classifiers.training import noise_from_mechanism
-from sfumato.guarantee import Key, affine_epsilons
+from sfumato.guarantee import affine_epsilons
 from sfumato.mechanisms import AdditiveNoise, Mechanism, PrincipalLaplace, RandomProjection
 from sfumato.metrics import accuracy, interval_width
 from sfumato.neighbours import nearest
@@ -126,7 +127,8 @@ def rand_p(table: Table, share: str, run: int) -> Found:
     mechanism, encoding = RandomProjection(components=k), Encoding.unit(m)
     # The product draws its keys from the operating system; here the matrix must be repeatable.
     matrix = rng.standard_normal((k, m)) / math.sqrt(k)
-    key = Key.draw(mechanism.name, encoding.fingerprint(), {"projection": matrix})
+    drawn = mechanism.draw_key(encoding)
+    key = replace(drawn, arrays=dict.fromkeys(drawn.arrays, matrix))
     Z = mechanism.release(split.X, split.y, rng, encoding=encoding, key=key).X
     known = knowledge(mechanism, Z, split, Transform(matrix, np.zeros(k)))
     guess = attacked(KnownTransform(clip=False), known)

@@ -2,7 +2,10 @@
 
 import importlib.util
 import math
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +91,28 @@ def test_a_second_run_does_nothing_again(fast_run, run_fast):
     again = run_fast("principal-laplace", out)
     assert again.stderr == ""
     assert again.stdout == printed
+
+
+def test_data_sets_that_are_missing_are_skipped_and_said_to_be(tmp_path):
+    """Ionosphere, Magic04 and Pendigits come with nothing; Waveform is generated anew."""
+    look = (
+        "import run, tables, tasks\n"
+        "wanted = [tasks.Task('original', name, 0) for name in tables.TITLES if name not in tables.SYNTHETIC]\n"
+        "skipped, sources = run._look_for_data(wanted, online=False)\n"
+        "print(*tables._head(tasks.Results({}, skipped, sources), 0, False), sources['waveform'])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", look],
+        cwd=FOLDER,
+        env={**os.environ, "SFUMATO_DATA": str(tmp_path), "PYTHONPATH": str(FOLDER)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for title in ("Ionosphere", "Magic04", "Pendigits"):
+        assert re.search(rf"{title} \|.*\*\*skipped\*\*: .*SFUMATO_DATA", found.stdout)
+    assert found.stdout.count("skipped") == found.stderr.count("skipped") == 3
+    assert "generated anew" in found.stdout
 
 
 def test_the_committed_page_shows_figures_that_are_there_and_small():
