@@ -13,9 +13,9 @@ DRAWS = 200_000  # of each of two records
 BASIS = np.array([[0.6, 0.3, -0.5, 0.2, 0.4, -0.3], [0.2, -0.7, 0.3, 0.5, -0.4, 0.1], [0.4, 0.1, 0.6, -0.5, 0.2, 0.3]])
 
 CASES = [
-    (PrincipalLaplace(basis=BASIS, epsilon_record=1.5), "nm3"),
-    (PrincipalLaplace(basis=BASIS[:2], epsilon_record=2.0), "nnn3"),
-    (PrincipalLaplace(basis=BASIS[:2], epsilon_record=1.0, noise="float"), "nnn3"),
+    (PrincipalLaplace(basis=BASIS, basis_reason="test", epsilon_record=1.5), "nm3"),
+    (PrincipalLaplace(basis=BASIS[:2], basis_reason="test", epsilon_record=2.0), "nnn3"),
+    (PrincipalLaplace(basis=BASIS[:2], basis_reason="test", epsilon_record=1.0, noise="float"), "nnn3"),
     (PrincipalLaplace(basis="identity", epsilon_record=1.8), "nm"),
     (AdditiveNoise(epsilon_record=2.0), "nm3"),
     (AdditiveNoise(epsilon_record=1.2, category_epsilon=0.2), "m?"),
@@ -60,7 +60,7 @@ class TooTrue(RandomizedResponse):
 
 @pytest.mark.parametrize(
     ("faulty", "shape"),
-    [(TooQuiet(basis=BASIS, epsilon_record=1.5), "nm3"), (TooTrue(epsilon_record=1.5), "23?")],
+    [(TooQuiet(basis=BASIS, basis_reason="test", epsilon_record=1.5), "nm3"), (TooTrue(epsilon_record=1.5), "23?")],
     ids=str,
 )
 def test_noise_that_is_too_small_is_caught(faulty, shape):
@@ -88,7 +88,7 @@ def test_a_private_label(classes, epsilon):
 
 
 def test_the_worst_pair_is_what_the_claim_is_about():
-    mechanism = fitted(PrincipalLaplace(basis=BASIS, noise="float"), "nm3")
+    mechanism = fitted(PrincipalLaplace(basis=BASIS, basis_reason="test", noise="float"), "nm3")
     x, other = worst_pair(mechanism)
     moved = np.abs(mechanism.embed(x[None]) - mechanism.embed(other[None])) / mechanism.noise_.scale
     assert moved.sum() == pytest.approx(mechanism.guarantee().record, rel=1e-8)

@@ -91,10 +91,13 @@ def test_scores_beyond_their_interval_are_clipped(wine):
 
 def test_a_given_basis_with_public_bounds_is_formal(wine):
     basis = np.linalg.qr(np.random.default_rng(0).normal(size=(13, 13)))[0][:4]
-    fitted = fit(wine, basis=basis)
+    fitted = fit(wine, basis=basis, basis_reason="drawn at random")
     assert fitted.guarantee().kind == LOCAL_DP
     assert fitted.learned() == []
-    assert any("basis was not computed from these rows" in words for words in fitted.guarantee().assumptions)
+    assert "The basis is public: drawn at random" in fitted.guarantee().assumptions
+    undeclared = fit(wine, basis=basis).guarantee()
+    assert undeclared.kind == EMPIRICAL
+    assert "basis_reason" in undeclared.in_the_way[0]
     assert fitted.parameters_used()["basis"] == "given"
     assert fit(wine).guarantee().kind == EMPIRICAL
     assert fit(wine, basis="identity").guarantee().kind == LOCAL_DP
@@ -109,6 +112,10 @@ def test_two_sites_that_share_a_card_share_a_space(wine, tmp_path):
     card.save(tmp_path / "card.json")
     second = fit(wine[90:], basis=str(tmp_path / "card.json"), b=0.7)
     other = fit(wine[90:], components=5)
+    assert second.guarantee().kind == EMPIRICAL, "a learned basis stays learned, whoever uses it"
+    assert any("another release" in item for item in second.learned())
+    claimed = fit(wine[90:], basis=str(tmp_path / "card.json"), basis_reason="I say so")
+    assert claimed.guarantee().kind == EMPIRICAL
     assert np.array_equal(second.embed(wine), first.embed(wine))
     assert space_of(encoding, second.transform()) == card.space
     assert space_of(encoding, other.transform()) != card.space

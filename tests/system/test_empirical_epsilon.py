@@ -22,8 +22,8 @@ def assert_tight(proved, claim):
 @pytest.mark.parametrize(
     ("mechanism", "shape"),
     [
-        (PrincipalLaplace(basis=BASIS), "nm3"),
-        (PrincipalLaplace(basis=BASIS[:2]), "nnn3"),
+        (PrincipalLaplace(basis=BASIS, basis_reason="test"), "nm3"),
+        (PrincipalLaplace(basis=BASIS[:2], basis_reason="test"), "nnn3"),
         (AdditiveNoise(), "nm3"),
         (AdditiveNoise(), "oi?"),
         (RandomizedResponse(), "23?"),

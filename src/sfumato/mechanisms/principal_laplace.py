@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from sfumato.errors import TableError, UsageError
+from sfumato.errors import UsageError
 from sfumato.guarantee import Guarantee, Key, affine_epsilons, component_ranges
 from sfumato.mechanisms.base import Block, Codes, Matrix, Mechanism, as_matrix, count_of
+from sfumato.mechanisms.basis import (
+    BORROWED_BASIS,
+    IDENTITY,
+    LEARNED,
+    LEARNED_BASIS,
+    UNDECLARED_BASIS,
+    given_basis,
+    principal_components,
+)
 from sfumato.mechanisms.grid_laplace import LaplaceNoise
 from sfumato.noise import Laplace, Law
 from sfumato.statistics import Statistics
@@ -41,6 +48,8 @@ class PrincipalLaplace(Mechanism):
         learned basis (as in the paper's experiments), all of a given one.
     basis : "learned", "identity", or a matrix (rows are components), or the path of a JSON file that holds one
         (another release's card serves: sites that share a basis share a space).
+    basis_reason : why a given basis is public, in the owner's words. Without it, and with a basis that a card says was
+        learned, the claim stays conditional: rows that shaped a basis are in it.
     component_bounds : "public" or "data".
     noise : "exact" (discrete Laplace on a grid) or "float" (for experiments).
     epsilon_record : the record's epsilon to reach; b is then derived.
@@ -61,6 +70,7 @@ class PrincipalLaplace(Mechanism):
         component_bounds: str = "public",
         noise: str = "exact",
         epsilon_record: float | None = None,
+        basis_reason: str | None = None,
     ):
         self.b = b
         self.components = components
@@ -68,10 +78,15 @@ class PrincipalLaplace(Mechanism):
         self.component_bounds = component_bounds
         self.noise = noise
         self.epsilon_record = epsilon_record
+        self.basis_reason = basis_reason
 
     @property
     def _learns_basis(self) -> bool:
-        return isinstance(self.basis, str) and self.basis == "learned"
+        return isinstance(self.basis, str) and self.basis == LEARNED
+
+    @property
+    def _hand_given(self) -> bool:
+        return not (isinstance(self.basis, str) and self.basis in (LEARNED, IDENTITY))
 
     @property
     def needs_statistics(self) -> bool:
@@ -87,10 +102,14 @@ class PrincipalLaplace(Mechanism):
         self._check_choice(("exact", "float"), noise=self.noise)
         self.encoding_ = encoding
         self.variances_: Matrix | None = None
+        self.borrowed_ = False
         if self._learns_basis:
-            self.matrix_, self.variances_ = self._learn_basis(statistics)
+            matrix, self.variances_ = principal_components(statistics)
         else:
-            self.matrix_ = self._given_basis()
+            given = given_basis(self.basis, encoding.width)
+            matrix, self.borrowed_ = given.matrix, given.learned
+        wanted = 0.5 if self.components is None and self._learns_basis else self.components
+        self.matrix_ = np.ascontiguousarray(matrix[: count_of(wanted, len(matrix), type(self).__name__)])
         low, high = component_ranges(self.matrix_, encoding.groups)
         self.offset_ = -(low + high) / 2
         self._half_ = self._widened(high - low) / 2
@@ -110,32 +129,6 @@ class PrincipalLaplace(Mechanism):
         varies = scores.high - scores.low > NARROWEST * self._half_
         self._set_interval(np.where(varies, scores.low, -self._half_), np.where(varies, scores.high, self._half_))
         return self
-
-    def _learn_basis(self, statistics: Statistics) -> tuple[Matrix, Matrix]:
-        moments = statistics.total
-        if moments.n < 2:
-            raise TableError("A basis cannot be learned from fewer than two rows.")
-        wanted = 0.5 if self.components is None else self.components
-        count = count_of(wanted, moments.width, type(self).__name__)
-        values, vectors = np.linalg.eigh(moments.covariance())
-        vectors = vectors[:, ::-1].T
-        # Eigenvectors have no sign of their own: fix it, so that merged and one-pass fits give the same space.
-        largest = np.abs(vectors).argmax(axis=1)
-        vectors = vectors * np.sign(vectors[np.arange(len(vectors)), largest])[:, None]
-        return np.ascontiguousarray(vectors[:count]), np.maximum(values[::-1], 0.0)
-
-    def _given_basis(self) -> Matrix:
-        width, owner = self.encoding_.width, type(self).__name__
-        if isinstance(self.basis, str):
-            matrix = np.eye(width) if self.basis == "identity" else _read_basis(Path(self.basis))
-        else:
-            matrix = _as_basis(self.basis)
-        if matrix.ndim != 2 or matrix.shape[1] != width or not np.isfinite(matrix).all() or not len(matrix):
-            raise UsageError(
-                f"The 'basis' parameter of {owner} must be 'learned', 'identity' or a finite matrix with {width} "
-                f"columns, one for each encoded column of this table. Got shape {matrix.shape} instead."
-            )
-        return np.ascontiguousarray(matrix[: count_of(self.components, len(matrix), owner)])
 
     def _set_interval(self, low: Matrix, high: Matrix) -> None:
         exact = self.noise == "exact"
@@ -191,14 +184,24 @@ class PrincipalLaplace(Mechanism):
             assumptions=(
                 "The noise of different rows and components is independent and secret.",
                 "Values outside the bounds were clipped to them before the projection.",
-                *([] if self._learns_basis else ["The basis was not computed from these rows."]),
+                *([f"The basis is public: {self.basis_reason}"] if self._hand_given and self.basis_reason else []),
             ),
-        ).hindered([*self.learned(), *(["floating-point noise"] if self.noise == "float" else [])])
+        ).hindered(self._in_the_way())
+
+    def _in_the_way(self) -> list[str]:
+        undeclared = self._hand_given and not self.borrowed_ and not self.basis_reason
+        return [
+            *self.learned(),
+            *([UNDECLARED_BASIS] if undeclared else []),
+            *(["floating-point noise"] if self.noise == "float" else []),
+        ]
 
     def learned(self) -> list[str]:
         learned = super().learned()
         if self._learns_basis:
-            learned.append("basis of principal components, with their variances")
+            learned.append(LEARNED_BASIS)
+        elif self.borrowed_:
+            learned.append(BORROWED_BASIS)
         if self.component_bounds == "data":
             learned.append("ranges of the components")
         return learned
@@ -228,28 +231,5 @@ class PrincipalLaplace(Mechanism):
         return "exact-grid" if self.noise == "exact" else "float-noise"
 
     def parameters_used(self) -> dict[str, Any]:
-        basis = self.basis if isinstance(self.basis, str) and self.basis in ("learned", "identity") else "given"
+        basis = "given" if self._hand_given else self.basis
         return {**super().parameters_used(), "b": self.b_, "components": len(self.matrix_), "basis": basis}
-
-
-def _as_basis(given: ArrayLike) -> NDArray[np.float64]:
-    try:
-        return np.asarray(given, dtype=np.float64)
-    except (ValueError, TypeError) as error:
-        raise UsageError(
-            "The 'basis' parameter of PrincipalLaplace must be 'learned', 'identity', a path or a matrix of numbers. "
-            f"Got a {type(given).__name__} of other things instead."
-        ) from error
-
-
-def _read_basis(path: Path) -> NDArray[np.float64]:
-    """A JSON matrix, or the matrix on another release's card."""
-    try:
-        data = json.loads(path.read_text())
-        matrix = data["transform"]["matrix"] if isinstance(data, dict) else data
-        return np.array(matrix, dtype=np.float64)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(
-            f"The 'basis' parameter of PrincipalLaplace must be 'learned', 'identity' or the path of a JSON file "
-            f"that holds a matrix or a card with one. {path} is none of these."
-        ) from error
