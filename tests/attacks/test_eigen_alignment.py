@@ -83,6 +83,13 @@ def test_axes_of_equal_variance_are_not_trusted():
     assert axis_certainty(np.array([1.0]), 5, 5) == 1
 
 
+def test_a_wide_table_is_aligned_along_its_first_axes():
+    X = skewed(400, 40)
+    guess = EigenAlignment(most_axes=10).run(knowledge(X, sample=X)).X
+    assert np.linalg.matrix_rank(guess - guess.mean(axis=0), tol=0.5) <= 11
+    assert ((guess - X) ** 2).mean() < X.var(axis=0).mean()
+
+
 class TestBadInput:
     def test_no_sample(self):
         assert "sample" in EigenAlignment().run(knowledge(skewed(50, 3))).reason

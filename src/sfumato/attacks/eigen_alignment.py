@@ -32,15 +32,16 @@ class EigenAlignment(Attack):
 
     Axes whose variances are nearly equal cannot be told apart, and a map that changes lengths (a random projection)
     changes the axes' order: there the attack is weak, which is not the same as the release being safe. A release with
-    fewer columns is taken to hold the first axes. `restarts` and `seed` are those of the search for signs.
+    fewer columns is taken to hold the first axes. `restarts` and `seed` are those of the search for signs,
+    which has `most_axes` axes at most, those that vary most.
     """
 
     name = "eigen-alignment"
     knows = frozenset({"release", "sample"})
     helps = frozenset({"noise_covariance"})
 
-    def __init__(self, restarts: int = 20, seed: int = 0) -> None:
-        self.restarts, self.seed = restarts, seed
+    def __init__(self, restarts: int = 20, seed: int = 0, most_axes: int = 100) -> None:
+        self.restarts, self.seed, self.most_axes = restarts, seed, most_axes
 
     def guess(self, known: Knowledge) -> Guess:
         """Align the axes, find the signs, turn the release back."""
@@ -55,7 +56,7 @@ class EigenAlignment(Attack):
         )
         there = axes_of(known.release, noise)
         here = axes_of(known.sample)
-        count = min(s, d)
+        count = min(s, d, self.most_axes)
         if here.variances[0] <= 0 or there.variances[0] <= 0:
             return Abstain("the release, or the sample, does not vary beyond the noise")
         sure = axis_certainty(here.variances, len(known.release), len(known.sample))[:count]

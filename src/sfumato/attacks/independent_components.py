@@ -86,10 +86,14 @@ class IndependentComponents(Attack):
             return Unmixed(white, np.ones(1), 1, 1)
         rows = white[np.linspace(0, len(white) - 1, min(len(white), MOST_ROWS)).round().astype(int)]
         rng = np.random.default_rng(self.seed)
-        maps = [self._run(rows, CONTRASTS[i % len(CONTRASTS)], rng) for i in range(self.runs)]
-        settled = [W for W in maps if W is not None]
+        settled: list[Matrix] = []
+        for tried in range(self.runs):
+            if tried == len(CONTRASTS) and not settled:  # no contrast finds anything: further starts would not either
+                break
+            found = self._run(rows, CONTRASTS[tried % len(CONTRASTS)], rng)
+            settled += [] if found is None else [found]
         if not settled:
-            return Abstain(f"ICA did not converge in any of {self.runs} runs, which says nothing about privacy")
+            return Abstain("ICA did not converge in any run, which says nothing about privacy")
         agreement = [_agreement(W, [other for other in settled if other is not W]) for W in settled]
         if max(float(shares.max()) for shares in agreement) <= ALIKE:
             return Abstain(

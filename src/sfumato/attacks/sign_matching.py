@@ -13,6 +13,8 @@ FREQUENCIES = (0.3, 0.7, 1.2)
 """At which characteristic functions are compared, per standard deviation: bounded, so that tails do not decide."""
 MIDDLE = 1.0
 MOST_ROWS = 5_000
+MOST_CELLS = 20_000_000
+"""Rows used, and products of two axes over all of them."""
 
 
 class Agreement(NamedTuple):
@@ -75,8 +77,8 @@ def agreement_of(first: Matrix, second: Matrix, weights: Matrix) -> Agreement:
 
 def _functions(U: Matrix) -> tuple[Matrix, Matrix, Matrix, Matrix, Matrix]:
     """Means of sin; sin cos; sin sin (at all pairs of frequencies); sin sin sin; cos sin sin (at the middle one)."""
-    U = U[np.linspace(0, len(U) - 1, min(len(U), MOST_ROWS)).round().astype(int)]
-    n, d = U.shape
+    n, d = min(len(U), MOST_ROWS, max(MOST_CELLS // U.shape[1] ** 2, 100)), U.shape[1]
+    U = U[np.linspace(0, len(U) - 1, n).round().astype(int)]
     count = len(FREQUENCIES)
     odd = np.hstack([np.sin(frequency * U) for frequency in FREQUENCIES])
     even = np.hstack([np.cos(frequency * U) for frequency in FREQUENCIES])
