@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from domains import any_records, domain, seeds, steady
 from sfumato.errors import UsageError
-from sfumato.mechanisms import MECHANISMS, AdditiveNoise, PrincipalLaplace, RandomizedResponse
+from sfumato.mechanisms import MECHANISMS, AdditiveNoise, PrincipalLaplace, RandomizedResponse, RandomRotation
 
 wanted = st.floats(0.05, 12)
 mixed = st.text("nmoice23?", min_size=1, max_size=6).filter(lambda shape: set(shape) - set("ce"))
@@ -27,7 +27,7 @@ def assert_reached_from_below(found, epsilon):
 
 def test_every_mechanism_with_the_knob_is_tested_here():
     knobs = {name for name, mechanism in MECHANISMS.items() if "epsilon_record" in mechanism._get_param_names()}
-    assert knobs == {"additive-noise", "principal-laplace", "randomized-response"}
+    assert knobs == {"additive-noise", "principal-laplace", "random-rotation", "randomized-response"}
 
 
 @given(mixed, wanted, seeds, st.sampled_from(["public", "data"]), st.sampled_from(["exact", "float"]))
@@ -49,6 +49,12 @@ def test_principal_laplace_with_a_basis_of_one_column_each(shape, epsilon, seed)
 @steady(120)
 def test_additive_noise(shape, epsilon, law, noise):
     assert_reached_from_below(stated(AdditiveNoise(law, epsilon_record=epsilon, noise=noise), shape), epsilon)
+
+
+@given(mixed, wanted)
+@steady(80)
+def test_random_rotation(shape, epsilon):
+    assert_reached_from_below(stated(RandomRotation(epsilon_record=epsilon), shape), epsilon)
 
 
 @given(st.text("nmoi", min_size=1, max_size=4), st.floats(1, 9), st.floats(0.01, 0.4))

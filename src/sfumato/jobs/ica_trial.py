@@ -15,7 +15,7 @@ from sfumato.metrics.unified import Unified, component_privacy
 
 Matrix = NDArray[np.float64]
 
-STARTS = 3
+STARTS = 2
 """Random starts before a rotation's ICA counts as not converged."""
 ITERATIONS = 200
 FLAT = 1e-10

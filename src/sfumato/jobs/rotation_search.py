@@ -42,7 +42,7 @@ ENOUGH = 0.2
 AS_THE_MEAN = 0.95
 """An attack that leaves more than this part of a column's own deviation has learned next to nothing of it."""
 
-MOST_ROWS = 20_000
+MOST_ROWS = 10_000
 """Rows that ICA is tried on; more make it slower and hardly better."""
 
 SCORINGS = ("measured", "published")
