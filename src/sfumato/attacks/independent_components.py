@@ -15,7 +15,8 @@ from sfumato.attacks.eigen_alignment import NOTHING_MIXED, axes_of
 from sfumato.attacks.observation import into_domain
 
 CONTRASTS = ("logcosh", "exp", "cube")
-MOST_ROWS = 5_000
+MOST_ROWS, MOST_CELLS = 5_000, 150_000
+"""Of which the components are learned; they are then read off all rows."""
 LEVELS = (np.arange(200) + 0.5) / 200
 ALIKE = 0.95
 """Correlation at which two runs are said to have found the same component."""
@@ -84,7 +85,8 @@ class IndependentComponents(Attack):
             return Abstain(f"ICA needs more rows than {len(Z)} for {rank} components")
         if rank == 1:
             return Unmixed(white, np.ones(1), 1, 1)
-        rows = white[np.linspace(0, len(white) - 1, min(len(white), MOST_ROWS)).round().astype(int)]
+        most = min(len(white), MOST_ROWS, max(MOST_CELLS // rank, 20 * rank))
+        rows = white[np.linspace(0, len(white) - 1, most).round().astype(int)]
         rng = np.random.default_rng(self.seed)
         settled: list[Matrix] = []
         for tried in range(self.runs):
