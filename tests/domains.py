@@ -24,7 +24,8 @@ def steady(examples=100):
 def domain(shape: str, **source: str) -> Encoding:
     """A source whose columns are spelt by letters; public unless `source` says otherwise.
 
-    n number, m number that may be missing, o ordinal of three, i integer, c constant, e constant that may be missing,
+    n number, m number that may be missing, p positive number, q positive number that may be missing, o ordinal of
+    three, i integer, c constant, e constant that may be missing,
     1-9 so many categories, ? two categories or missing.
     """
     source = source or PUBLIC
@@ -33,6 +34,8 @@ def domain(shape: str, **source: str) -> Encoding:
         name = f"{letter}{place}"
         if letter in "nm":
             columns.append(Column(name, "numeric", low=-2, high=6, missing=letter == "m", **source))
+        elif letter in "pq":
+            columns.append(Column(name, "numeric", low=2, high=6, missing=letter == "q", **source))
         elif letter == "i":
             columns.append(Column(name, "integer", low=0, high=100, **source))
         elif letter in "ce":

@@ -14,7 +14,7 @@ from sfumato.errors import PrivacyLeakWarning, UsageError
 from sfumato.mechanisms import MECHANISMS, AdditiveNoise, PrincipalLaplace, RandomProjection
 
 X, y = load_wine(return_X_y=True)
-BOUNDS = (0.0, X.max(axis=0))
+BOUNDS = (0.5 * X.min(axis=0), X.max(axis=0))  # without 0, which multiplicative noise does not protect
 NUMERIC = [mechanism for name, mechanism in MECHANISMS.items() if name != "randomized-response"]
 
 

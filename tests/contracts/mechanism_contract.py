@@ -10,7 +10,7 @@ from domains import any_records, domain
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import make_card
-from sfumato.mechanisms import RandomizedResponse
+from sfumato.mechanisms import NoisyOperator, RandomizedResponse
 from sfumato.noise import Streams
 
 LEARNED = {"source": "learned"}
@@ -20,6 +20,8 @@ ROWS = 60_000
 def tables_for(mechanism, rows=200, seed=0, **source):
     """A fitting encoding and rows with classes; public unless `source` says otherwise."""
     shape = "23?5" if isinstance(mechanism, RandomizedResponse) else "nm3oi?"
+    if isinstance(mechanism, NoisyOperator):
+        shape = "pq3c?"  # operators may refuse a range that contains 0
     encoding = domain(shape, **source)
     rng = np.random.default_rng(seed)
     return encoding, any_records(encoding, rng, rows), rng.integers(2, size=rows)
@@ -108,8 +110,11 @@ def check_noise_is_as_stated(mechanism):
     laws = fit.laws()
     assert len(laws) == Z.shape[1]
     randomized = {place for group, _ in _responses(fit) for place in range(group.start, group.stop)}
+    operators = fit.operator_noise() if isinstance(fit, NoisyOperator) else [None] * len(laws)
     for column, law in enumerate(laws):
         noise = Z[:, column] - plain[:, column]
+        if law is None and operators[column] is not None:
+            law, noise = operators[column].law, drawn(operators[column], fit.encoding_, column, Z, X)
         if law is None:
             assert column in randomized or fit.whole_table or np.abs(noise).max() < 1e-9
             continue
@@ -125,6 +130,13 @@ def check_noise_is_as_stated(mechanism):
         stated = noise.get("missing_keep", noise.get("keep"))
         assert stats.binomtest(kept, ROWS, stated).pvalue > 1e-6
         assert stats.binomtest(kept, ROWS, 1 - (1 - stated) / 1.3).pvalue < 1e-20
+
+
+def drawn(noise, encoding, column, Z, X):
+    """The noise that an operator of one branch carried into a column, in its raw units."""
+    low = next(float(group.column.bounds[0]) for group in encoding.groups if group.start == column)
+    z, x = (low + encoding.scale[column] * matrix[:, column] for matrix in (Z, X))
+    return noise.operator.branches[0].inverse(z, x)
 
 
 def _responses(fit):

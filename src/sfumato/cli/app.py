@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from sfumato.cli import audit, demo, learn, release
+from sfumato.cli import audit, demo, learn, reconstruct, release
 from sfumato.cli.console import run_guarded
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ app.command()(release.show)
 app.command()(audit.audit)
 app.command()(learn.train)
 app.command()(learn.predict)
+app.command()(reconstruct.reconstruct)
 app.command()(demo.demo)
 
 

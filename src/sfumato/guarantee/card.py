@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from sfumato.errors import CardError, UsageError
 from sfumato.files import write_whole
 from sfumato.guarantee.guarantee import LOCAL_DP, Guarantee
-from sfumato.noise import Law, law_from_dict
+from sfumato.noise import CUSTOM, Law, Operator, OperatorNoise, law_from_dict
 from sfumato.table import Encoding, Schema
 
 FORMAT, VERSION = "sfumato-card", 1
 RANDOMIZED_RESPONSE = "randomized-response"
+ADDITIVE = "additive"
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ class Card:
         return Guarantee.from_dict(self.guarantee)
 
     def laws(self) -> list[Law | None]:
-        """Noise of every column of the release *matrix*, in encoded units; None where no additive noise was added.
+        """Noise of every column of the release *matrix*, in encoded units; None where no additive noise was added
+        (see `operator_noise` for other operators).
 
         A column-wise release has one source column to several matrix columns (one-hot, indicator): those are
         randomized, not noised, and give None here; see `keep_probabilities`.
@@ -136,23 +138,55 @@ class Card:
         """Variance of the additive noise of every column of the release matrix, in encoded units."""
         return np.array([law.variance if law else 0.0 for law in self.laws()])
 
+    def operator_noise(self, operator: Operator | None = None) -> dict[str, OperatorNoise | None]:
+        """Operator and law of every written column, in its own units; None where no noise was carried in.
+
+        `operator` is the owner's own one, for a card that can only say "custom". See also `laws`, which knows additive
+        noise only.
+        """
+        return {column["name"]: _operator_noise(column["noise"], operator) for column in self.release_schema["columns"]}
+
     def affine(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """(A, c) of ``z = A x + c``, or None where the map is a secret."""
+        """(A, c) of ``z = A x + c`` on average, or None where the map is a secret."""
         if self.transform["kind"] == "affine":
             return np.array(self.transform["matrix"]), np.array(self.transform["offset"])
         if self.is_columnwise:
-            width = self.source_encoding().width
-            return np.eye(width), np.zeros(width)
+            return self._columnwise_affine()
         return None
+
+    def _columnwise_affine(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The identity, but for columns that were multiplied: a mean factor m takes u to m u + (m - 1) low / width."""
+        encoding = self.source_encoding()
+        matrix, offset = np.eye(encoding.width), np.zeros(encoding.width)
+        for group, column in zip(encoding.groups, self.release_schema["columns"], strict=True):
+            stated = column["noise"]
+            if stated is not None and stated.get("operator", CUSTOM) != CUSTOM and not group.is_onehot:
+                noise = _operator_noise(stated)
+                assert noise is not None
+                matrix[group.start, group.start] = noise.slope
+                offset[group.start] = (noise.slope - 1.0) * group.column.bounds[0] / encoding.scale[group.start]
+        return matrix, offset
 
 
 def _law(noise: Mapping[str, Any] | None) -> Law | None:
-    if noise is None or noise["law"] == RANDOMIZED_RESPONSE:
+    if noise is None or noise["law"] == RANDOMIZED_RESPONSE or noise.get("operator", ADDITIVE) != ADDITIVE:
         return None
     try:
         return law_from_dict({key: value for key, value in noise.items() if key not in ("grid", "missing_keep")})
     except UsageError as error:
         raise CardError("The card states a noise law that does not exist: it was edited or is damaged.") from error
+
+
+def _operator_noise(noise: Mapping[str, Any] | None, operator: Operator | None = None) -> OperatorNoise | None:
+    if noise is None or noise["law"] == RANDOMIZED_RESPONSE:
+        return None
+    own = operator if noise.get("operator", ADDITIVE) == CUSTOM else None
+    try:
+        return OperatorNoise.from_dict(noise, own)
+    except UsageError as error:
+        if noise.get("operator") == CUSTOM:
+            raise
+        raise CardError("The card states noise that does not exist: it was edited or is damaged.") from error
 
 
 @cache

@@ -4,6 +4,8 @@ from sfumato.errors import UsageError
 from sfumato.mechanisms.additive_noise import AdditiveNoise
 from sfumato.mechanisms.base import Block, Mechanism
 from sfumato.mechanisms.condensation import Condensation
+from sfumato.mechanisms.multiplicative_noise import MultiplicativeNoise
+from sfumato.mechanisms.noisy_operator import NoisyOperator
 from sfumato.mechanisms.principal_laplace import PrincipalLaplace
 from sfumato.mechanisms.random_projection import RandomProjection
 from sfumato.mechanisms.random_rotation import RandomRotation
@@ -15,6 +17,8 @@ MECHANISMS: dict[str, type[Mechanism]] = {
     for mechanism in (
         AdditiveNoise,
         Condensation,
+        MultiplicativeNoise,
+        NoisyOperator,
         PrincipalLaplace,
         RandomProjection,
         RandomRotation,
@@ -40,6 +44,8 @@ __all__ = [
     "Block",
     "Condensation",
     "Mechanism",
+    "MultiplicativeNoise",
+    "NoisyOperator",
     "PrincipalLaplace",
     "RandomProjection",
     "RandomRotation",

@@ -4,15 +4,22 @@ from sfumato.noise.amplification import Amplification, bounded_amplification
 from sfumato.noise.grid import discrete_laplace, exact_bernoulli, uniform_integers
 from sfumato.noise.law import Law
 from sfumato.noise.laws import LAWS, Laplace, Normal, StudentT, Uniform, law_from_dict, make_law
+from sfumato.noise.operator_noise import OperatorNoise
+from sfumato.noise.operators import CUSTOM, OPERATORS, Branch, Operator, make_operator
 from sfumato.noise.response import keep_threshold, randomized_response, response_epsilon
 from sfumato.noise.streams import Streams, content_hash
 
 __all__ = [
+    "CUSTOM",
     "LAWS",
+    "OPERATORS",
     "Amplification",
+    "Branch",
     "Laplace",
     "Law",
     "Normal",
+    "Operator",
+    "OperatorNoise",
     "Streams",
     "StudentT",
     "Uniform",
@@ -23,6 +30,7 @@ __all__ = [
     "keep_threshold",
     "law_from_dict",
     "make_law",
+    "make_operator",
     "randomized_response",
     "response_epsilon",
     "uniform_integers",

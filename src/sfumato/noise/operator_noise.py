@@ -1,0 +1,174 @@
+"""Noise of one law carried by one operator: the law of z given x, and a check that the operator is sound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sfumato.errors import UsageError
+from sfumato.noise.law import Floats, Law, floats
+from sfumato.noise.laws import Uniform, law_from_dict
+from sfumato.noise.operators import Branch, Operator, make_operator
+
+OPERATOR_KEYS = ("operator", "operator_parameters")
+_PROBES = 25
+
+
+@dataclass(frozen=True)
+class OperatorNoise:
+    """z = Z(e, x), e from `law`; everything in raw units."""
+
+    operator: Operator
+    law: Law
+
+    def sample(self, x: Floats, rng: np.random.Generator) -> Floats:
+        """Perturb every x."""
+        return floats(self.operator.forward(self.law.sample(rng, x.shape), x))
+
+    def cdf(self, z: ArrayLike, x: ArrayLike) -> Floats:
+        """P(Z <= z | x), summed over the branches."""
+        z, x = np.broadcast_arrays(floats(z), floats(x))
+        total = np.zeros(z.shape)
+        for branch in self.operator.branches:
+            low, high = self._limits(branch, x)
+            ends = self._forward(low, x), self._forward(high, x)
+            inside = np.clip(z, np.minimum(*ends), np.maximum(*ends))
+            with np.errstate(invalid="ignore"):
+                e = np.clip(branch.inverse(inside, x), low, high)
+            # Where z lies beyond an infinite end the inverse need not be defined; the nearer end is meant.
+            e = np.where(np.isnan(e), np.where((z < inside) == (ends[0] < ends[1]), low, high), e)
+            share = np.where(
+                ends[0] <= ends[1], self.law.cdf(e) - self.law.cdf(low), self.law.cdf(high) - self.law.cdf(e)
+            )
+            total += np.where(low < high, share, 0.0)
+        return floats(np.clip(total, 0.0, 1.0))
+
+    def pdf(self, z: ArrayLike, x: ArrayLike) -> Floats:
+        """g(z | x): f_E at the inverse times |dE/dz|, summed over the branches; infinite at a turning point."""
+        z, x = np.broadcast_arrays(floats(z), floats(x))
+        total = np.zeros(z.shape)
+        for branch in self.operator.branches:
+            low, high = self._limits(branch, x)
+            ends = self._forward(low, x), self._forward(high, x)
+            inside = (z >= np.minimum(*ends)) & (z <= np.maximum(*ends)) & (low < high)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                e = branch.inverse(z, x)
+                density = self.law.pdf(e) * np.abs(branch.derivative(z, x))
+            total += np.where(inside & ~np.isnan(density), density, 0.0)
+        return floats(total)
+
+    def span(self, x: ArrayLike, tail: float = 0.0) -> tuple[Floats, Floats]:
+        """Least and largest z that x can become, leaving out `tail` of the noise's probability on each side."""
+        x = floats(x)
+        lows, highs = [], []
+        for branch in self.operator.branches:
+            low, high = self._limits(branch, x, tail)
+            ends = np.stack([self._forward(low, x), self._forward(high, x)])
+            reached = low <= high
+            lows.append(np.where(reached, ends.min(axis=0), np.inf))
+            highs.append(np.where(reached, ends.max(axis=0), -np.inf))
+        return floats(np.min(lows, axis=0)), floats(np.max(highs, axis=0))
+
+    def _support(self, tail: float = 0.0) -> tuple[float, float]:
+        low, high = self.law.support
+        if tail > 0.0:
+            low, high = max(low, float(self.law.ppf(tail))), min(high, float(self.law.ppf(1.0 - tail)))
+        return low, high
+
+    def _limits(self, branch: Branch, x: Floats, tail: float = 0.0) -> tuple[Floats, Floats]:
+        first, last = self._support(tail)
+        low = np.full(x.shape, first) if branch.low is None else np.clip(branch.low(x), first, last)
+        high = np.full(x.shape, last) if branch.high is None else np.clip(branch.high(x), first, last)
+        return floats(low), floats(high)
+
+    def _forward(self, e: Floats, x: Floats) -> Floats:
+        """Infinite e may meet infinite e in an operator: the far end is then approached from a finite one."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            z = self.operator.forward(e, x)
+            if np.isnan(z).any():
+                z = np.where(np.isnan(z), self.operator.forward(np.clip(e, -1e60, 1e60), x), z)
+        return floats(z)
+
+    @property
+    def slope(self) -> float:
+        """By what x is multiplied on average, for operators that are linear in x; 1 for the others.
+
+        Additive noise counts as itself, mean and all: its law tells.
+        """
+        base = self.operator.parameters.get("base")
+        return 1.0 if self.operator.name != "multiplicative" or base is None else base + self.law.mean
+
+    def stretched(self, factor: float) -> OperatorNoise:
+        """The same noise, `factor` times as wide about its mean."""
+        if isinstance(self.law, Uniform):
+            low, high = self.law.support
+            middle, half = 0.5 * (low + high), 0.5 * (high - low) * factor
+            return OperatorNoise(self.operator, Uniform(low=middle - half, high=middle + half))
+        return OperatorNoise(self.operator, self.law.scaled(factor))
+
+    def check(self, low: float, high: float, where: str = "The values") -> None:
+        """Refuse an operator that is not sound for x in [low, high]: zero, a wrong inverse, a wrong derivative.
+
+        The declared inverse is compared with the forward map, and the declared derivative with differences of the
+        inverse, at quantiles of the noise and points of the range.
+        """
+        if self.operator.avoids_zero and low <= 0.0 <= high:
+            raise UsageError(
+                f"{where} can be 0, and {self.operator.name} noise does not protect a 0 at all. Declare bounds that "
+                "leave 0 out (for learned bounds: write a schema), make the column categorical, drop it "
+                "(role: identifier), or use additive-noise."
+            )
+        q = (np.arange(_PROBES) + 0.5) / _PROBES
+        x = np.linspace(low, high, 7)[:, None] * np.ones(_PROBES)
+        e = np.broadcast_to(self.law.ppf(q), x.shape)
+        met = np.zeros(x.shape, dtype=bool)
+        for branch in self.operator.branches:
+            first, last = self._limits(branch, x)
+            mine = (e >= first) & (e <= last)
+            met |= mine
+            self._check_branch(branch, e[mine], x[mine])
+        if not met.all():
+            raise UsageError(f"The branches of the operator {self.operator.name} do not cover all noise of its law.")
+
+    def _check_branch(self, branch: Branch, e: Floats, x: Floats) -> None:
+        z = self.operator.forward(e, x)
+        back = branch.inverse(z, x)
+        size = np.sqrt(self.law.variance) if math.isfinite(self.law.variance) else 1.0
+        if not np.all(np.abs(back - e) <= 1e-6 * (size + np.abs(e))):
+            raise UsageError(
+                f"The inverse of the operator {self.operator.name} does not match its forward map: "
+                "inverse(forward(e, x), x) is not e. If several e lead to one z, declare a branch for each."
+            )
+        step = 1e-5 * size
+        rise = self.operator.forward(e + step, x) - self.operator.forward(e - step, x)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            measured = np.abs(2.0 * step / rise)
+            stated = np.abs(branch.derivative(z, x))
+            far_from_turn = np.abs(rise) > 1e-3 * np.max(np.abs(rise), initial=0.0)
+            wrong = far_from_turn & ~(np.abs(stated / measured - 1.0) < 1e-2)
+        if wrong.any():
+            raise UsageError(
+                f"The derivative of the operator {self.operator.name}'s inverse is not |dE/dz|: it must be the "
+                "derivative by z (not by x, as the paper's Theorem 1 prints it)."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it stands on the card beside the law; purely additive noise needs no operator."""
+        stated = self.law.to_dict()
+        if self.operator.is_additive:
+            return stated
+        return {**stated, "operator": self.operator.name, "operator_parameters": dict(self.operator.parameters)}
+
+    @classmethod
+    def from_dict(cls, stated: Mapping[str, Any], operator: Operator | None = None) -> OperatorNoise:
+        """The inverse of `to_dict`; `operator` is one of your own, for a card that says "custom"."""
+        law = {key: value for key, value in stated.items() if key not in (*OPERATOR_KEYS, "grid", "missing_keep")}
+        name = stated.get("operator", "additive")
+        if operator is not None and operator.name != name:
+            raise UsageError(f"The card says that the operator is {name}, not {operator.name}.")
+        return cls(operator or make_operator(name, stated.get("operator_parameters")), law_from_dict(law))

@@ -1,0 +1,162 @@
+"""Operators z = Z(e, x) that carry noise e into a value x, with their inverses in e [density-reconstruction, Eq. 1].
+
+An operator acts on raw units. For a fixed x it falls into branches on which it is strictly monotone in e; on each
+branch the inverse e = E(z, x) and its derivative |dE/dz| are known. The density of z given x is then
+
+    g(z | x) = sum over branches of f_E(E(z, x)) |dE(z, x) / dz|.
+
+Theorem 1 and A.3 of the paper print |dE/dx|. That is an error: the Jacobian of (x, e) -> (x, z) is dz/de, so its
+inverse is dE/dz (the paper's own Eq. 13 for multiplicative noise has the right form).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sfumato.errors import UsageError
+from sfumato.noise.law import Floats, floats
+
+Map = Callable[[Floats, Floats], Floats]
+Limit = Callable[[Floats], Floats]
+
+CUSTOM = "custom"
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Where the operator is monotone in e: from `low(x)` to `high(x)` (None: as far as the noise reaches)."""
+
+    inverse: Map
+    derivative: Map
+    low: Limit | None = None
+    high: Limit | None = None
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator: `forward(e, x)` and its branches.
+
+    `parameters` stand on the card. `avoids_zero`: an x of 0 is not protected at all, and makes the inverse singular.
+    """
+
+    name: str
+    forward: Map
+    branches: tuple[Branch, ...]
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    avoids_zero: bool = False
+
+    @classmethod
+    def of(cls, forward: Map, inverse: Map, derivative: Map, *, avoids_zero: bool = False) -> Operator:
+        """Your own operator that is one-to-one in e: `derivative(z, x)` is |dE/dz|, not |dE/dx|."""
+        return cls(CUSTOM, forward, (Branch(inverse, derivative),), avoids_zero=avoids_zero)
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether z - x is the noise itself, so that everything known of additive noise applies."""
+        return self.name == "additive"
+
+
+def additive() -> Operator:
+    """z = x + e."""
+    return Operator("additive", lambda e, x: x + e, (Branch(lambda z, x: z - x, lambda z, x: np.ones_like(z - x)),))
+
+
+def multiplicative(base: float = 0.0) -> Operator:
+    """z = x (base + e): with base 0 the noise is the factor itself, with base 1 its relative error."""
+    branch = Branch(lambda z, x: z / x - base, lambda z, x: 1.0 / np.abs(x) + 0.0 * z)
+    return Operator("multiplicative", lambda e, x: x * (base + e), (branch,), {"base": float(base)}, avoids_zero=True)
+
+
+TURN = -(4.0 ** (-1.0 / 3.0))
+"""t + t^4 falls up to here and rises from here on."""
+
+
+def quartic() -> Operator:
+    """z = x e + x^2 e^4, which is not one-to-one [density-reconstruction, 3.2].
+
+    With r = x^(1/3) and t = r e it is z = r^2 (t + t^4), so one curve serves all x: it falls for t below -4^(-1/3),
+    that is for e below -(4 x)^(-1/3), and rises above. At the turning point dE/dz is infinite: the density is singular
+    there, and only probabilities of cells can be used.
+    """
+
+    def forward(e: Floats, x: Floats) -> Floats:
+        return floats(x * e + x**2 * e**4)
+
+    def inverse(rising: bool) -> Map:
+        return lambda z, x: floats(_invert_curve(z / np.cbrt(x) ** 2, rising) / np.cbrt(x))
+
+    def derivative(rising: bool) -> Map:
+        def slope(z: Floats, x: Floats) -> Floats:
+            e = inverse(rising)(z, x)
+            with np.errstate(divide="ignore"):
+                return floats(1.0 / np.abs(x + 4.0 * x**2 * e**3))
+
+        return slope
+
+    def turn(x: Floats) -> Floats:
+        return floats(TURN / np.cbrt(x))
+
+    # For x > 0 the rising branch of t is that of large e; for x < 0 that of small e.
+    rising = Branch(
+        inverse(True),
+        derivative(True),
+        low=lambda x: floats(np.where(x > 0, turn(x), -np.inf)),
+        high=lambda x: floats(np.where(x > 0, np.inf, turn(x))),
+    )
+    falling = Branch(
+        inverse(False),
+        derivative(False),
+        low=lambda x: floats(np.where(x > 0, -np.inf, turn(x))),
+        high=lambda x: floats(np.where(x > 0, turn(x), np.inf)),
+    )
+    return Operator("quartic", forward, (rising, falling), avoids_zero=True)
+
+
+def _invert_curve(w: Floats, rising: bool) -> Floats:
+    """The t with t + t^4 = w on one side of the turning point: Newton's method from outside, where it cannot overshoot.
+
+    The curve is convex, so from a point with t + t^4 >= w on the wanted side every step stays on that side.
+    """
+    least = TURN + TURN**4
+    w = np.maximum(floats(w), least)
+    root = np.abs(w) ** 0.25
+    # Falling: at t = -1 - |w|^(1/4) the curve is above w, since t^4 >= |w| + 1 + 4 |w|^(3/4) exceeds w - t.
+    t = np.where(w > 0, np.minimum(w, root), 0.0) if rising else -1.0 - root
+    for _ in range(100):
+        slope = 1.0 + 4.0 * t**3
+        step = np.divide(t + t**4 - w, slope, out=np.zeros_like(t), where=np.abs(slope) > 1e-12)
+        t = t - step
+        if np.max(np.abs(step), initial=0.0) < 1e-14:
+            break
+    return floats(np.maximum(t, TURN) if rising else np.minimum(t, TURN))
+
+
+OPERATORS: dict[str, Callable[..., Operator]] = {
+    "additive": additive,
+    "multiplicative": multiplicative,
+    "quartic": quartic,
+}
+
+
+def make_operator(name: str, parameters: Mapping[str, Any] | None = None) -> Operator:
+    """A registered operator by the name and parameters that stand on a card."""
+    if name == CUSTOM:
+        raise UsageError(
+            "The release was made with an operator of its owner's own, which a card cannot hold. Give it in Python: "
+            "reconstruct(values, card, operator=...)."
+        )
+    if name not in OPERATORS:
+        raise UsageError(f"There is no operator {name!r}. Choose one of: {', '.join(OPERATORS)}.")
+    parameters = dict(parameters or {})
+    for key, value in parameters.items():
+        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+            raise UsageError(f"The {key!r} parameter of the operator {name} must be a finite number.")
+    try:
+        return OPERATORS[name](**parameters)
+    except TypeError as error:
+        raise UsageError(f"The operator {name} has no such parameters: {', '.join(sorted(parameters))}.") from error

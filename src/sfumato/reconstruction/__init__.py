@@ -1,0 +1,29 @@
+"""Reconstruction: the distribution of the original values from a release and its card, never the values themselves."""
+
+from sfumato.reconstruction.bandwidth import LeaveOneOut, leave_one_out_width
+from sfumato.reconstruction.bins import Bins
+from sfumato.reconstruction.density import Density
+from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
+from sfumato.reconstruction.kernel import Cells
+from sfumato.reconstruction.parzen_program import ParzenProgram
+from sfumato.reconstruction.programme import ConvergenceError, simplex_program
+from sfumato.reconstruction.reconstruct import METHODS, Options, make_method, reconstruct
+from sfumato.reconstruction.shares import Shares, invert_response
+
+__all__ = [
+    "METHODS",
+    "Bins",
+    "Cells",
+    "ConvergenceError",
+    "Density",
+    "ExpectationMaximization",
+    "LeaveOneOut",
+    "Options",
+    "ParzenProgram",
+    "Shares",
+    "invert_response",
+    "leave_one_out_width",
+    "make_method",
+    "reconstruct",
+    "simplex_program",
+]

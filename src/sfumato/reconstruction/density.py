@@ -1,0 +1,134 @@
+"""What a reconstruction gives: a density on cells, with a band that says how far it can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato.errors import UsageError
+from sfumato.reconstruction.kernel import Cells
+from sfumato.reconstruction.picture import steps_picture
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Density:
+    """Probabilities `mass` of the cells of x; constant density within a cell (with `cells.atoms`: at its middle only).
+
+    `low` and `high` are the pointwise bootstrap band of `mass` at `confidence`: what another sample as large would
+    give. It covers chance, not the bias of smoothing. `missing` is the estimated share of people without a value.
+    """
+
+    name: str
+    cells: Cells
+    mass: Floats
+    low: Floats | None = None
+    high: Floats | None = None
+    confidence: float = 0.9
+    rows: int = 0
+    missing: float = 0.0
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def pdf(self, x: ArrayLike) -> Floats:
+        """Density at x; 0 outside the cells. For atoms, the probability of the atom's cell over its width."""
+        return self._per_width(self.mass, np.asarray(x, dtype=np.float64))
+
+    def band(self, x: ArrayLike) -> tuple[Floats, Floats]:
+        """Lower and upper end of the density's band at x."""
+        if self.low is None or self.high is None:
+            raise UsageError("This density has no band. Reconstruct with resamples > 0.")
+        at = np.asarray(x, dtype=np.float64)
+        return self._per_width(self.low, at), self._per_width(self.high, at)
+
+    def _per_width(self, mass: Floats, x: Floats) -> Floats:
+        edges = self.cells.edges
+        cell = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, self.cells.count - 1)
+        inside = (x >= edges[0]) & (x <= edges[-1])
+        return np.asarray(np.where(inside, (mass / self.cells.widths)[cell], 0.0))
+
+    def cdf(self, x: ArrayLike) -> Floats:
+        """P(X <= x)."""
+        total = np.concatenate([[0.0], np.cumsum(self.mass)])
+        at = np.asarray(x, dtype=np.float64)
+        if self.cells.atoms:
+            return np.asarray(total[np.searchsorted(self.cells.middles, at, side="right")])
+        return np.asarray(np.interp(at, self.cells.edges, total))
+
+    def quantiles(self, p: ArrayLike) -> Floats:
+        """The x below which a share p lies."""
+        share = np.asarray(p, dtype=np.float64)
+        if not ((share >= 0) & (share <= 1)).all():
+            raise UsageError("Quantiles are wanted at shares between 0 and 1.")
+        total = np.cumsum(self.mass)
+        cell = np.minimum(np.searchsorted(total, share * total[-1], side="left"), self.cells.count - 1)
+        if self.cells.atoms:
+            return np.asarray(self.cells.middles[cell])
+        before = np.where(cell > 0, total[cell - 1], 0.0)
+        within = np.divide(share - before, self.mass[cell], out=np.zeros_like(share), where=self.mass[cell] > 0)
+        return np.asarray(self.cells.edges[cell] + np.clip(within, 0.0, 1.0) * self.cells.widths[cell])
+
+    @property
+    def mean(self) -> float:
+        return float(self.mass @ self.cells.middles)
+
+    @property
+    def variance(self) -> float:
+        within = 0.0 if self.cells.atoms else self.cells.widths**2 / 12.0
+        return float(self.mass @ ((self.cells.middles - self.mean) ** 2 + within))
+
+    def sample(self, rng: np.random.Generator, rows: int) -> Floats:
+        """New values of this distribution; they belong to nobody."""
+        return self.quantiles(rng.random(rows))
+
+    def shares_of(self, values: ArrayLike) -> Floats:
+        """Shares of given values in the same cells; what lies outside counts nowhere."""
+        x = np.asarray(values, dtype=np.float64)
+        x = x[~np.isnan(x)]
+        if len(x) == 0:
+            raise UsageError("There are no values to compare the density with.")
+        return np.histogram(x, self.cells.edges)[0] / len(x)
+
+    def table(self) -> pa.Table:
+        """One row per cell: its ends, probability, density, cumulative probability and band."""
+        widths = self.cells.widths
+        columns: dict[str, Floats] = {
+            "low": self.cells.edges[:-1],
+            "high": self.cells.edges[1:],
+            "probability": self.mass,
+            "density": self.mass / widths,
+            "cumulative": np.cumsum(self.mass),
+        }
+        if self.low is not None and self.high is not None:
+            columns |= {"density_low": self.low / widths, "density_high": self.high / widths}
+        return pa.table(columns)
+
+    def summary(self) -> dict[str, Any]:
+        """Plain figures, for JSON."""
+        marks = (0.05, 0.25, 0.5, 0.75, 0.95)
+        found = self.quantiles(marks)
+        return {
+            "column": self.name,
+            "rows": self.rows,
+            "cells": self.cells.count,
+            "range": [float(self.cells.edges[0]), float(self.cells.edges[-1])],
+            "mean": self.mean,
+            "standard_deviation": float(np.sqrt(self.variance)),
+            "quantiles": {f"{mark:g}": float(value) for mark, value in zip(marks, found, strict=True)},
+            "missing": self.missing,
+            "confidence": self.confidence if self.low is not None else None,
+            **self.about,
+        }
+
+    def plot(self) -> str:
+        """The density with its band, as an SVG picture."""
+        widths, band, note = self.cells.widths, None, ""
+        if self.low is not None and self.high is not None:
+            band, note = (self.low / widths, self.high / widths), f", {self.confidence:.0%} band"
+        title = f"Density of {self.name}{note}; mean {self.mean:.4g}"
+        return steps_picture(title, self.cells.edges, self.mass / widths, band, self.mean)

@@ -1,0 +1,114 @@
+"""What a method of reconstruction is given: counts of released values with the noise that made them, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import TableError
+from sfumato.noise import OperatorNoise
+from sfumato.reconstruction.bins import Bins
+from sfumato.reconstruction.kernel import Cells, cell_probabilities
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+FEWEST = 10
+"""Fewer values than this tell nothing about a distribution."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One release of the column: its counts and its noise.
+
+    Where "missing" is randomized, a share `hidden` of the values shown belongs to people whose value is missing: it was
+    drawn about `stand_in`, the middle of the range, and must not count.
+    """
+
+    bins: Bins
+    noise: OperatorNoise
+    hidden: float = 0.0
+    stand_in: float = 0.0
+
+    def check(self, low: float, high: float, tolerance: float) -> None:
+        """Refuse too few values, values that the noise cannot have produced, and values that are all the same."""
+        if self.bins.n < FEWEST:
+            raise TableError(f"There are {self.bins.n} released values; at least {FEWEST} are needed.")
+        if self.bins.least == self.bins.most:
+            raise TableError("All released values are the same: the column is constant, and nothing is to be learned.")
+        ends = self.noise.span(np.linspace(low, high, 513))
+        least, most = float(np.min(ends[0])) - tolerance, float(np.max(ends[1])) + tolerance
+        if self.bins.least < least or self.bins.most > most:
+            raise TableError(
+                "Released values lie outside what this noise can make of values within the bounds. "
+                "Card and release do not belong together, the law is another one, or the bounds are too narrow."
+            )
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A part on coarse cells of z: `counts` has one more cell at each end for all values beyond `edges`.
+
+    `spread` (z-cells + 2 x x-cells) is the probability of every z-cell for every x-cell, `background` that of the
+    hidden values.
+    """
+
+    part: Part
+    edges: Floats
+    counts: Counts
+    spread: Floats
+    background: Floats
+
+    @classmethod
+    def of(cls, part: Part, cells: Cells, points: int, margin: float) -> Evidence:
+        """Cells of z over all occupied ones and a `margin`, in the units of z, on each side."""
+        first, last = part.bins.occupied
+        wide = int(np.ceil(margin / part.bins.step))
+        first, last = first - wide, last + wide
+        width = max(1, -(-(last - first) // points))
+        edges, counts = part.bins.coarse(first, width, points)
+        background = np.zeros(points + 2)
+        if part.hidden > 0:
+            alone = Cells(np.array([part.stand_in - 0.5, part.stand_in + 0.5]), atoms=True)
+            background = cell_probabilities(part.noise, edges, alone)[:, 0]
+        return cls(part, edges, counts, cell_probabilities(part.noise, edges, cells), background)
+
+    @property
+    def n(self) -> int:
+        return int(self.counts.sum())
+
+    def expected(self, mass: Floats) -> Floats:
+        """Probabilities of the z-cells if x had these probabilities."""
+        hidden = self.part.hidden
+        return np.asarray((1.0 - hidden) * (self.spread @ mass) + hidden * self.background)
+
+    def with_counts(self, counts: Counts) -> Evidence:
+        return replace(self, counts=counts)
+
+    def resampled(self, rng: np.random.Generator, probabilities: Floats | None = None) -> Evidence:
+        """As many values drawn again: from the counts themselves (bootstrap), or from given probabilities."""
+        p = self.counts / self.n if probabilities is None else probabilities / probabilities.sum()
+        return self.with_counts(rng.multinomial(self.n, p).astype(np.int64))
+
+
+class Solver(Protocol):
+    """A method that was set up for one column: widths and weights are settled, only counts may still change."""
+
+    evidence: Sequence[Evidence]
+    about: dict[str, Any]
+
+    def solve(self, evidence: Sequence[Evidence]) -> Floats:
+        """Probabilities of the cells of x."""
+
+
+class Method(Protocol):
+    """One way of reconstruction."""
+
+    name: ClassVar[str]
+
+    def prepare(self, parts: Sequence[Part], cells: Cells) -> Solver:
+        """Settle everything that is chosen from the data."""

@@ -1,0 +1,83 @@
+"""The matrix G of f_Z = G f_X [density-reconstruction, Eqs. 8-11]: how each cell of x is spread over the cells of z.
+
+Rows are z, columns are x (Eq. 11 prints them the other way round). Cell averages are right also where densities are
+singular or have edges: a column is the probability of every z-cell for an x that is uniform in its cell. The
+rectangle rule takes densities at the middles of the cells, as published.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from sfumato.noise import OperatorNoise
+
+Floats = NDArray[np.float64]
+
+_INSIDE = 8
+"""Points within a cell of x over which its spread is averaged (midpoint rule)."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of x; with `atoms` only their middles can occur (ranks of an ordinal, whole numbers of a short range)."""
+
+    edges: Floats
+    atoms: bool = False
+
+    @classmethod
+    def even(cls, low: float, high: float, count: int) -> Cells:
+        return cls(np.asarray(np.linspace(low, high, count + 1), dtype=np.float64))
+
+    @classmethod
+    def whole(cls, low: float, high: float) -> Cells:
+        """One cell about each whole number."""
+        return cls(np.arange(float(round(low)), round(high) + 2) - 0.5, atoms=True)
+
+    @property
+    def count(self) -> int:
+        return len(self.edges) - 1
+
+    @cached_property
+    def middles(self) -> Floats:
+        return np.asarray(0.5 * (self.edges[1:] + self.edges[:-1]))
+
+    @cached_property
+    def widths(self) -> Floats:
+        return np.diff(self.edges)
+
+    def inner(self) -> list[Floats]:
+        """Points that stand for the cells, one of each cell at a time."""
+        if self.atoms:
+            return [self.middles]
+        places = (np.arange(_INSIDE) + 0.5) / _INSIDE
+        return [self.edges[:-1] + place * self.widths for place in places]
+
+
+def cell_probabilities(noise: OperatorNoise, z_edges: Floats, cells: Cells) -> Floats:
+    """P(z in cell | x in cell), (z-cells + 2) x (x-cells): first and last row are all z below and above the edges."""
+    total = np.zeros((len(z_edges) + 1, cells.count))
+    inner = cells.inner()
+    for x in inner:
+        cumulative = np.empty((len(z_edges) + 2, cells.count))
+        cumulative[0], cumulative[-1] = 0.0, 1.0
+        cumulative[1:-1] = noise.cdf(z_edges[:, None], x[None, :])
+        total += np.diff(cumulative, axis=0)
+    return np.maximum(total / len(inner), 0.0)
+
+
+def rectangle_rule(noise: OperatorNoise, z_edges: Floats, cells: Cells) -> Floats:
+    """g(z | x) dz at the middles of the z- and x-cells (without overflow rows): Eqs. 11-13 with |dE/dz|."""
+    middles = 0.5 * (z_edges[1:] + z_edges[:-1])
+    return noise.pdf(middles[:, None], cells.middles[None, :]) * np.diff(z_edges)[:, None]
+
+
+def smoothing(count: int, width: float) -> Floats:
+    """The Parzen window on cells: row j spreads over the cells by a normal kernel of `width` cells."""
+    lag = np.arange(count)
+    weights = ndtr((lag + 0.5) / width) - ndtr((lag - 0.5) / width)
+    return np.asarray(weights[np.abs(lag[:, None] - lag[None, :])])

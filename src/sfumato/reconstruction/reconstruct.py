@@ -1,0 +1,267 @@
+"""One door to reconstruction: released values and their card in, the distribution of the original values out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from sfumato.errors import CardError, TableError, UsageError
+from sfumato.guarantee import Card
+from sfumato.noise import Operator, OperatorNoise
+from sfumato.reconstruction.bins import Bins
+from sfumato.reconstruction.density import Density
+from sfumato.reconstruction.described import Described, check_noise, describe
+from sfumato.reconstruction.evidence import FEWEST, Method, Part, Solver
+from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
+from sfumato.reconstruction.kernel import Cells
+from sfumato.reconstruction.parzen_program import ParzenProgram
+from sfumato.reconstruction.shares import Shares, counts_of, reconstruct_shares
+
+Floats = NDArray[np.float64]
+
+METHODS: dict[str, type[ParzenProgram] | type[ExpectationMaximization]] = {
+    method.name: method for method in (ParzenProgram, ExpectationMaximization)
+}
+BINS = 75
+TAIL = 5e-4
+"""Share of unbounded noise on each side beyond which values are counted, not placed."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to reconstruct: cells of x, its range if not the card's, and the band."""
+
+    bins: int = BINS
+    support: tuple[float, float] | None = None
+    confidence: float = 0.9
+    resamples: int = 50
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.bins < 2 or self.resamples < 0 or not 0 < self.confidence < 1:
+            raise UsageError("Reconstruction needs bins >= 2, resamples >= 0 and a confidence between 0 and 1.")
+        if self.support is not None and not self.support[0] < self.support[1]:
+            raise UsageError(f"The 'support' parameter must be (low, high) with low < high. Got {self.support}.")
+
+
+def make_method(name: str | Method, penalty: float | str | None = None) -> Method:
+    """A method by its name, with a penalty where it has one."""
+    if not isinstance(name, str):
+        return name
+    if name not in METHODS:
+        raise UsageError(f"There is no method {name!r}. Choose one of: {', '.join(METHODS)}.")
+    if penalty is None:
+        return METHODS[name]()
+    if name != ParzenProgram.name:
+        raise UsageError(f"{name} has no penalty. Leave it out, or use {ParzenProgram.name}.")
+    return ParzenProgram(penalty=penalty)
+
+
+def reconstruct(
+    values: Any,
+    card: Card | OperatorNoise | Sequence[Card | OperatorNoise],
+    *,
+    column: str | None = None,
+    method: str | Method = "parzen-program",
+    operator: Operator | None = None,
+    noise: OperatorNoise | None = None,
+    **options: Any,
+) -> Density | Shares:
+    """The distribution behind a released column.
+
+    `values` are the released values (raw units, NaN or None for empty cells), or an iterator over arrays of them, which
+    is read once in constant memory. `card` is the release's card, or the noise itself (then give
+    `support=(low, high)`, the range of the original values). Lists of both: parts with different noise, for one joint
+    estimate. `operator` is the owner's own one, where the card says "custom". `noise` may be given to be checked
+    against the card. Further `options` are those of `Options`.
+    """
+    chosen = Options(**options)
+    parts = list(zip(values, card, strict=True)) if isinstance(card, Sequence) else [(values, card)]
+    described = [_described(source, column, operator, noise, chosen) for _, source in parts]
+    if len({(one.name, one.kind, one.categories, one.whole) for one in described}) != 1:
+        raise CardError("The parts describe different columns, so there is no joint estimate.")
+    if described[0].is_categorical:
+        return _shares(parts, described, chosen)
+    with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other
+        return reconstruct_numbers([value for value, _ in parts], described, make_method(method), chosen)
+
+
+def _described(
+    source: Card | OperatorNoise,
+    column: str | None,
+    operator: Operator | None,
+    noise: OperatorNoise | None,
+    options: Options,
+) -> Described:
+    if isinstance(source, Card):
+        found = describe(source, column, operator)
+        if noise is not None:
+            check_noise(found.noise, noise)
+        return found
+    if options.support is None:
+        raise UsageError("Without a card, give the range of the original values: support=(low, high).")
+    return Described(column or "x", "numeric", source, *options.support)
+
+
+def reconstruct_numbers(
+    values: Sequence[Any], described: Sequence[Described], method: Method, options: Options
+) -> Density:
+    """A density from parts; every part's values are an array, an iterator over arrays, or `Bins` on its own grid."""
+    low, high = options.support or (min(d.low for d in described), max(d.high for d in described))
+    for one in described:
+        if one.noise is not None:
+            one.noise.check(low, high, where=f"Column {one.name!r} (range {low:g} to {high:g})")
+    counted = [_counted(value, one, low, high) for value, one in zip(values, described, strict=True)]
+    if all(one.noise is None for one in described):
+        return _as_released(counted, described, _cells(described[0], low, high, options.bins))
+    if any(one.noise is None for one in described):
+        raise CardError("Some parts are released as they are, others with noise: reconstruct them separately.")
+    parts = [_part(bins, one) for bins, one in zip(counted, described, strict=True)]
+    for part, one in zip(parts, described, strict=True):
+        part.check(low, high, tolerance=1e-9 * (high - low) + one.grid)
+    if options.support is None:
+        low, high = _possible(parts, low, high)
+    solver = method.prepare(parts, _cells(described[0], low, high, options.bins))
+    mass = solver.solve(solver.evidence)
+    lower, upper = _band(solver, mass, options)
+    missing = [_missing_share(bins, one) for bins, one in zip(counted, described, strict=True)]
+    rows = np.array([bins.n + bins.empty for bins in counted])
+    return Density(
+        described[0].name,
+        _cells(described[0], low, high, options.bins),
+        mass,
+        lower,
+        upper,
+        options.confidence,
+        int(rows.sum()),
+        float(rows @ np.array(missing) / rows.sum()),
+        {"method": method.name, **solver.about},
+    )
+
+
+def z_range(one: Described, low: float, high: float) -> tuple[float, float]:
+    """Where released values are placed: all that bounded noise can reach, all but the tails of unbounded noise."""
+    if one.noise is None:
+        return low, high
+    x = np.linspace(low, high, 513)
+    lows, highs = one.noise.span(x)
+    tails = one.noise.span(x, TAIL)
+    first = float(lows.min()) if np.isfinite(lows.min()) else float(tails[0].min())
+    last = float(highs.max()) if np.isfinite(highs.max()) else float(tails[1].max())
+    return first - one.grid, last + one.grid
+
+
+def _counted(values: Any, one: Described, low: float, high: float) -> Bins:
+    if isinstance(values, Bins):
+        return values
+    first, last = z_range(one, low, high)
+    if isinstance(values, Iterator):
+        return Bins.over(first, last).of(values)
+    array = np.asarray(values, dtype=np.float64).ravel()
+    if np.isinf(array).any():
+        raise TableError(f"Column {one.name!r} holds infinite values. The release was changed.")
+    shown = array[~np.isnan(array)]
+    if len(shown) >= FEWEST and shown.min() < shown.max():  # a finer grid than the noise's whole reach
+        middle = np.clip([shown.min(), shown.max()], first, last)
+        first, last = (float(middle[0]), float(middle[1])) if middle[0] < middle[1] else (first, last)
+    return Bins.over(first, last).of(array)
+
+
+def _part(bins: Bins, one: Described) -> Part:
+    assert one.noise is not None
+    missing = _missing_share(bins, one)
+    shown = bins.n / max(1, bins.n + bins.empty)
+    hidden = (1.0 - (one.missing_keep or 1.0)) * missing / shown if shown > 0 else 0.0
+    return Part(bins, one.noise, min(hidden, 0.95), 0.5 * (one.low + one.high))
+
+
+def _missing_share(bins: Bins, one: Described) -> float:
+    """Of the people, by the inverse of the randomized "missing": told = keep m + (1 - keep) (1 - m)."""
+    if one.missing_keep is None or bins.n + bins.empty == 0:
+        return 0.0
+    told = bins.empty / (bins.n + bins.empty)
+    if one.missing_keep >= 1.0:
+        return told
+    return float(np.clip((told - (1.0 - one.missing_keep)) / (2.0 * one.missing_keep - 1.0), 0.0, 1.0))
+
+
+def _possible(parts: Iterable[Part], low: float, high: float) -> tuple[float, float]:
+    """The part of the declared range from which some released value can have come."""
+    x = np.linspace(low, high, 2001)
+    met = np.zeros(len(x), dtype=bool)
+    for part in parts:
+        ends = part.noise.span(x, TAIL)
+        met |= (ends[0] <= part.bins.most) & (ends[1] >= part.bins.least)
+    found = np.flatnonzero(met)
+    return (float(x[found[0]]), float(x[found[-1]])) if len(found) > 1 else (low, high)
+
+
+def _cells(one: Described, low: float, high: float, bins: int) -> Cells:
+    """Even cells; one per whole number where those are few, and cells of equally many where they are not many more."""
+    if not one.whole:
+        return Cells.even(low, high, bins)
+    first, last = int(np.ceil(low - 1e-9)), int(np.floor(high + 1e-9))
+    numbers = last - first + 1
+    if 1 < numbers <= bins:
+        return Cells.whole(first, last)
+    if numbers < 20 * bins:
+        fitting = [count for count in range(bins // 2, bins + bins // 2 + 1) if numbers % count == 0]
+        if fitting:
+            return Cells.even(first - 0.5, last + 0.5, min(fitting, key=lambda count: abs(count - bins)))
+    return Cells.even(low, high, bins)
+
+
+def _band(solver: Solver, mass: Floats, options: Options) -> tuple[Floats | None, Floats | None]:
+    """Percentile bootstrap: counts drawn again, window and weights as they were chosen."""
+    if options.resamples == 0:
+        return None, None
+    rng = np.random.default_rng(options.seed)
+    again = np.array(
+        [solver.solve([part.resampled(rng) for part in solver.evidence]) for _ in range(options.resamples)]
+    )
+    tail = (1.0 - options.confidence) / 2.0
+    low, high = np.quantile(again, [tail, 1.0 - tail], axis=0)
+    return np.minimum(low, mass), np.maximum(high, mass)
+
+
+def _as_released(counted: Sequence[Bins], described: Sequence[Described], cells: Cells) -> Density:
+    """A column without noise: its own histogram."""
+    total = sum(bins.n for bins in counted)
+    if total < FEWEST:
+        raise TableError(f"There are {total} released values; at least {FEWEST} are needed.")
+    mass = np.zeros(cells.count)
+    for bins in counted:
+        centres = bins.low + bins.step * (np.arange(len(bins.counts)) + 0.5)
+        mass += np.histogram(centres, cells.edges, weights=bins.counts)[0]
+    rows = sum(bins.n + bins.empty for bins in counted)
+    return Density(
+        described[0].name,
+        cells,
+        mass / mass.sum(),
+        rows=rows,
+        missing=sum(bins.empty for bins in counted) / rows,
+        about={"method": "as released"},
+    )
+
+
+def _shares(parts: Sequence[tuple[Any, Any]], described: Sequence[Described], options: Options) -> Shares:
+    if len(parts) > 1 and len({one.keep for one in described}) > 1:
+        raise CardError("Parts whose answers were randomized differently: reconstruct each, and weigh them by rows.")
+    one = described[0]
+    counts = np.sum([counts_of(list(values), one.categories) for values, _ in parts], axis=0)
+    if counts.sum() < FEWEST:
+        raise TableError(f"There are {int(counts.sum())} released values; at least {FEWEST} are needed.")
+    return reconstruct_shares(
+        one.name,
+        counts,
+        one.categories,
+        one.keep,
+        confidence=options.confidence,
+        resamples=options.resamples,
+        seed=options.seed,
+    )

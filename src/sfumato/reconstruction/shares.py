@@ -1,0 +1,111 @@
+"""Shares of categories behind randomized response, by the inverse of the response matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato.errors import TableError, UsageError
+from sfumato.reconstruction.picture import bars_picture
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Estimated shares of the categories, with a pointwise bootstrap band."""
+
+    name: str
+    categories: tuple[str, ...]
+    mass: Floats
+    low: Floats
+    high: Floats
+    confidence: float
+    rows: int
+
+    def table(self) -> pa.Table:
+        return pa.table(
+            {
+                "category": list(self.categories),
+                "probability": self.mass,
+                "probability_low": self.low,
+                "probability_high": self.high,
+            }
+        )
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "column": self.name,
+            "rows": self.rows,
+            "shares": dict(zip(self.categories, map(float, self.mass), strict=True)),
+            "confidence": self.confidence,
+            "method": "response-inverse",
+        }
+
+    def shares_of(self, values: Sequence[Any]) -> Floats:
+        """Shares of given categories."""
+        return counts_of(values, self.categories) / max(1, len(values))
+
+    def plot(self) -> str:
+        """The shares with their band, as an SVG picture."""
+        title = f"Shares of {self.name}, {self.confidence:.0%} band"
+        return bars_picture(title, self.categories, self.mass, (self.low, self.high))
+
+
+def counts_of(values: Sequence[Any], categories: Sequence[str]) -> Floats:
+    """How often each category occurs; empty cells are the last category where there is one for them."""
+    place = {category: number for number, category in enumerate(categories)}
+    codes = [place.get("(missing)" if value is None else str(value)) for value in values]
+    if any(code is None for code in codes):
+        raise TableError("The column holds categories that the card does not name. Card and release disagree.")
+    return np.bincount(np.array(codes, dtype=np.int64), minlength=len(categories)).astype(np.float64)
+
+
+def invert_response(counts: ArrayLike, keep: float) -> Floats:
+    """Shares s with R s = observed, R_ij = keep if i = j else (1 - keep) / (k - 1); then the nearest possible ones.
+
+    R = a I + b 1 1' with b = (1 - keep) / (k - 1), a = keep - b; on shares that sum to 1, s = (observed - b) / a.
+    Shares below 0 are chance; the Euclidean projection on the simplex takes them out.
+    """
+    observed = np.asarray(counts, dtype=np.float64)
+    k = len(observed)
+    if k < 2:
+        return np.ones(k)
+    other = (1.0 - keep) / (k - 1)
+    if not 0 < keep <= 1 or abs(keep - other) < 1e-12:
+        raise UsageError(f"Answers kept with probability {keep:g} among {k} categories tell nothing of the truth.")
+    return onto_simplex((observed / observed.sum() - other) / (keep - other))
+
+
+def onto_simplex(v: Floats) -> Floats:
+    """The point of the probability simplex nearest to v: what is left above the threshold that makes it sum to 1."""
+    ordered = np.sort(v)[::-1]
+    excess = (np.cumsum(ordered) - 1.0) / np.arange(1, len(v) + 1)
+    threshold = excess[np.flatnonzero(ordered > excess)[-1]]
+    return np.asarray(np.maximum(v - threshold, 0.0))
+
+
+def reconstruct_shares(
+    name: str,
+    counts: Floats,
+    categories: Sequence[str],
+    keep: float,
+    *,
+    confidence: float = 0.9,
+    resamples: int = 100,
+    seed: int = 0,
+) -> Shares:
+    """Shares with their band from counts of randomized answers."""
+    rows = int(counts.sum())
+    mass = invert_response(counts, keep)
+    rng = np.random.default_rng(seed)
+    draws = rng.multinomial(rows, counts / rows, size=max(resamples, 2))
+    again = np.array([invert_response(draw, keep) for draw in draws])
+    tail = (1.0 - confidence) / 2.0
+    low, high = np.quantile(again, [tail, 1.0 - tail], axis=0)
+    return Shares(name, tuple(categories), mass, low, high, confidence, rows)
