@@ -60,17 +60,23 @@ def new_folder(path: Path | str, *, force: bool = False) -> Iterator[Path]:
                 sync_file(file)
             sync_folder(aside)
             aside.chmod(0o755)
-            _swap(aside, path)
+            _swap(aside, path, force)
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)
             raise
         sync_folder(path.parent)
 
 
-def _swap(aside: Path, path: Path) -> None:
+def _swap(aside: Path, path: Path, force: bool) -> None:
     """Put `aside` where `path` is; the old folder is removed only once the new one stands."""
-    if not path.exists():
-        aside.rename(path)
+    if not path.exists() or not force:
+        # Somebody else may have written here meanwhile: a rename onto a folder that holds anything is refused.
+        try:
+            aside.rename(path)
+        except OSError as error:
+            if not path.exists():
+                raise
+            raise OutputError(f"{path} was written by somebody else meanwhile. Nothing there was changed.") from error
         return
     old = path.with_name(f".{path.name}.{secrets.token_hex(4)}.old")
     path.rename(old)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -38,4 +39,10 @@ app.command()(demo.demo)
 
 def main() -> None:
     """Entry point: errors become one clear line and an exit code."""
-    sys.exit(run_guarded(app))
+    code = run_guarded(app)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if code:
+        # After an error reader threads of native libraries may still run, and tearing the interpreter down under
+        # them has been seen to abort the process, which would hide the exit code.
+        os._exit(code)

@@ -27,7 +27,9 @@ def audit(
     guess: Annotated[Path | None, typer.Option(metavar="FILE", help="Somebody else's guess, to be scored too.")] = None,
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key, if it is not in DIR.")] = None,
     public: Annotated[bool, typer.Option("--public", help="Leave out all that shows original rows.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to write; DIR by default.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where to write; DIR, or DIR/public with --public.")
+    ] = None,
     max_rows: Annotated[int, typer.Option(help="Attack a random sample if there are more rows.")] = 20_000,
     seed: Annotated[int, typer.Option(help="For the audit's own sampling.")] = 0,
     force: Force = False,
@@ -38,7 +40,7 @@ def audit(
 
     Examples:
       sfumato audit release --original patients.csv --holdout others.csv
-      sfumato audit release --original patients.csv --public --out public-report
+      sfumato audit release --original patients.csv --public
       sfumato audit --release synthetic.csv --original patients.csv --out their-audit
     """
     from sfumato.jobs.audit import audit as run
@@ -49,9 +51,11 @@ def audit(
         raise UsageError("An audit needs --original TABLE, the private table that was released.")
     if (folder is None) == (release is None):
         raise UsageError("Give the folder of a release, or --release TABLE for a release of another tool.")
-    place = out or folder
+    place = out or (folder / "public" if folder is not None and public else folder)
     if place is None:
         raise UsageError("With --release, say where to write the audit: --out DIR.")
+    if place.exists() and not place.is_dir():
+        raise OutputError(f"{place} is a file, and a folder is to be written there. Choose another --out.")
     page = place / "report.html"
     if out is not None and page.exists() and not force:
         raise OutputError(f"{page} exists already. Choose another --out, or add --force to replace it.")
@@ -64,7 +68,7 @@ def audit(
         guess=guess,
         key=key,
         public=public,
-        out=out,
+        out=place,
         max_rows=max_rows,
         seed=seed,
     )

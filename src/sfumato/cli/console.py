@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +28,8 @@ Progress = Callable[[str, int, int | None], None]
 
 def run_guarded(app: Callable[..., Any], arguments: list[str] | None = None) -> int:
     """Run the app; a user's mistake gives one line on standard error and its exit code, never a traceback."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _interrupt)  # a polite kill cleans up like Ctrl-C
     try:
         return int(app(arguments, standalone_mode=False) or 0)
     except SfumatoError as error:
@@ -47,6 +51,10 @@ def run_guarded(app: Callable[..., Any], arguments: list[str] | None = None) -> 
             "Set SFUMATO_DEBUG=1 to see where; the trace may show private values.",
             SfumatoError.exit_code,
         )
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def complain(message: str, code: int) -> int:

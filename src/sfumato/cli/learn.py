@@ -59,6 +59,15 @@ def predict(
     console = Console(quiet, as_json)
     with console.listening():
         predicted = run(model, source, out, key=key, force=force)
-    met = "" if predicted.accuracy is None else f" Labels were present: accuracy {predicted.accuracy:.3f}."
+    met = ""
+    if predicted.accuracy is not None:
+        met = f" Accuracy {predicted.accuracy:.3f}; always the commonest class: {predicted.commonest:.3f}."
     console.say(f"Classified {predicted.rows:,} rows: {out}.{met}")
-    console.result({"predictions": str(out), "rows": predicted.rows, "accuracy": predicted.accuracy})
+    console.result(
+        {
+            "predictions": str(out),
+            "rows": predicted.rows,
+            "accuracy": predicted.accuracy,
+            "commonest": predicted.commonest,
+        }
+    )

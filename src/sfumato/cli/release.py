@@ -14,6 +14,8 @@ Table = Annotated[
     str, typer.Argument(metavar="TABLE", help="CSV, Parquet or Arrow file; or a database URL together with --query.")
 ]
 Label = Annotated[str | None, typer.Option(metavar="COL", help="The column that classifiers are to predict.")]
+STRENGTHS = {"b", "scale", "epsilon", "epsilon_record"}
+"""Parameters that a wanted epsilon replaces."""
 Query = Annotated[str | None, typer.Option(metavar="SQL", help="Read this query; TABLE is then a database URL.")]
 
 
@@ -55,7 +57,7 @@ def sanitize(
     param: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter; repeatable.")] = None,
     epsilon_record: Annotated[float | None, typer.Option(help="Epsilon of the whole record to reach.")] = None,
     max_posterior: Annotated[float | None, typer.Option(help="How sure somebody may become (see --prior).")] = None,
-    prior: Annotated[float, typer.Option(help="How sure he was before.")] = 0.001,
+    prior: Annotated[float | None, typer.Option(help="How sure he was before; 0.001 if not given.")] = None,
     engine: Annotated[str, typer.Option(help="memory, or stream for tables larger than memory.")] = "memory",
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key to use, or to write if new.")] = None,
     search: Annotated[int | None, typer.Option(metavar="N", help="random-rotation: the best of N rotations.")] = None,
@@ -66,7 +68,7 @@ def sanitize(
     out_of_bounds: Annotated[str, typer.Option(help="Values outside declared bounds: clip or refuse.")] = "clip",
     unlabelled: Annotated[bool, typer.Option(help="Release rows to be classified: without the label.")] = False,
     private_label: Annotated[bool, typer.Option(help="Randomize the label too; learners correct for it.")] = False,
-    label_epsilon: Annotated[float, typer.Option(help="Epsilon of a private label.")] = 1.0,
+    label_epsilon: Annotated[float | None, typer.Option(help="Epsilon of a private label; 1 if not given.")] = None,
     max_rows_per_person: Annotated[int | None, typer.Option(help="Use at most so many rows of a person.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Private ledger of releases, if not the usual.")] = None,
     seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests only: not for release.")] = None,
@@ -89,7 +91,10 @@ def sanitize(
     from sfumato.jobs.sanitize import sanitize as run
 
     parameters = parse_parameters(param or [])
-    chosen_by = _turn_knobs(parameters, epsilon_record, max_posterior, prior, label_epsilon if private_label else 0.0)
+    if label_epsilon is not None and not private_label:
+        raise UsageError("--label-epsilon says how a private label is randomized. Add --private-label.")
+    for_label = (1.0 if label_epsilon is None else label_epsilon) if private_label else 0.0
+    chosen_by = _turn_knobs(parameters, epsilon_record, max_posterior, prior, for_label)
     options = Options(
         mechanism=mechanism,
         parameters=parameters,
@@ -103,7 +108,7 @@ def sanitize(
         max_rows_per_person=max_rows_per_person,
         unlabelled=unlabelled,
         private_label=private_label,
-        label_epsilon=label_epsilon,
+        label_epsilon=for_label or 1.0,
         search=search,
         search_goal=search_goal,
         seed=seed,
@@ -172,17 +177,23 @@ def table_of(table: str, query: str | None) -> Any:
 
 
 def _turn_knobs(
-    parameters: dict[str, Any], epsilon: float | None, max_posterior: float | None, prior: float, label: float
+    parameters: dict[str, Any], epsilon: float | None, max_posterior: float | None, prior: float | None, label: float
 ) -> str:
     """Put the steward's knob into the mechanism's parameters; returns how the strength was chosen, for the card."""
     from sfumato.guarantee import epsilon_for_posterior
 
     if epsilon is not None and max_posterior is not None:
         raise UsageError("Give --epsilon-record or --max-posterior, not both.")
+    if prior is not None and max_posterior is None:
+        raise UsageError("--prior belongs to --max-posterior. Give both, or neither.")
     if epsilon is None and max_posterior is None:
         return "parameters"
+    strength = sorted(STRENGTHS & parameters.keys())
+    if strength:
+        raise UsageError(f"The strength is derived from the wanted epsilon: leave --param {strength[0]} out.")
     chosen_by = f"epsilon-record {epsilon:g}" if epsilon is not None else f"max-posterior {max_posterior:g}"
     if max_posterior is not None:
+        prior = 0.001 if prior is None else prior
         epsilon = epsilon_for_posterior(prior, max_posterior)
         chosen_by += f" at prior {prior:g}"
     assert epsilon is not None

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import CardError, UsageError
 from sfumato.files import write_whole
+from sfumato.guarantee.consistency import contradiction
 from sfumato.guarantee.guarantee import LOCAL_DP, Guarantee
 from sfumato.noise import CUSTOM, Law, Operator, OperatorNoise, law_from_dict
 from sfumato.table import Encoding, Schema
@@ -84,10 +85,9 @@ class Card:
         if problems:
             place = ".".join(map(str, problems[0].absolute_path)) or "the top level"
             raise CardError(f"{where} does not follow the card's schema at {place}: it was edited or is damaged.")
-        card = cls(**data)
-        if card.guarantee["kind"] != card.stated_guarantee().kind or (card.reproducible and card.is_formal):
-            raise CardError(f"{where} claims a guarantee that what it rests on does not allow: it was edited.")
-        return card
+        if wrong := contradiction(data):
+            raise CardError(f"{where} was edited or is damaged: {wrong}.")
+        return cls(**data)
 
     @property
     def is_formal(self) -> bool:

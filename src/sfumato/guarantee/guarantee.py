@@ -31,6 +31,7 @@ class Guarantee:
     rows_per_person: int | None = 1
     rows_per_person_learned: bool = False
     label_epsilon: float | None = None
+    exact_label: bool = False
     assumptions: tuple[str, ...] = ()
     in_the_way: tuple[str, ...] = ()
     sentence: str = ""
@@ -72,6 +73,10 @@ class Guarantee:
             ),
         )
 
+    def beside_exact_label(self) -> Guarantee:
+        """The label is released as it is: what it tells is not bounded."""
+        return replace(self, exact_label=True)
+
     def with_persons(self, rows: int | None, *, learned: bool) -> Guarantee:
         """One person owns up to `rows` rows; a cap counted in the data is not public."""
         if learned:
@@ -85,10 +90,12 @@ class Guarantee:
             return f"Empirical only: no bound on what can be learned about a record is proved. {self.sentence}".strip()
         sure = posterior_bound(prior, self.record)
         words = (
-            f"Somebody who believes something about a person with probability {prior:g} "
+            f"Somebody who believes something about a person's private columns with probability {prior:g} "
             f"can become {at_most(sure)} sure of it by seeing that person's released record "
             f"(epsilon {self.record:.3g} for the whole record{'' if self.exact else ', an upper bound'})."
         )
+        if self.exact_label:
+            words += " What the label itself tells comes on top: it is released exactly."
         if sure > PRACTICALLY_UNPROTECTED:
             words += " That is formally bounded, practically unprotected."
         if self.rows_per_person is not None and self.rows_per_person > 1:
@@ -120,6 +127,7 @@ class Guarantee:
             "amplification_component": finite(amplification(self.component)),
             "amplification_record": finite(amplification(self.record)) if formal else None,
             "label_epsilon": self.label_epsilon,
+            "exact_label": self.exact_label,
             "rows_per_person": self.rows_per_person,
             "rows_per_person_learned": self.rows_per_person_learned,
             "posteriors": self.posteriors(),
@@ -157,6 +165,7 @@ class Guarantee:
             rows_per_person=data["rows_per_person"],
             rows_per_person_learned=data["rows_per_person_learned"],
             label_epsilon=data["label_epsilon"],
+            exact_label=bool(data.get("exact_label", False)),
             assumptions=tuple(data["assumptions"]),
             in_the_way=tuple(data["in_the_way"]),
             sentence=data["sentence"],
@@ -184,7 +193,9 @@ def at_most(probability: float) -> str:
 
 def percent(probability: float) -> str:
     """A share in words that never rounds up to certainty."""
-    return "over 99.9%" if probability > 0.999 else f"{100 * probability:.3g}%"
+    if probability > 0.999:
+        return "over 99.9%"
+    return "under 0.001%" if probability < 1e-5 else f"{100 * probability:.3g}%"
 
 
 def finite(value: float) -> float | None:

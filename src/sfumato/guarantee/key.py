@@ -85,8 +85,6 @@ class Key:
         """Read a key; one that others could have read, or that was edited or cut short, is refused."""
         if not path.is_file():
             raise CardError(f"There is no key file {path}.")
-        if not is_private(path):
-            raise CardError(f"The key {path} can be read by others. Ask who did, then: chmod 600 {path}")
         try:
             data = json.loads(path.read_text())
             if data["format"] != FORMAT or data["version"] != VERSION:
@@ -102,7 +100,9 @@ class Key:
         except CardError:
             raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CardError(f"The key {path} is damaged or cut short. Take it from a backup.") from error
+            raise CardError(f"{path} is not a key, or it is damaged or cut short. Take it from a backup.") from error
+        if not is_private(path):
+            raise CardError(f"The key {path} can be read by others. Ask who did, then: chmod 600 {path}")
         if not hmac.compare_digest(key.commitment(), str(commitment)):
             raise CardError(f"The key {path} was changed since it was drawn. Take it from a backup.")
         return key

@@ -14,7 +14,7 @@ class ThreatModel:
     not_protected: tuple[str, ...]
 
     @classmethod
-    def of(cls, *, label: str, rows: str, mechanism: tuple[str, ...] = ()) -> ThreatModel:
+    def of(cls, *, label: str, rows: str, learned_bounds: bool, mechanism: tuple[str, ...] = ()) -> ThreatModel:
         """The model of a release whose label is `exact`, `randomized` or `none`."""
         adversary = (
             "Holds the whole release and this card, and knows the mechanism with all its parameters.",
@@ -24,6 +24,11 @@ class ThreatModel:
         open_ends = ["That a person is in the table is not hidden: perturbing a record does not hide its presence."]
         if label == "exact":
             open_ends.append("The label is released exactly as it was: it is taken to be public.")
+        if learned_bounds:
+            open_ends.append(
+                "Bounds and categories that were learned from the table stand on this card: the smallest and largest "
+                "value of each such column, and every category, also one that a single person has."
+            )
         open_ends.append(f"The number of rows ({rows}) and the names of the columns are released.")
         open_ends.append("What is true of most people like this person can be learned: that is the purpose.")
         return cls(adversary, (*open_ends, *mechanism))

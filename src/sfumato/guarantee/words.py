@@ -10,7 +10,7 @@ def card_in_words(card: Card) -> str:
     """What the release is, what it guarantees, on what that rests, and what is not protected."""
     parts = [
         _what(card),
-        f"Guarantee ({card.guarantee['kind']}): {card.guarantee['words']}",
+        f"Guarantee: {'' if not card.is_formal else 'proved. '}{card.stated_guarantee().in_words()}",
         *_levels(card),
         *_beliefs(card),
         *_list("It rests on", card.guarantee["assumptions"]),

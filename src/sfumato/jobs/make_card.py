@@ -11,6 +11,7 @@ import sklearn
 
 from sfumato import __version__
 from sfumato.guarantee import Card, Guarantee, ThreatModel, space_of
+from sfumato.guarantee.consistency import LABEL_CLASSES
 from sfumato.jobs.layout import Layout
 from sfumato.table import Schema
 
@@ -55,7 +56,12 @@ def make_card(
         label=label_state,
         guarantee=guarantee.to_dict(),
         transform=transform,
-        threat_model=ThreatModel.of(label=label_state, rows=f"{rows:,}", mechanism=mechanism.not_protected).to_dict(),
+        threat_model=ThreatModel.of(
+            label=label_state,
+            rows=f"{rows:,}",
+            learned_bounds=not encoding.public,
+            mechanism=mechanism.not_protected,
+        ).to_dict(),
         noise_path=mechanism.noise_path(),
         reproducible="not for release" if reproducible else None,
         chosen_by=chosen_by,
@@ -75,4 +81,4 @@ def make_card(
 def learned_classes(schema: Schema) -> list[str]:
     """The classes of a label are public in the papers; where they were learned, the card says so."""
     label = schema.label
-    return [f"classes of the label {label.name!r}"] if label is not None and label.source == "learned" else []
+    return [f"{LABEL_CLASSES} {label.name!r}"] if label is not None and label.source == "learned" else []

@@ -21,11 +21,15 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Predicted:
-    """Class codes, probabilities where the classifier has them, and how often the label, if present, was met."""
+    """Class codes, probabilities where the classifier has them, and how often the label, if present, was met.
+
+    `commonest` is what always answering the commonest class would have reached: the figure to beat.
+    """
 
     codes: NDArray[np.int64]
     probabilities: Matrix | None
     accuracy: float | None
+    commonest: float | None
     rows: int
 
 
@@ -45,7 +49,8 @@ def predict(model_path: Path, source: Any, out: Path, *, key: Path | None = None
         columns["probability"] = pa.array(probabilities.max(axis=1))
     write_table(pa.table(columns), out)
     accuracy = None if truth is None else float(np.mean(truth == codes))
-    return Predicted(codes, probabilities, accuracy, len(codes))
+    commonest = None if truth is None else float(np.bincount(truth).max() / len(truth))
+    return Predicted(codes, probabilities, accuracy, commonest, len(codes))
 
 
 def _released(model: Model, folder: Path) -> tuple[Matrix, NDArray[np.int64] | None]:

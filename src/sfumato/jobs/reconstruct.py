@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sfumato.errors import CardError, SchemaError, TableError
 from sfumato.files import new_folder, write_whole
 from sfumato.guarantee import Card
-from sfumato.metrics.information import half_distance
+from sfumato.metrics.information import information_loss
 from sfumato.reconstruction import Density, Shares, reconstruct
 from sfumato.reconstruction.described import Described, describe
 from sfumato.reconstruction.reconstruct import make_method
@@ -57,7 +57,7 @@ def reconstruct_column(
     found = reconstruct(values, cards, column=column, method=make_method(method, penalty), **options)
     loss = None
     if original is not None:
-        loss = half_distance(found.shares_of(_original(original, described[0])), found.mass)
+        loss = information_loss(_original(original, described[0]), found)
     with new_folder(out, force=force) as folder:
         table = found.table()
         write_table(table, folder / "density.parquet")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sfumato.errors import CardError, TableError
@@ -16,6 +18,8 @@ from sfumato.table.recoding import recode
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
+
+CARD_METADATA = b"sfumato.card"
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Release:
         table = read_release(folder)
         if table.num_rows != card.rows:
             raise CardError(f"The card of {folder} speaks of {card.rows} rows, the release has {table.num_rows}.")
+        check_embedded_card(folder, card)
         Z, y = matrix_of(table, card)
         trace, key_path = folder / "trace.parquet", key or folder / "key.json"
         source = open_table(trace).read()["source"].to_numpy() if trace.exists() else None
@@ -54,6 +59,16 @@ class Release:
     def affine(self) -> tuple[Matrix, Matrix] | None:
         """(A, c) of the map from encoded source rows, as far as card and key tell."""
         return self.card.affine() if self.key is None else self.key.affine()
+
+
+def check_embedded_card(folder: Path, card: Card) -> None:
+    """A Parquet release carries its card too: one that was edited only beside it is found out."""
+    path = folder / "release.parquet"
+    if not path.is_file():
+        return
+    embedded = (pq.read_schema(path).metadata or {}).get(CARD_METADATA)
+    if embedded is not None and json.loads(embedded) != json.loads(card.to_json()):
+        raise CardError(f"The card beside the release in {folder} is not the one inside it: one of them was edited.")
 
 
 def read_release(folder: Path) -> pa.Table:

@@ -227,6 +227,8 @@ def _guarantee(
     guarantee = mechanism.guarantee()
     if response is not None:
         guarantee = guarantee.with_label(response.epsilon).hindered(learned_classes(encoding.schema))
+    elif encoding.schema.label is not None:
+        guarantee = guarantee.beside_exact_label()
     if encoding.schema.person is not None:
         cap = options.max_rows_per_person
         guarantee = guarantee.with_persons(cap or source.most_rows_of_a_person, learned=cap is None)

@@ -4,6 +4,7 @@ from sfumato.reconstruction.bandwidth import LeaveOneOut, leave_one_out_width
 from sfumato.reconstruction.bins import Bins
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
+from sfumato.reconstruction.joint import Product, reconstruct_along, reconstruct_product
 from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.parzen_program import ParzenProgram
 from sfumato.reconstruction.programme import ConvergenceError, simplex_program
@@ -20,10 +21,13 @@ __all__ = [
     "LeaveOneOut",
     "Options",
     "ParzenProgram",
+    "Product",
     "Shares",
     "invert_response",
     "leave_one_out_width",
     "make_method",
     "reconstruct",
+    "reconstruct_along",
+    "reconstruct_product",
     "simplex_program",
 ]

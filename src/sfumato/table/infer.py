@@ -210,8 +210,9 @@ def _warn(columns: list[Column], notes: list[str]) -> None:
         )
     if private:
         warnings.warn(
-            f"Bounds and categories of {len(private)} columns were learned from the private table, so no formal "
-            "guarantee can rest on them. Write a schema, and mark as public what you know from elsewhere.",
+            f"Bounds and categories of {len(private)} columns were learned from the private table: no formal "
+            "guarantee can rest on them, and a card publishes them (smallest, largest, every category). "
+            "Write a schema, and mark as public what you know from elsewhere.",
             PrivacyLeakWarning,
             stacklevel=level,
         )

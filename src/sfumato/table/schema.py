@@ -118,7 +118,8 @@ class Schema:
     def save(self, path: Path | str) -> None:
         """Write a schema file to edit. What was learned from data stays marked `learned`."""
         path = Path(path)
-        write_whole(path, schema_text(self.to_dict(), as_json=path.suffix.lower() == ".json"))
+        text = schema_text(self.to_dict(), as_json=path.suffix.lower() == ".json")
+        write_whole(path, text, private=bool(self.learned))  # learned bounds are people's values
 
     def to_yaml(self) -> str:
         """The text of a schema file to edit."""

@@ -45,7 +45,7 @@ def document(
             "format": FORMAT,
             "version": VERSION,
             "release": _release(evidence),
-            "guarantee": None if card is None else dict(card.guarantee),
+            "guarantee": None if card is None else card.stated_guarantee().to_dict(),
             "threat_model": _threat_model(evidence),
             "attacks": attacks,
             "utility": utility,
@@ -85,7 +85,7 @@ def _threat_model(evidence: Evidence) -> dict[str, Any]:
     if evidence.card is not None:
         return dict(evidence.card.threat_model)
     label = "none" if evidence.y is None else "exact"
-    return ThreatModel.of(label=label, rows=f"{evidence.release_rows:,}").to_dict() | {
+    return ThreatModel.of(label=label, rows=f"{evidence.release_rows:,}", learned_bounds=False).to_dict() | {
         "adversary": ["Holds the whole release, and is taken to know how strongly each column was changed."]
     }
 

@@ -35,11 +35,12 @@ def _distribution(evidence: Evidence, group: Group, restored: Matrix, public: bo
     before, after = evidence.people.X[:, group.slice], restored[:, group.slice]
     column = group.column
     found: dict[str, Any] = {"name": column.name, "kind": column.kind}
+    learned = evidence.card is None or column.source == "learned"  # then the bounds are somebody's values
     if group.is_onehot:
         counts, released = _counts(before), _counts(after)
         moved = total_variation(counts / len(before), released / len(after))
         keep = np.ones(len(counts), dtype=bool)
-        if public and evidence.card is None:  # categories that only the original has are nobody's business
+        if public and learned:  # categories that only the original has are nobody's business
             keep = released > 0
         found["categories"] = [slot for slot, shown in zip(group.slots, keep, strict=True) if shown]
         found["original"] = None if public else counts[keep].tolist()
@@ -47,7 +48,7 @@ def _distribution(evidence: Evidence, group: Group, restored: Matrix, public: bo
         return {**found, "total_variation": moved, "distance": moved}
     before, after = _present(group, before), _present(group, after)
     low, scale = column.bounds[0], column.bounds[1] - column.bounds[0]
-    edges = _edges(after, public and evidence.card is None)
+    edges = _edges(after, public and learned)
     found["edges"] = (low + edges * scale).tolist()
     found["original"] = None if public else _histogram(before, edges)
     found["release"] = _histogram(after, edges)

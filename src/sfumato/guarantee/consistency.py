@@ -1,0 +1,48 @@
+"""Whether the parts of a card fit each other: a card that was edited in one place is found out.
+
+This stops mistakes and careless edits, not liars: who changes all parts together, or made the release otherwise than
+the card says, is not found out here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sfumato.guarantee.guarantee import LOCAL_DP, Guarantee
+
+LABEL_CLASSES = "classes of the label"
+_IN_WORDS = ("words",)  # wording may change between versions; figures may not
+
+
+def contradiction(data: Mapping[str, Any]) -> str | None:
+    """What does not fit on a card that follows the schema, or None."""
+    stated = data["guarantee"]
+    computed = Guarantee.from_dict(stated).to_dict()
+    for name, value in computed.items():
+        if name in stated and name not in _IN_WORDS and not _same(stated[name], value):
+            return f"its guarantee contradicts itself ({name})"
+    learned = [item for item in data["learned_from_data"] if not item.startswith(LABEL_CLASSES)]
+    formal = stated["kind"] == LOCAL_DP
+    if formal and (learned or data["reproducible"]):
+        return "it claims a guarantee that what it rests on does not allow"
+    if formal and data["noise_path"] not in ("exact-grid", "exact-response"):
+        return "it claims a formal guarantee for noise that is not exact"
+    label = data["release_schema"]["label"]
+    state = "none" if label is None else "exact" if label["keep"] == 1 else "randomized"
+    if state != data["label"]:
+        return "what it says of the label does not fit"
+    return None
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-300)
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+    if isinstance(one, Sequence) and isinstance(other, Sequence) and not isinstance(one, str):
+        return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
+    return bool(one == other)
