@@ -2,6 +2,8 @@
 
 import json
 import stat
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -186,3 +188,10 @@ def test_sql_is_read_through_a_url(run, tmp_path):
     assert code == 0
     assert "Released 40 rows" in out
     assert run("sanitize", url, "--out", tmp_path / "x")[0] == 2
+
+
+def test_sanitizing_starts_without_the_learning_libraries():
+    """Loading scikit-learn takes seconds, and a data owner who sanitizes trains nothing."""
+    loaded = "import sys, sfumato.jobs.sanitize; print(sorted({'sklearn', 'pandas', 'matplotlib'} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import datetime
+from importlib.metadata import version
 from typing import Any
-
-import numpy
-import scipy
-import sklearn
 
 from sfumato import __version__
 from sfumato.guarantee import Card, Guarantee, ThreatModel, space_of
@@ -71,9 +68,7 @@ def make_card(
         created=today(),
         versions={
             "sfumato": __version__,
-            "numpy": numpy.__version__,
-            "scipy": scipy.__version__,
-            "scikit-learn": sklearn.__version__,
+            **{name: version(name) for name in ("numpy", "scipy")},
         },
     )
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -17,11 +17,13 @@ from sfumato.jobs.engines import DiskShuffle, MemoryShuffle, Shuffle, fit_on_sou
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import learned_classes, make_card, today
 from sfumato.jobs.progress import Progress, silent
-from sfumato.jobs.search_result import SearchResult
 from sfumato.jobs.source import Source
 from sfumato.mechanisms import Block, Mechanism, RandomRotation, Response, make_mechanism
 from sfumato.noise import Streams
 from sfumato.table import Encoding, Schema, open_table, table_writer, write_table
+
+if TYPE_CHECKING:  # brings scikit-learn with it, which only a search needs
+    from sfumato.jobs.search_result import SearchResult
 
 FORMATS = ("parquet", "csv")
 ENGINES = ("memory", "stream")

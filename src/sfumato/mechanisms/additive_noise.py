@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from sfumato.errors import UsageError
 from sfumato.guarantee import Guarantee, Key
@@ -126,6 +125,8 @@ class AdditiveNoise(Mechanism):
                 f"A record epsilon of {wanted:g} cannot be reached: that needs noise of less than {SCALES[0]:g} times "
                 "the range, which protects nobody. Ask for a smaller epsilon."
             )
+        from scipy.optimize import brentq  # loads slowly, and only this knob needs it
+
         root = brentq(excess, least, most, xtol=1e-13)
         while excess(root) > 0:
             root += 1e-12
@@ -133,6 +134,7 @@ class AdditiveNoise(Mechanism):
 
     def _laplace(self, law: Law) -> LaplaceNoise | None:
         """The exact sampler, where it applies: zero-based unit intervals of all numeric columns."""
+
         if self.law != "laplace":
             return None
         ones = np.ones(max(1, len(self._numeric())))

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from sfumato.errors import TableError, UsageError
 from sfumato.guarantee import Guarantee, Key
 from sfumato.guarantee.guarantee import learned_domain
+from sfumato.mechanisms.parameters import Parameters
 from sfumato.noise import Law, Streams
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding
@@ -38,7 +38,7 @@ class Block:
     source: Codes
 
 
-class Mechanism(BaseEstimator):  # type: ignore[misc]
+class Mechanism(Parameters):
     """Fit on statistics that add up, perturb block by block.
 
     ``fit(X, y)`` equals ``fit_statistics(statistics(X, y), encoding, key)``, followed by one more round where
