@@ -127,13 +127,18 @@ def _invert_curve(w: Floats, rising: bool) -> Floats:
     root = np.abs(w) ** 0.25
     # Falling: at t = -1 - |w|^(1/4) the curve is above w, since t^4 >= |w| + 1 + 4 |w|^(3/4) exceeds w - t.
     t = np.where(w > 0, np.minimum(w, root), 0.0) if rising else -1.0 - root
-    for _ in range(100):
-        slope = 1.0 + 4.0 * t**3
-        step = np.divide(t + t**4 - w, slope, out=np.zeros_like(t), where=np.abs(slope) > 1e-12)
-        t = t - step
-        if np.max(np.abs(step), initial=0.0) < 1e-14:
+    shape, t, w = t.shape, t.ravel(), w.ravel()
+    moving = np.arange(t.size)
+    for _ in range(100):  # most are there after 7 steps; near the turning point, a double root, each step only halves
+        at = t[moving]
+        cube = at**3
+        slope = 1.0 + 4.0 * cube
+        step = np.divide(at + at * cube - w[moving], slope, out=np.zeros_like(at), where=np.abs(slope) > 1e-12)
+        t[moving] = at - step
+        moving = moving[np.abs(step) > 1e-14 * (1.0 + np.abs(at))]
+        if len(moving) == 0:
             break
-    return floats(np.maximum(t, TURN) if rising else np.minimum(t, TURN))
+    return floats(np.maximum(t, TURN) if rising else np.minimum(t, TURN)).reshape(shape)
 
 
 OPERATORS: dict[str, Callable[..., Operator]] = {

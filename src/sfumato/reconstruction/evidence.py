@@ -17,6 +17,7 @@ from sfumato.reconstruction.kernel import Cells, cell_probabilities
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
+_TAIL = 0.05
 FEWEST = 10
 """Fewer values than this tell nothing about a distribution."""
 
@@ -65,12 +66,24 @@ class Evidence:
 
     @classmethod
     def of(cls, part: Part, cells: Cells, points: int, margin: float) -> Evidence:
-        """Cells of z over all occupied ones and a `margin`, in the units of z, on each side."""
-        first, last = part.bins.occupied
-        wide = int(np.ceil(margin / part.bins.step))
-        first, last = first - wide, last + wide
-        width = max(1, -(-(last - first) // points))
-        edges, counts = part.bins.coarse(first, width, points)
+        """About `points` cells of z, over all occupied ones and a `margin`, in the units of z, on each side.
+
+        Far tails would make the cells coarse where it matters: `points` cells go to where all but 5% of the noise leads
+        on each side, and at most half as many beyond.
+        """
+        bins = part.bins
+        first, last = (bins.low + bins.step * place for place in bins.occupied)
+        first, last = first - margin, last + margin
+        ends = part.noise.span(cells.middles, _TAIL)
+        inner = max(first, float(ends[0].min())), min(last, float(ends[1].max()))
+        if not inner[0] < inner[1]:
+            inner = first, last
+        width = max(1, round((inner[1] - inner[0]) / points / bins.step))
+        more = 0.25 * points * width * bins.step
+        first, last = max(first, inner[0] - more), min(last, inner[1] + more)
+        start = int(np.floor((first - bins.low) / bins.step))
+        points = int(np.ceil((last - bins.low) / bins.step - start)) // width + 1
+        edges, counts = bins.coarse(start, width, points)
         background = np.zeros(points + 2)
         if part.hidden > 0:
             alone = Cells(np.array([part.stand_in - 0.5, part.stand_in + 0.5]), atoms=True)

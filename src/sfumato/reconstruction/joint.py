@@ -1,7 +1,7 @@
 """Several columns: the product of their marginals, or the density along one direction [density-reconstruction, 3.3].
 
-A density over many columns cannot be had cell by cell. The product of the marginals is right where columns are independent;
-a projection keeps what the columns have in common, one direction at a time.
+A density over many columns cannot be had cell by cell. The product of the marginals is right where columns are
+independent; a projection keeps what the columns have in common, one direction at a time.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from scipy.signal import fftconvolve
 from sfumato.errors import CardError, UsageError
 from sfumato.guarantee import Card
 from sfumato.noise import Law, OperatorNoise, Uniform, make_operator
+from sfumato.noise.law import floats
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.described import describe
 from sfumato.reconstruction.evidence import Method
@@ -66,11 +67,12 @@ def reconstruct_along(
     method: str | Method = "parzen-program",
     **options: Any,
 ) -> Density:
-    """The density of the weighted sum of several columns with additive noise: its noise is the weighted sum of theirs."""
+    """The density of a weighted sum of columns with additive noise: its noise is the weighted sum of theirs."""
     used = {name: float(weight) for name, weight in weights.items() if weight != 0}
     if not used:
         raise UsageError("A projection needs at least one weight that is not 0.")
-    laws, low, high, projected = [], 0.0, 0.0, 0.0
+    laws: list[Law] = []
+    low, high, projected = 0.0, 0.0, np.zeros(1)
     for name, weight in used.items():
         one = describe(card, name)
         if one.noise is None or not one.noise.operator.is_additive or one.is_categorical:
@@ -116,20 +118,20 @@ class SumLaw(Law):
             mass = fftconvolve(mass, np.diff(term.cdf(cells)))
             start += low
         mass = np.maximum(mass, 0.0)
-        edges = start + step * (np.arange(len(mass) + 1) - 0.5)
+        edges: Floats = start + step * (np.arange(len(mass) + 1.0) - 0.5)
         return cls(tuple(terms), edges, np.concatenate([[0.0], np.cumsum(mass) / mass.sum()]))
 
     def logpdf(self, z: ArrayLike) -> Floats:
         density = np.diff(self.cumulative) / np.diff(self.edges)
         middles = 0.5 * (self.edges[1:] + self.edges[:-1])
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(np.interp(z, middles, density, left=0.0, right=0.0)))
+            return np.asarray(np.log(np.interp(floats(z), middles, density, left=0.0, right=0.0)))
 
     def cdf(self, z: ArrayLike) -> Floats:
-        return np.asarray(np.interp(z, self.edges, self.cumulative))
+        return np.asarray(np.interp(floats(z), self.edges, self.cumulative))
 
     def ppf(self, p: ArrayLike) -> Floats:
-        return np.asarray(np.interp(p, self.cumulative, self.edges))
+        return np.asarray(np.interp(floats(p), self.cumulative, self.edges))
 
     @property
     def mean(self) -> float:

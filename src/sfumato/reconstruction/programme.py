@@ -5,8 +5,9 @@
 D takes second differences, ||G|| is the largest singular value, so that the weight means the same on every scale. On
 the simplex f = f 1'p, so both terms are ||M p||^2 with M = [G - f 1'; sqrt(penalty) ||G|| D]. Non-negative least
 squares of [M; 1'] to the target [0; 1] finds s p with s = 1 / (1 + ||M p||^2): for every p on the simplex the best
-s leaves ||M p||^2 / (1 + ||M p||^2), which grows with ||M p||^2; so normalising gives the optimum itself, for every penalty.
-(In Eq. 16 the sum should be 1 / dx as in Eq. 14, if f_X is a density; here p are probabilities. In Eq. 18 < is <=.)
+s leaves ||M p||^2 / (1 + ||M p||^2), which grows with ||M p||^2; so normalising gives the optimum itself, for every
+penalty. (In Eq. 16 the sum should be 1 / dx as in Eq. 14, if f_X is a density; here p are probabilities. In
+Eq. 18 < is <=.)
 """
 
 from __future__ import annotations

@@ -83,12 +83,17 @@ def reconstruct(
     chosen = Options(**options)
     parts = list(zip(values, card, strict=True)) if isinstance(card, Sequence) else [(values, card)]
     described = [_described(source, column, operator, noise, chosen) for _, source in parts]
-    if len({(one.name, one.kind, one.categories, one.whole) for one in described}) != 1:
-        raise CardError("The parts describe different columns, so there is no joint estimate.")
+    check_same_column(described)
     if described[0].is_categorical:
         return _shares(parts, described, chosen)
     with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other
         return reconstruct_numbers([value for value, _ in parts], described, make_method(method), chosen)
+
+
+def check_same_column(described: Sequence[Described]) -> None:
+    """Parts are of one column, with the same categories where it has any."""
+    if len({(one.name, one.kind, one.categories, one.whole) for one in described}) != 1:
+        raise CardError("The parts describe different columns, so there is no joint estimate.")
 
 
 def _described(

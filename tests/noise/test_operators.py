@@ -1,0 +1,116 @@
+"""Operators: the law of z given x against draws, numerical integration, and operators that are wrong."""
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from sfumato.errors import UsageError
+from sfumato.noise import Branch, Operator, OperatorNoise, make_law, make_operator
+
+UNIFORM = make_law("uniform", low=-1, high=1)
+NOISES = {
+    "multiplicative": (OperatorNoise(make_operator("multiplicative"), make_law("uniform", low=1, high=3)), (2, 5)),
+    "relative": (
+        OperatorNoise(make_operator("multiplicative", {"base": 1.0}), make_law("normal", scale=0.3)),
+        (-4, -1),
+    ),
+    "additive": (OperatorNoise(make_operator("additive"), make_law("laplace", scale=0.5)), (-1, 2)),
+    "quartic": (OperatorNoise(make_operator("quartic"), UNIFORM), (0.3, 2)),
+    "quartic of negative values": (OperatorNoise(make_operator("quartic"), UNIFORM), (-2, -0.3)),
+    "quartic of normal noise": (OperatorNoise(make_operator("quartic"), make_law("normal", scale=1.0)), (0.3, 2)),
+}
+
+
+@pytest.fixture(params=NOISES, ids=str)
+def case(request):
+    return NOISES[request.param]
+
+
+def test_draws_follow_the_stated_law_and_no_other(case):
+    noise, (low, high) = case
+    noise.check(low, high)
+    rng = np.random.default_rng(1)
+    for x in np.linspace(low, high, 3):
+        z = noise.sample(np.full(20_000, x), rng)
+        assert stats.kstest(z, lambda t, x=x: noise.cdf(t, x)).pvalue > 1e-5
+        assert stats.kstest(z, lambda t, x=x: noise.stretched(1.3).cdf(t, x)).pvalue < 1e-20
+        least, most = noise.span(np.array([x]))
+        assert z.min() >= least[0] - 1e-12
+        assert z.max() <= most[0] + 1e-12
+
+
+def test_density_is_the_derivative_of_the_distribution(case):
+    noise, (low, high) = case
+    x = 0.5 * (low + high)
+    z = noise.sample(np.full(40, x), np.random.default_rng(2))
+    step = 1e-6
+    slope = (noise.cdf(z + step, x) - noise.cdf(z - step, x)) / (2 * step)
+    near_a_pole = noise.pdf(z, x) > 30
+    np.testing.assert_allclose(noise.pdf(z, x)[~near_a_pole], slope[~near_a_pole], rtol=2e-3, atol=2e-6)
+
+
+def test_where_the_quartic_turns_its_density_is_singular_but_integrates_to_one():
+    noise, x = NOISES["quartic"][0], 1.5
+    turn = -((4 * x) ** (-1 / 3))
+    bottom = x * turn + x**2 * turn**4
+    assert noise.pdf(bottom + 1e-9, x) > 1e3
+    assert noise.pdf(bottom - 1e-9, x) == 0
+    ends = [x * e + x**2 * e**4 for e in (-1, 1)]  # both branches up to the first, one above
+    total = integrate.quad(lambda t: 2 * t * noise.pdf(bottom + t * t, x), 0, np.sqrt(ends[0] - bottom))[0]
+    total += integrate.quad(lambda z: noise.pdf(z, x), ends[0], ends[1])[0]
+    assert total == pytest.approx(1, abs=1e-4)
+    assert noise.cdf(bottom, x) == pytest.approx(0, abs=1e-7)  # a double root has half the digits
+    assert noise.cdf(ends[1], x) == 1
+
+
+def test_the_published_jacobian_is_refused():
+    """Theorem 1 prints |dE/dx|, which for E = z / x is z / x^2 instead of 1 / x."""
+    wrong = Operator.of(lambda e, x: e * x, lambda z, x: z / x, lambda z, x: z / x**2)
+    with pytest.raises(UsageError, match="derivative by z"):
+        OperatorNoise(wrong, make_law("uniform", low=1, high=3)).check(2, 5)
+
+
+def test_an_inverse_that_does_not_match_is_refused():
+    wrong = Operator.of(lambda e, x: e * x, lambda z, x: z - x, lambda z, x: 0 * z + 1 + 0 * x)
+    with pytest.raises(UsageError, match="does not match its forward map"):
+        OperatorNoise(wrong, make_law("uniform", low=1, high=3)).check(2, 5)
+
+
+def test_a_map_that_is_not_one_to_one_needs_its_branches():
+    square = Operator.of(lambda e, x: x + e**2, lambda z, x: np.sqrt(z - x), lambda z, x: 0.5 / np.sqrt(z - x))
+    with pytest.raises(UsageError, match="declare a branch for each"):
+        OperatorNoise(square, UNIFORM).check(1, 2)
+    half = Branch(lambda z, x: np.sqrt(z - x), lambda z, x: 0.5 / np.sqrt(z - x), low=lambda x: 0 * x)
+    with pytest.raises(UsageError, match="do not cover"):
+        OperatorNoise(Operator("custom", square.forward, (half,)), UNIFORM).check(1, 2)
+    other = Branch(lambda z, x: -np.sqrt(z - x), lambda z, x: 0.5 / np.sqrt(z - x), high=lambda x: 0 * x)
+    whole = OperatorNoise(Operator("custom", square.forward, (half, other)), UNIFORM)
+    whole.check(1, 2)
+    z = whole.sample(np.full(20_000, 1.5), np.random.default_rng(0))
+    assert stats.kstest(z, lambda t: whole.cdf(t, 1.5)).pvalue > 1e-5
+
+
+@pytest.mark.parametrize("span", [(-1, 1), (0, 1), (-1, 0)])
+def test_zero_is_refused_where_it_would_stay_zero(span):
+    with pytest.raises(UsageError, match="does not protect a 0"):
+        NOISES["multiplicative"][0].check(*span)
+    NOISES["additive"][0].check(*span)
+
+
+def test_cards_hold_operator_and_law(case):
+    noise, (low, high) = case
+    back = OperatorNoise.from_dict(noise.to_dict())
+    x = np.linspace(low, high, 5)
+    z = noise.sample(x, np.random.default_rng(0))
+    np.testing.assert_array_equal(back.cdf(z, x), noise.cdf(z, x))
+
+
+def test_operators_that_do_not_exist_are_refused():
+    with pytest.raises(UsageError, match="no operator 'cubic'"):
+        make_operator("cubic")
+    with pytest.raises(UsageError, match="Give it in Python"):
+        make_operator("custom")
+    with pytest.raises(UsageError, match="no such parameters"):
+        make_operator("additive", {"base": 1.0})
+    with pytest.raises(UsageError, match="finite number"):
+        make_operator("multiplicative", {"base": float("nan")})

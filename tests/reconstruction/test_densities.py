@@ -1,0 +1,217 @@
+"""Reconstruction of known distributions, through any noise, with power: a wrong law or Jacobian does worse."""
+
+import numpy as np
+import pytest
+
+from sfumato.errors import CardError, TableError, UsageError
+from sfumato.metrics.information import information_loss
+from sfumato.noise import Branch, Operator, OperatorNoise, make_law, make_operator
+from sfumato.reconstruction import Density, ExpectationMaximization, ParzenProgram, reconstruct
+from sfumato.reconstruction.described import Described
+from sfumato.reconstruction.kernel import Cells
+from sfumato.reconstruction.reconstruct import check_same_column
+
+SUPPORT = (1.0, 9.0)
+MULTIPLICATIVE = OperatorNoise(make_operator("multiplicative"), make_law("uniform", low=1, high=3))
+NOISES = {
+    "multiplicative uniform": MULTIPLICATIVE,
+    "relative normal": OperatorNoise(make_operator("multiplicative", {"base": 1.0}), make_law("normal", scale=0.2)),
+    "additive uniform": OperatorNoise(make_operator("additive"), make_law("uniform", low=-2, high=2)),
+    "additive laplace": OperatorNoise(make_operator("additive"), make_law("laplace", scale=0.8)),
+    "additive heavy tails": OperatorNoise(make_operator("additive"), make_law("student-t", scale=0.5, df=1.0)),
+    "quartic, two branches": OperatorNoise(make_operator("quartic"), make_law("uniform", low=-1, high=1)),
+}
+
+
+def values(rows, seed=0):
+    """Two lumps in SUPPORT."""
+    rng = np.random.default_rng(seed)
+    x = np.where(rng.random(rows) < 0.6, rng.normal(3, 0.5, rows), rng.normal(6.5, 0.7, rows))
+    return np.clip(x, *SUPPORT)
+
+
+@pytest.mark.parametrize("method", ["parzen-program", "expectation-maximization"])
+@pytest.mark.parametrize("name", NOISES)
+def test_two_lumps_come_back_through_any_noise(name, method):
+    x, noise = values(8000), NOISES[name]
+    z = noise.sample(x, np.random.default_rng(1))
+    found = reconstruct(z, noise, support=SUPPORT, method=method, resamples=0)
+    assert information_loss(x, found) < 0.16
+    assert found.mean == pytest.approx(x.mean(), abs=0.12)
+    naive = np.histogram(z, found.cells.edges)[0] / len(z)
+    assert information_loss(x, found) < 0.5 * 0.5 * np.abs(naive - found.shares_of(x)).sum()
+
+
+def test_more_values_give_a_better_density():
+    losses = []
+    for rows in (300, 3000, 30_000):
+        x = values(rows, seed=2)
+        found = reconstruct(
+            MULTIPLICATIVE.sample(x, np.random.default_rng(3)), MULTIPLICATIVE, support=SUPPORT, resamples=0
+        )
+        losses.append(0.5 * np.abs(found.mass - found.shares_of(values(200_000, seed=9))).sum())
+    assert losses[0] > losses[1] > losses[2]
+    assert losses[2] < 0.06
+
+
+def test_the_published_jacobian_ruins_the_reconstruction():
+    """The literal Theorem 1 (|dE/dx| = z / x^2 for E = z / x) against the right |dE/dz| = 1 / x."""
+    x = values(4000)
+    z = MULTIPLICATIVE.sample(x, np.random.default_rng(5))
+    wrong = Operator("custom", lambda e, x: e * x, (Branch(lambda z, x: z / x, lambda z, x: z / x**2),))
+    literal = OperatorNoise(wrong, MULTIPLICATIVE.law)
+    with pytest.raises(UsageError, match="derivative by z"):
+        reconstruct(z, literal, support=SUPPORT)
+    method, losses = ParzenProgram.as_published(1e-2), []
+    for noise in (MULTIPLICATIVE, literal):
+        unchecked = OperatorNoise(noise.operator, noise.law)
+        object.__setattr__(unchecked, "check", lambda *_, **__: None)
+        losses.append(information_loss(x, reconstruct(z, unchecked, support=SUPPORT, method=method, resamples=0)))
+    assert losses[0] < 0.15
+    assert losses[1] > 0.3
+
+
+def test_a_wrong_law_does_worse():
+    x = values(8000)
+    true = NOISES["additive laplace"]
+    z = true.sample(x, np.random.default_rng(6))
+    wrong = true.stretched(1.5)
+    right, other = (reconstruct(z, noise, support=SUPPORT, resamples=0) for noise in (true, wrong))
+    assert information_loss(x, other) > 1.5 * information_loss(x, right)
+
+
+def test_an_array_a_stream_and_two_halves_give_the_same():
+    x = values(5000)
+    z = MULTIPLICATIVE.sample(x, np.random.default_rng(7))
+    options = {"support": SUPPORT, "resamples": 0, "method": ParzenProgram(penalty=0.3)}
+    whole = reconstruct(iter([z]), MULTIPLICATIVE, **options)
+    stream = reconstruct(iter(np.split(z, 5)), MULTIPLICATIVE, **options)
+    np.testing.assert_allclose(stream.mass, whole.mass, atol=1e-12)
+    array = reconstruct(z, MULTIPLICATIVE, **options)  # on a finer grid
+    assert 0.5 * np.abs(array.mass - whole.mass).sum() < 0.02
+
+
+@pytest.mark.parametrize("method", ["parzen-program", "expectation-maximization"])
+def test_parts_with_different_noise_give_one_better_estimate(method):
+    x = values(6000, seed=4)
+    rng = np.random.default_rng(8)
+    parts = [(x[:3000], MULTIPLICATIVE), (x[3000:], NOISES["additive laplace"])]
+    released = [noise.sample(part, rng) for part, noise in parts]
+    noises = [noise for _, noise in parts]
+    joint = reconstruct(released, noises, support=SUPPORT, method=method, resamples=0)
+    alone = [
+        reconstruct(z, noise, support=SUPPORT, method=method, resamples=0)
+        for z, noise in zip(released, noises, strict=True)
+    ]
+    assert joint.rows == 6000
+    losses = [0.5 * np.abs(found.mass - joint.shares_of(x)).sum() for found in (joint, *alone)]
+    assert losses[0] < min(losses[1:])
+
+
+def test_the_band_is_as_wide_as_other_samples_spread():
+    rng = np.random.default_rng(0)
+    released = MULTIPLICATIVE.sample(values(3000, seed=1), rng)
+    found = reconstruct(released, MULTIPLICATIVE, support=SUPPORT, resamples=60, confidence=0.9)
+    method = ParzenProgram(penalty=found.about["penalty"], width=found.about["width"])
+    again = np.array(
+        [
+            reconstruct(
+                MULTIPLICATIVE.sample(values(3000, seed=seed), rng),
+                MULTIPLICATIVE,
+                support=SUPPORT,
+                method=method,
+                resamples=0,
+            ).mass
+            for seed in range(100, 125)
+        ]
+    )
+    shown = again.mean(axis=0) > 1e-3
+    assert np.all((found.low <= found.mass) & (found.mass <= found.high))
+    width, spread = (found.high - found.low)[shown] / (2 * 1.645), again.std(axis=0)[shown]
+    assert width.mean() == pytest.approx(spread.mean(), rel=0.3)
+    middle = again.mean(axis=0)
+    assert np.mean(((middle >= found.low) & (middle <= found.high))[shown]) > 0.5
+    lower, upper = found.band(found.cells.middles)
+    np.testing.assert_allclose(lower, found.low / found.cells.widths)
+    np.testing.assert_allclose(upper, found.high / found.cells.widths)
+
+
+def test_stopping_rules_of_the_iteration_differ_and_are_told():
+    x = values(4000)
+    z = NOISES["additive uniform"].sample(x, np.random.default_rng(9))
+
+    def run(**choice):
+        method = ExpectationMaximization(**choice)
+        found = reconstruct(z, NOISES["additive uniform"], support=SUPPORT, method=method, resamples=0)
+        return information_loss(x, found), found.about["iterations"]
+
+    few, many = run(stopping=3), run(stopping=2000)
+    for choice in ({}, {"stopping": "successive"}, {"stopping": "discrepancy"}, {"smooth": True}):
+        loss, iterations = run(**choice)
+        assert 3 < iterations < 2000
+        assert loss < min(few[0], many[0])
+    with pytest.raises(UsageError, match="'stopping'"):
+        run(stopping="whenever")
+
+
+BAD = {
+    "too few": (np.linspace(3, 8, 9), {}, TableError, "at least 10"),
+    "constant": (np.full(50, 4.0), {}, TableError, "constant"),
+    "outside what is possible": (np.linspace(0.1, 8, 50), {}, TableError, "outside what this noise can make"),
+    "far above": (np.linspace(2, 28, 50), {}, TableError, "outside what this noise can make"),
+    "infinite": (np.r_[np.linspace(2, 8, 50), np.inf], {}, TableError, "infinite"),
+    "zero in the range": (np.linspace(2, 8, 50), {"support": (-1.0, 9.0)}, UsageError, "can be 0"),
+    "no range": (np.linspace(2, 8, 50), {"support": None}, UsageError, "give the range"),
+    "range the wrong way round": (np.linspace(2, 8, 50), {"support": (9.0, 1.0)}, UsageError, "low < high"),
+    "no method": (np.linspace(2, 8, 50), {"method": "guess"}, UsageError, "no method 'guess'"),
+    "one bin": (np.linspace(2, 8, 50), {"bins": 1}, UsageError, "bins >= 2"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_a_clear_error(name):
+    z, options, error, words = BAD[name]
+    with pytest.raises(error, match=words):
+        reconstruct(z, MULTIPLICATIVE, **{"support": SUPPORT, **options})
+
+
+def test_penalties_and_rules_that_do_not_exist_are_refused():
+    z = np.linspace(2, 8, 50)
+    for method, words in (
+        (ParzenProgram(penalty="none"), "number or auto"),
+        (ParzenProgram(rule="simpson"), "'rule'"),
+        (ParzenProgram(penalty=-1.0), "'penalty'"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            reconstruct(z, MULTIPLICATIVE, support=SUPPORT, method=method)
+
+
+def test_parts_of_different_columns_are_not_joined():
+    with pytest.raises(CardError, match="different columns"):
+        check_same_column([Described("a", "numeric", MULTIPLICATIVE), Described("b", "numeric", MULTIPLICATIVE)])
+
+
+def test_a_density_says_what_it_is():
+    cells = Cells.even(0, 4, 4)
+    density = Density("x", cells, np.array([0.1, 0.4, 0.4, 0.1]))
+    assert density.mean == pytest.approx(2)
+    assert density.variance == pytest.approx(0.8 * 0.25 + 0.2 * 2.25 + 1 / 12)
+    np.testing.assert_allclose(density.pdf([-1, 0.5, 1.5, 4, 5]), [0, 0.1, 0.4, 0.1, 0])
+    np.testing.assert_allclose(density.cdf([0, 1, 2, 4, 9]), [0, 0.1, 0.5, 1, 1])
+    np.testing.assert_allclose(density.quantiles([0, 0.1, 0.5, 0.9, 1]), [0, 1, 2, 3, 4])
+    sample = density.sample(np.random.default_rng(0), 20_000)
+    np.testing.assert_allclose(density.shares_of(sample), density.mass, atol=0.015)
+    assert density.plot().startswith("<svg")
+    assert density.table().column_names == ["low", "high", "probability", "density", "cumulative"]
+    with pytest.raises(UsageError, match="no band"):
+        density.band([1.0])
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        density.quantiles([2.0])
+
+
+def test_atoms_are_whole_numbers_everywhere():
+    density = Density("rank", Cells.whole(0, 3), np.array([0.1, 0.2, 0.3, 0.4]))
+    np.testing.assert_allclose(density.cdf([-1, 0, 0.5, 2, 3]), [0, 0.1, 0.1, 0.6, 1])
+    assert set(density.sample(np.random.default_rng(0), 1000)) == {0.0, 1.0, 2.0, 3.0}
+    assert density.mean == pytest.approx(2)
+    assert density.variance == pytest.approx(1)
