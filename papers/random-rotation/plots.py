@@ -67,7 +67,7 @@ def by_group_size(results: Results) -> plt.Figure:
         x = [int(size) for size in sizes]
         axis.plot(x, [pair[1] for pair in sizes.values()], color=GREEN, marker="s", ms=3, label="average")
         axis.plot(x, [pair[0] for pair in sizes.values()], color=BLUE, marker="o", ms=3, label="minimum")
-        axis.set(title=f"Fig. {5 + number}: {TABLE_1[name].title}", xlabel="rows in a group", ylim=(0, 0.3))
+        axis.set(title=f"Fig. {5 + number}: {TABLE_1[name].title}", xlabel="rows in a group", ylim=(0, 0.1))
     axes[0].set_ylabel("privacy (sigma)")
     axes[0].legend(frameon=False)
     return figure
@@ -78,7 +78,7 @@ def compared(results: Results) -> plt.Figure:
     figure, axes = plt.subplots(2, 1, figsize=(8.4, 5.0), sharex=True)
     x = np.arange(len(results.data))
     privacy = [results.privacy(name) for name in results.data]
-    for number, (axis, kept, true) in enumerate(zip(axes, ("kept", "lop_avg"), ("true_min", "true_avg"), strict=True)):
+    for number, (axis, kept, true) in enumerate(zip(axes, ("kept", "kept_avg"), ("true_min", "true_avg"), strict=True)):
         condensed = [results.condensed(name)[number] for name in results.data]
         axis.bar(x - 0.27, [one[kept] for one in privacy], 0.26, color=BLUE, label="rotation, as published")
         axis.bar(x, condensed, 0.26, color=GREEN, label=f"condensation, groups of {SIZE}")

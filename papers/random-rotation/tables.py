@@ -61,10 +61,9 @@ def _accuracy(results: Results) -> list[str]:
     head = ("set", "KNN", "R", "SVM", "R", "perceptron", "R, centre 0", "R, random centre", "one class", "tree, R")
     return [
         "## Table 1, left: accuracy in %, and its change on rotated data",
-        f"Published / reached; {ROTATIONS} rotations in a full run, each cross-validated in 10 folds (the same). KNN: k = 5. SVM: C = 1, "
-        "gamma = 1/d. "
-        "*One class*: accuracy of always answering the class whose share is nearest to the published perceptron. *Tree*: a "
-        "decision tree, which is not invariant, for contrast.",
+        f"Published / reached; {ROTATIONS} rotations in a full run, each cross-validated once in the same 10 folds. "
+        "KNN: k = 5. SVM: C = 1, gamma = 1/d. *One class*: accuracy of always answering the class whose share is "
+        "nearest to the published perceptron. *Tree*: a decision tree, which is not invariant, for contrast.",
         table(head, rows),
     ]
 
@@ -95,10 +94,11 @@ def _privacy(results: Results) -> list[str]:
     head += ("naive_min", "ICA_min applied", "ICA_avg applied", "guessing the mean, min / avg", "best recovered column")
     return [
         "## Table 1, right: privacy",
-        f"Columns 2-5 published / reached, errata not applied; the rest applied. {ITERATIONS} iterations in a full run; LOP is the mean ± deviation over 20 "
-        "such searches. *: published, or on most rotations here, ICA did not converge (two starts of 200 iterations), so its "
-        "figure is no privacy. *Best recovered column*: error as a part of that column's own deviation (0 is everything, 1 is "
-        "nothing learned).",
+        "Columns 2-5 published / reached, errata not applied; the rest applied. "
+        f"{ITERATIONS} iterations in a full run; LOP is the mean ± deviation over 20 such searches, ICA is of one. "
+        "*: published, or on most rotations here, ICA did not converge (two starts of 200 iterations), so that its "
+        "figure is no privacy. *Best recovered column*: error as a part of that column's own deviation (0 is "
+        "everything, 1 is nothing learned).",
         table(head, rows),
     ]
 
@@ -117,16 +117,21 @@ def _condensation(results: Results) -> list[str]:
     for name in results.data:
         ours, (least, mean) = results.privacy(name), results.condensed(name)
         rows.append(
-            [TABLE_1[name].title, *(f"{ours[key]:.2f}" for key in ("kept", "lop_avg")), f"{least:.3f}", f"{mean:.3f}"]
-            + [f"{ours['true_min']:.3f}", f"{ours['true_avg']:.2f}"]
+            [
+                TABLE_1[name].title,
+                *(f"{ours[key]:.2f}" for key in ("kept", "kept_avg")),
+                *(f"{least:.3f}", f"{mean:.3f}", f"{ours['true_min']:.3f}", f"{ours['true_avg']:.2f}"),
+            ]
         )
     head = ("set", "rotation min", "rotation avg", "condensation min", "condensation avg")
     head += ("rotation min, applied", "rotation avg, applied")
     return [
         *parts,
         "## Figures 7 and 8: rotation and condensation",
-        f"Published: plots only. Groups of {SIZE} (the paper does not say); mean of 5 condensations. *Rotation min* is the best of min(LOP, ICA) over the "
-        "iterations, errata not applied. *Applied* is what ICA leaves. Condensation has met the nearest-row attack only.",
+        f"Published: plots only. Groups of {SIZE} (the paper does not say); mean of 5 condensations. *Rotation* is "
+        "the best of min(LOP, ICA) over the iterations of one search, errata not applied; *applied* is what ICA leaves."
+        " "
+        "Condensation has met the nearest-row attack only.",
         table(head, rows),
     ]
 
@@ -143,10 +148,10 @@ def _known_rows(results: Results) -> list[str]:
     head = ("set", "d", "1 row", "d/2", "d", "d + 1", "2(d + 1)", "3(d + 1)", "independent rows", "largest error")
     return [
         "## Known rows: d + 1 recover everything",
-        "% of the other people's values told (`recovery_curve`) by so many rows picked at random. Rows picked at random may "
-        "repeat each other, above all where columns have few values: *independent rows* are picked so that each adds a "
-        "direction (at most d + 1; "
-        "fewer where a column is constant), and *largest error* is what they leave on any value of any row. *ICA, blind*: min / avg sigma of "
+        "% of the other people's values told (`recovery_curve`) by so many rows picked at random, which may repeat "
+        "each other where columns have few values (and up to d rows the mean of all columns helps as one row more). "
+        "*Independent rows* are picked so that each adds a direction (at most d + 1, fewer where a column is "
+        "constant); *largest error* is what they leave on any value of any row. *ICA, blind*: min / avg sigma of "
         "`IndependentComponents`, which matches components by the columns' distributions alone.",
         table((*head, "ICA, blind"), rows),
     ]

@@ -75,6 +75,7 @@ class Results:
         found["not_converged"] = float(1 - self.trace(data, "converged").mean())
         # What the paper's Algorithm 1 would keep: the best of min(LOP, ICA) over the iterations.
         found["kept"] = float(np.minimum(self.trace(data, "lop_min"), self.trace(data, "ica_min")).max())
+        found["kept_avg"] = float(np.minimum(self.trace(data, "lop_avg"), self.trace(data, "ica_avg")).max())
         found["left"] = float(min(self._found["iterations", data]["left"]))
         return found
 
