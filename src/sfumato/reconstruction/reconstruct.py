@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,10 @@ from sfumato.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.noise import Operator, OperatorNoise
 from sfumato.reconstruction.bins import Bins
+from sfumato.reconstruction.counting import cells_of, count_values, missing_share, part_of, possible_range
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.described import Described, check_noise, describe
-from sfumato.reconstruction.evidence import FEWEST, Method, Part, Solver
+from sfumato.reconstruction.evidence import FEWEST, Method, Solver
 from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
 from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.parzen_program import ParzenProgram
@@ -28,8 +29,6 @@ METHODS: dict[str, type[ParzenProgram] | type[ExpectationMaximization]] = {
     method.name: method for method in (ParzenProgram, ExpectationMaximization)
 }
 BINS = 75
-TAIL = 5e-4
-"""Share of unbounded noise on each side beyond which values are counted, not placed."""
 
 
 @dataclass(frozen=True)
@@ -121,24 +120,24 @@ def reconstruct_numbers(
     for one in described:
         if one.noise is not None:
             one.noise.check(low, high, where=f"Column {one.name!r} (range {low:g} to {high:g})")
-    counted = [_counted(value, one, low, high) for value, one in zip(values, described, strict=True)]
+    counted = [count_values(value, one, low, high) for value, one in zip(values, described, strict=True)]
     if all(one.noise is None for one in described):
-        return _as_released(counted, described, _cells(described[0], low, high, options.bins))
+        return _as_released(counted, described, cells_of(described[0], low, high, options.bins))
     if any(one.noise is None for one in described):
         raise CardError("Some parts are released as they are, others with noise: reconstruct them separately.")
-    parts = [_part(bins, one) for bins, one in zip(counted, described, strict=True)]
+    parts = [part_of(bins, one) for bins, one in zip(counted, described, strict=True)]
     for part, one in zip(parts, described, strict=True):
         part.check(low, high, tolerance=1e-9 * (high - low) + one.grid)
     if options.support is None:
-        low, high = _possible(parts, low, high)
-    solver = method.prepare(parts, _cells(described[0], low, high, options.bins))
+        low, high = possible_range(parts, low, high)
+    solver = method.prepare(parts, cells_of(described[0], low, high, options.bins))
     mass = solver.solve(solver.evidence)
     lower, upper = _band(solver, mass, options)
-    missing = [_missing_share(bins, one) for bins, one in zip(counted, described, strict=True)]
+    missing = [missing_share(bins, one) for bins, one in zip(counted, described, strict=True)]
     rows = np.array([bins.n + bins.empty for bins in counted])
     return Density(
         described[0].name,
-        _cells(described[0], low, high, options.bins),
+        cells_of(described[0], low, high, options.bins),
         mass,
         lower,
         upper,
@@ -147,78 +146,6 @@ def reconstruct_numbers(
         float(rows @ np.array(missing) / rows.sum()),
         {"method": method.name, **solver.about},
     )
-
-
-def z_range(one: Described, low: float, high: float) -> tuple[float, float]:
-    """Where released values are placed: all that bounded noise can reach, all but the tails of unbounded noise."""
-    if one.noise is None:
-        return low, high
-    x = np.linspace(low, high, 513)
-    lows, highs = one.noise.span(x)
-    tails = one.noise.span(x, TAIL)
-    first = float(lows.min()) if np.isfinite(lows.min()) else float(tails[0].min())
-    last = float(highs.max()) if np.isfinite(highs.max()) else float(tails[1].max())
-    return first - one.grid, last + one.grid
-
-
-def _counted(values: Any, one: Described, low: float, high: float) -> Bins:
-    if isinstance(values, Bins):
-        return values
-    first, last = z_range(one, low, high)
-    if isinstance(values, Iterator):
-        return Bins.over(first, last).of(values)
-    array = np.asarray(values, dtype=np.float64).ravel()
-    if np.isinf(array).any():
-        raise TableError(f"Column {one.name!r} holds infinite values. The release was changed.")
-    shown = array[~np.isnan(array)]
-    if len(shown) >= FEWEST and shown.min() < shown.max():  # a finer grid than the noise's whole reach
-        middle = np.clip([shown.min(), shown.max()], first, last)
-        first, last = (float(middle[0]), float(middle[1])) if middle[0] < middle[1] else (first, last)
-    return Bins.over(first, last).of(array)
-
-
-def _part(bins: Bins, one: Described) -> Part:
-    assert one.noise is not None
-    missing = _missing_share(bins, one)
-    shown = bins.n / max(1, bins.n + bins.empty)
-    hidden = (1.0 - (one.missing_keep or 1.0)) * missing / shown if shown > 0 else 0.0
-    return Part(bins, one.noise, min(hidden, 0.95), 0.5 * (one.low + one.high))
-
-
-def _missing_share(bins: Bins, one: Described) -> float:
-    """Of the people, by the inverse of the randomized "missing": told = keep m + (1 - keep) (1 - m)."""
-    if one.missing_keep is None or bins.n + bins.empty == 0:
-        return 0.0
-    told = bins.empty / (bins.n + bins.empty)
-    if one.missing_keep >= 1.0:
-        return told
-    return float(np.clip((told - (1.0 - one.missing_keep)) / (2.0 * one.missing_keep - 1.0), 0.0, 1.0))
-
-
-def _possible(parts: Iterable[Part], low: float, high: float) -> tuple[float, float]:
-    """The part of the declared range from which some released value can have come."""
-    x = np.linspace(low, high, 2001)
-    met = np.zeros(len(x), dtype=bool)
-    for part in parts:
-        ends = part.noise.span(x, TAIL)
-        met |= (ends[0] <= part.bins.most) & (ends[1] >= part.bins.least)
-    found = np.flatnonzero(met)
-    return (float(x[found[0]]), float(x[found[-1]])) if len(found) > 1 else (low, high)
-
-
-def _cells(one: Described, low: float, high: float, bins: int) -> Cells:
-    """Even cells; one per whole number where those are few, and cells of equally many where they are not many more."""
-    if not one.whole:
-        return Cells.even(low, high, bins)
-    first, last = int(np.ceil(low - 1e-9)), int(np.floor(high + 1e-9))
-    numbers = last - first + 1
-    if 1 < numbers <= bins:
-        return Cells.whole(first, last)
-    if numbers < 20 * bins:
-        fitting = [count for count in range(bins // 2, bins + bins // 2 + 1) if numbers % count == 0]
-        if fitting:
-            return Cells.even(first - 0.5, last + 0.5, min(fitting, key=lambda count: abs(count - bins)))
-    return Cells.even(low, high, bins)
 
 
 def _band(solver: Solver, mass: Floats, options: Options) -> tuple[Floats | None, Floats | None]:
