@@ -87,6 +87,21 @@ def test_a_secret_projection_needs_its_key_for_plain_rows(tmp_path):
         predict(tmp_path / "m.skops", DATA, tmp_path / "p2.csv", key=other / "key.json")
 
 
+def test_plain_rows_are_stretched_like_a_multiplied_release(tmp_path):
+    """Noise of mean 2 doubles every value: a query must be compared where the release lies."""
+    columns = [
+        Column(name, "numeric", low=0.5, high=float(DATA[name].max()) + 1, source="public", reason="test")
+        for name in COLUMNS
+    ]
+    schema = Schema((*columns, *[column for column in public_schema().columns if column.role == "label"]))
+    parameters = {"law": "uniform", "low": 1.95, "high": 2.05}
+    shifted = DATA.copy()
+    shifted[COLUMNS] = shifted[COLUMNS] + 0.5
+    sanitize(shifted, tmp_path / "r", Options(mechanism="multiplicative-noise", parameters=parameters, schema=schema))
+    train([tmp_path / "r"], "naive-bayes", tmp_path / "m.skops")
+    assert predict(tmp_path / "m.skops", shifted, tmp_path / "p.csv").accuracy > 0.9
+
+
 def test_private_labels_are_corrected_for(tmp_path):
     frame = DATA.loc[DATA.index.repeat(12)].reset_index(drop=True)
     folder = release(tmp_path / "r", frame, private_label=True, label_epsilon=1.0)

@@ -69,7 +69,7 @@ def _embedded(model: Model, source: Any, key: Path | None) -> tuple[Matrix, NDAr
     label = encoding.schema.label
     labelled = label is not None and label.name in table.column_names and table[label.name].null_count == 0
     truth = encoding.encode_label(table) if labelled else None
-    if model.about["columnwise"]:
+    if model.about["transform"]["kind"] == "identity":
         return X, truth
     matrix, offset = _map(model, key)
     return X @ matrix.T + offset, truth

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sfumato.classifiers.factory import KEEPS_ROWS, make_classifier
 from sfumato.classifiers.training import Part, fit_on_parts, noise_from_card
 from sfumato.errors import CardError, OutputError, SchemaError, UsageError
@@ -45,6 +47,20 @@ def _part(release: Release, folder: Path) -> Part:
     return Part(release.Z, release.y, noise_from_card(release.card), release.card.label_keep)
 
 
+def _embedding(card: Card) -> dict[str, Any]:
+    """The public map of plain rows to where the release lies on average, as far as the card tells.
+
+    A column-wise release lies where its source does, unless noise of another mean multiplied it.
+    """
+    affine = card.affine()
+    if card.is_columnwise and affine is not None:
+        matrix, offset = affine
+        if np.array_equal(matrix, np.eye(len(matrix))) and not offset.any():
+            return {"kind": "identity"}
+        return {"kind": "affine", "matrix": matrix.tolist(), "offset": offset.tolist()}
+    return {name: value for name, value in card.transform.items() if name != "variances"}
+
+
 def about_model(classifier: str, releases: Sequence[Release]) -> dict[str, Any]:
     """The model's own card."""
     card = releases[0].card
@@ -57,7 +73,7 @@ def about_model(classifier: str, releases: Sequence[Release]) -> dict[str, Any]:
         "source_schema": dict(card.source_schema),
         "release_columns": [column["name"] for column in card.release_schema["columns"]],
         "columnwise": card.is_columnwise,
-        "transform": {name: value for name, value in card.transform.items() if name != "variances"},
+        "transform": _embedding(card),
         "classes": list(card.classes),
         "label": card.release_schema["label"]["name"],
         "releases": [
