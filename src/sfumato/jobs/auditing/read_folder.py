@@ -21,6 +21,14 @@ LIKE_ORIGINAL_NOTE = (
 WRONG_ORIGINAL = "The table given as original is not the one that this release was made from"
 
 
+OPERATOR_NOTE = "Noise was carried in by another operator than addition; the adversary is taken to know its strength as additive noise."
+
+
+def _is_additive(release: Release) -> bool:
+    columns = release.card.release_schema["columns"]
+    return all((column["noise"] or {}).get("operator", "additive") == "additive" for column in columns)
+
+
 def evidence_from_folder(folder: Path, request: AuditRequest, rng: np.random.Generator) -> Evidence:
     """Read release, card, trace and key, and the original rows that the trace names."""
     release = Release.open(folder, request.key)
@@ -29,10 +37,12 @@ def evidence_from_folder(folder: Path, request: AuditRequest, rng: np.random.Gen
         raise UsageError(f"The label on the card of {folder} is not {request.label!r}. Leave --label out.")
     notes: list[str] = []
     stated = None
-    if release.card.post_processing is None:
+    if release.card.post_processing is not None:
+        notes.append(LIKE_ORIGINAL_NOTE)
+    elif _is_additive(release):
         stated = stated_noise(release.card)
     else:
-        notes.append(LIKE_ORIGINAL_NOTE)
+        notes.append(OPERATOR_NOTE)
     draft = Draft(
         encoding=release.encoding,
         Z=release.Z,
