@@ -21,7 +21,10 @@ LIKE_ORIGINAL_NOTE = (
 WRONG_ORIGINAL = "The table given as original is not the one that this release was made from"
 
 
-OPERATOR_NOTE = "Noise was carried in by another operator than addition; the adversary is taken to know its strength as additive noise."
+OPERATOR_NOTE = (
+    "Noise was carried in by an operator other than addition; the adversary is taken to know how strong it is, as if "
+    "it had been added."
+)
 
 
 def _is_additive(release: Release) -> bool:
