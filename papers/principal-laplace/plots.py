@@ -160,11 +160,11 @@ def times(results: Results) -> plt.Figure:
         x = [count(size) for size in sizes]
         stack = [[results.get("time", "clusters", size, key) for size in sizes] for key, _, _ in parts]
         axes[0, column].stackplot(x, stack, labels=[title for _, title, _ in parts], colors=[c for _, _, c in parts])
-        axes[0, column].set(xlabel=what, ylabel="seconds to sanitize", ylim=(0, None), xlim=(min(x), max(x)))
+        axes[0, column].set(xlabel=what, ylabel="core seconds to sanitize", ylim=(0, None), xlim=(min(x), max(x)))
         for key, title, style in (("radius", "radius vote", "o-"), ("k5", "k = 5", "s-")):
             y = [1000 * results.get("time", "clusters", size, key) for size in sizes]
             axes[1, column].plot(x, y, style, color="#1b4965" if key == "radius" else "#bc4749", label=title)
-        axes[1, column].set(xlabel=what, ylabel="ms per query", ylim=(0, None), xlim=(0, None))
+        axes[1, column].set(xlabel=what, ylabel="core ms per query", ylim=(0, None), xlim=(0, None))
     for axis in axes[:, 0]:
         axis.legend(frameon=False, loc="upper left")
     return figure
