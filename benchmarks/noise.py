@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Callable
 
 import numpy as np
-from side_by_side import Best, in_turns, ratio
+from side_by_side import Rounds, in_turns, ratio
 
 from sfumato.mechanisms.grid_laplace import LaplaceNoise
 from sfumato.noise import Laplace, Streams, discrete_laplace
@@ -45,14 +45,14 @@ def mechanism(exact: bool, columns: int) -> Callable[[np.ndarray, np.random.Gene
     return LaplaceNoise(low, high, scale, exact).add
 
 
-def opendp(count: int) -> tuple[Best, float] | None:
+def opendp(count: int) -> tuple[Rounds, float] | None:
     python = os.environ.get(PEER)
     if not python:
         print(f"  OpenDP: not measured ({PEER} names no interpreter that has it)")
         return None
     done = subprocess.run([python, "-c", OPENDP, str(count)], check=True, capture_output=True, text=True)
     found = json.loads(done.stdout)
-    return Best(found["wall"], found["cpu"]), found["scale"]
+    return Rounds((found["wall"],), (found["cpu"],)), found["scale"]
 
 
 def main() -> None:
@@ -88,7 +88,7 @@ def main() -> None:
     peer = opendp(count // 100)
     if peer:
         timing, scales["OpenDP"] = peer
-        per_draw = Best(timing.wall * 100, timing.cpu * 100)
+        per_draw = Rounds((timing.wall * 100,), (timing.cpu * 100,))
         print(f"  {'OpenDP, integers of the same scale':52s} {count / per_draw.wall / 1e6:8.2f} M/s")
         ratio("OpenDP / exact", per_draw, exact)
     print("  mean |noise| over the scale: " + ", ".join(f"{name} {scale:.4f}" for name, scale in scales.items()))

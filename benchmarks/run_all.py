@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ALL = ("stream_sanitize", "pca_statistics", "noise", "radius_vote", "nearest_row")
+SHARED = {"run_all", "side_by_side"}
+ALL = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in SHARED)
 
 
 def main() -> int:

@@ -1,13 +1,15 @@
 """What the benchmarks share: candidates timed in turns in one run, a child's peak memory, and the big table.
 
-The machine may be busy with other things, so candidates take turns and the fastest of their rounds counts, on the
-clock and in processor seconds. Ratios within one run are what to trust.
+The machine may be busy with other things, so candidates take turns, and three ratios are printed: of the fastest
+rounds, the median of ratios within a round (both on the clock), and of processor seconds, which suffer least from
+other load but do not show how well threads share the work.
 """
 
 from __future__ import annotations
 
 import json
 import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -28,18 +30,23 @@ ROW_GROUP = 1 << 17
 
 
 @dataclass(frozen=True)
-class Best:
-    """The fastest round of one candidate: seconds on the clock, and processor seconds of all its threads."""
+class Rounds:
+    """Seconds of one candidate, round by round: on the clock, and of all processors that its threads kept busy."""
 
-    wall: float
-    cpu: float
+    walls: tuple[float, ...]
+    cpus: tuple[float, ...]
 
-    def __str__(self) -> str:
-        return f"{self.wall:8.3f} s  {self.cpu:8.3f} processor s"
+    @property
+    def wall(self) -> float:
+        return min(self.walls)
+
+    @property
+    def cpu(self) -> float:
+        return min(self.cpus)
 
 
-def in_turns(candidates: Mapping[str, Callable[[], Any]], repeats: int) -> tuple[dict[str, Best], dict[str, Any]]:
-    """Run the candidates in turns; returns the best of each, and what each returned last."""
+def in_turns(candidates: Mapping[str, Callable[[], Any]], repeats: int) -> tuple[dict[str, Rounds], dict[str, Any]]:
+    """Run the candidates in turns; returns their rounds, and what each returned last."""
     walls: dict[str, list[float]] = {name: [] for name in candidates}
     cpus: dict[str, list[float]] = {name: [] for name in candidates}
     answers: dict[str, Any] = {}
@@ -50,18 +57,18 @@ def in_turns(candidates: Mapping[str, Callable[[], Any]], repeats: int) -> tuple
             answers[name] = run()
             walls[name].append(time.perf_counter() - wall)
             cpus[name].append(time.process_time() - cpu)
-    best = {name: Best(min(walls[name]), min(cpus[name])) for name in candidates}
-    for name, timing in best.items():
-        print(f"  {name:52s} {timing}", flush=True)
-    return best, answers
+    rounds = {name: Rounds(tuple(walls[name]), tuple(cpus[name])) for name in candidates}
+    for name, found in rounds.items():
+        print(f"  {name:46s} {found.wall:8.3f} s on the clock {found.cpu:8.3f} s of processors", flush=True)
+    return rounds, answers
 
 
-def ratio(title: str, above: Best, below: Best, target: str = "") -> None:
-    """Print above / below, on the clock and in processor time."""
-    wanted = f"   (target: {target})" if target else ""
-    print(
-        f"  {title:52s} {above.wall / below.wall:8.2f} x{above.cpu / below.cpu:10.2f} x processor{wanted}", flush=True
-    )
+def ratio(title: str, above: Rounds, below: Rounds, target: str = "") -> None:
+    """Print above / below: of the fastest rounds, the median over rounds, and in processor seconds."""
+    clock, processors = above.wall / below.wall, above.cpu / below.cpu
+    median = statistics.median(a / b for a, b in zip(above.walls, below.walls, strict=False))
+    wanted = f"  target {target}" if target else ""
+    print(f"  {title:46s} {clock:8.2f} x, median {median:6.2f} x, processors {processors:6.2f} x{wanted}", flush=True)
 
 
 def in_child(script: str, *arguments: str) -> dict[str, Any]:
