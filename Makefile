@@ -51,11 +51,10 @@ test-all: test
 	@$(PYTEST) --timeout 3600 tests/system
 
 papers: $(READY)
-	@set -e; for run in papers/*/run.py; do echo "== $$run"; $(BIN)/python "$$run"; done
+	@$(BIN)/python papers/run_all.py
 
 bench: $(READY) $(PEERS)/.ready
-	@set -e; for run in benchmarks/bench_*.py; do echo "== $$run"; \
-	  SFUMATO_PEERS=$(PEERS)/bin/python $(BIN)/python "$$run"; done
+	@SFUMATO_PEERS=$(PEERS)/bin/python $(BIN)/python benchmarks/run_all.py
 
 set-up: $(READY)
 

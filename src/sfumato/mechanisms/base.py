@@ -69,7 +69,8 @@ class Mechanism(Parameters):
         _check_encoded(X)
         if self.needs_key and key is None:
             key = self.draw_key(encoding)
-        self.fit_statistics(self.statistics(X, codes), encoding, key)
+        learned = self.statistics(X, codes) if self.needs_statistics else Statistics.empty(encoding.width)
+        self.fit_statistics(learned, encoding, key)
         if self.needs_second_pass:
             self.fit_second(self.second_statistics(X, codes))
         return self
