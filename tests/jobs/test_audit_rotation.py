@@ -7,13 +7,9 @@ import pytest
 
 from sfumato.jobs.audit import AuditRequest, audit
 from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.mechanisms import MECHANISMS
 from sfumato.table import open_table
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.skipif("random-rotation" not in MECHANISMS, reason="random rotation is not registered"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore")
 NEW = ("distance-bound", "eigen-alignment", "independent-components", "known-rows")
 
 
@@ -95,8 +91,6 @@ def test_without_a_trace_nobody_knows_which_rows_are_known(audited):
 
 
 def test_condensation_is_audited_like_any_other_release(audited):
-    if "condensation" not in MECHANISMS:
-        pytest.skip("condensation is not registered")
     found = audited(mechanism="condensation", k=20)
     assert not [entry["name"] for entry in found.data["attacks"] if "failed" in entry]
     assert "no mixing" in found.attack("eigen-alignment")["not_applicable"]

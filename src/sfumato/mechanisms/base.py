@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -38,7 +39,7 @@ class Block:
     source: Codes
 
 
-class Mechanism(Parameters):
+class Mechanism(Parameters, ABC):
     """Fit on statistics that add up, perturb block by block.
 
     ``fit(X, y)`` equals ``fit_statistics(statistics(X, y), encoding, key)``, followed by one more round where
@@ -86,9 +87,9 @@ class Mechanism(Parameters):
         """What the first pass adds up over blocks."""
         return Statistics.of(X)
 
+    @abstractmethod
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:
         """Fit from the sum of all blocks' statistics."""
-        raise NotImplementedError
 
     @property
     def needs_second_pass(self) -> bool:
@@ -99,19 +100,19 @@ class Mechanism(Parameters):
         """What the second pass adds up over blocks: by default, statistics of the embedded rows."""
         return Statistics.of(self.embed(X))
 
-    def fit_second(self, statistics: Statistics) -> Self:
-        """Finish the fit with the second pass."""
-        raise NotImplementedError
+    def fit_second(self, statistics: Statistics) -> Self:  # noqa: ARG002
+        """Finish the fit with the second pass; only mechanisms that ask for one have more to do."""
+        return self
 
     # What it does to rows
 
+    @abstractmethod
     def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
         """Release one block: a pure function of the block and the generator."""
-        raise NotImplementedError
 
+    @abstractmethod
     def embed(self, X: ArrayLike) -> Matrix:
         """Where unperturbed rows lie in the release's space: what a query is compared with."""
-        raise NotImplementedError
 
     def restore(self, Z: Matrix) -> Matrix | None:  # noqa: ARG002
         """Release rows mapped back to encoded source columns, as anybody could; None where that needs the key."""
@@ -127,29 +128,29 @@ class Mechanism(Parameters):
 
     # What it says about itself
 
+    @abstractmethod
     def guarantee(self) -> Guarantee:
         """Computed from the parameters, for the whole record; `local-dp` only where nothing stands in the way."""
-        raise NotImplementedError
 
     def learned(self) -> list[str]:
         """What was learned from private data, in words; empty if everything was public."""
         return [learned_domain(name) for name in self.encoding_.learned]
 
+    @abstractmethod
     def laws(self) -> list[Law | None]:
         """Additive noise of every column of the release matrix; None where there is none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def release_columns(self) -> list[dict[str, Any]]:
         """Name, kind, units and noise of the columns that are written, for the card."""
-        raise NotImplementedError
 
     def transform(self) -> dict[str, Any]:
         """The public map from encoded source rows to the release, for the card."""
         return {"kind": "identity"}
 
+    @abstractmethod
     def noise_path(self) -> str:
         """How noise is drawn: `exact-grid`, `exact-response`, `float-noise` or `none`."""
-        raise NotImplementedError
 
     def parameters_used(self) -> dict[str, Any]:
         """Every public parameter, with derived values in the place of the knobs they were derived from."""
