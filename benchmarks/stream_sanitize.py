@@ -173,6 +173,9 @@ def main() -> None:
     ratio("sfumato / bare passes, two threads", product, best["bare passes, two threads"], "at most 2")
     ratio("pandas + scikit-learn / sfumato", best["pandas + scikit-learn"], product, "at least 3")
     ratio("pandas + scikit-learn / sfumato, exact noise", best["pandas + scikit-learn"], best["sfumato, exact noise"])
+    unmixed = best["sfumato, float noise, without the shuffle"]
+    ratio("without the shuffle / bare passes, two threads", unmixed, best["bare passes, two threads"])
+    ratio("pandas + scikit-learn / without the shuffle", best["pandas + scikit-learn"], unmixed)
     ratio("exact noise / float noise", best["sfumato, exact noise"], product)
     ratio("with / without the shuffle", product, best["sfumato, float noise, without the shuffle"])
     for noise in ("float", "exact"):
