@@ -10,8 +10,8 @@ JOBS ?= 2
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout 300
 # Debian packages, beyond Python, that the tests need. scripts/set-up looks after Python's own venv package.
-TEST_PACKAGES :=
-SYSTEM_TEST_PACKAGES := chromium
+TEST_PACKAGES := postgresql chromium
+SYSTEM_TEST_PACKAGES :=
 UPGRADE ?=
 # PYTHON=... names the interpreter that set-up takes; without it, the first that is 3.11 or newer.
 export PYTHON
