@@ -1,0 +1,191 @@
+"""Epsilons computed from a card's own parameters: equal to an honest statement, above an edited one."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from domains import any_records
+from sfumato.guarantee import Card, Guarantee
+from sfumato.guarantee.recompute import Recomputed, kept_epsilon, recomputed
+from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.mechanisms import MECHANISMS
+from sfumato.noise import keep_threshold
+from sfumato.table import Column, Encoding, Schema
+
+PUBLIC = {"source": "public", "reason": "known from the form"}
+LABEL = Column("ill", "categorical", role="label", categories=("no", "maybe", "yes"), **PUBLIC)
+MIXED = (
+    Column("age", "integer", low=0, high=100, **PUBLIC),
+    Column("weight", "numeric", low=2, high=6, missing=True, **PUBLIC),
+    Column("sex", "categorical", categories=("f", "m"), **PUBLIC),
+    Column("town", "categorical", categories=("a", "b", "c"), missing=True, **PUBLIC),
+    Column("grade", "ordinal", categories=("low", "middle", "high"), **PUBLIC),
+    Column("site", "numeric", low=3, high=3, **PUBLIC),
+)
+POSITIVE = (
+    Column("weight", "numeric", low=2, high=6, missing=True, **PUBLIC),
+    Column("sex", "categorical", categories=("f", "m"), **PUBLIC),
+)
+BASIS = np.linalg.qr(np.random.default_rng(4).normal(size=(11, 11)))[0][:3].tolist()
+
+CASES = [
+    ("additive-noise", {}),
+    ("additive-noise", {"scale": 2.0, "category_epsilon": 30.0}),
+    ("additive-noise", {"epsilon_record": 4.0}),
+    ("additive-noise", {"law": "student-t", "df": 3.0}),
+    ("additive-noise", {"law": "normal"}),
+    ("additive-noise", {"noise": "float"}),
+    ("condensation", {"k": 10}),
+    ("multiplicative-noise", {}),
+    ("noisy-operator", {"law": "laplace", "scale": 0.5}),
+    ("principal-laplace", {}),
+    ("principal-laplace", {"component_bounds": "data"}),
+    ("principal-laplace", {"basis": "identity", "b": 2.0}),
+    ("principal-laplace", {"basis": "identity", "epsilon_record": 3.0, "components": 4}),
+    ("principal-laplace", {"basis": BASIS, "basis_reason": "drawn by lot", "epsilon_record": 6.0}),
+    ("principal-laplace", {"basis": BASIS}),
+    ("random-projection", {}),
+    ("random-rotation", {}),
+    ("random-rotation", {"noise": "laplace", "scale": 0.7}),
+    ("random-rotation", {"epsilon_record": 5.0}),
+    ("random-rotation", {"noise": "normal"}),
+    ("randomized-response", {"epsilon": 1.5}),
+    ("randomized-response", {"epsilon_record": 6.0}),
+]
+
+
+def released(folder, mechanism, parameters, columns=MIXED, **options) -> Card:
+    if mechanism == "randomized-response":
+        columns = tuple(column for column in columns if column.is_categorical)
+    if mechanism in ("multiplicative-noise", "noisy-operator"):
+        columns = POSITIVE
+    schema = Schema((*columns, LABEL))
+    rng = np.random.default_rng(1)
+    encoding = Encoding(schema)
+    table = encoding.decode(any_records(encoding, rng, 80), like_original=True)
+    table = table.append_column("ill", encoding.decode_label(rng.integers(3, size=80)))
+    return sanitize(table, folder, Options(mechanism=mechanism, parameters=parameters, schema=schema, **options)).card
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("private_label", [False, True])
+@pytest.mark.parametrize(("mechanism", "parameters"), CASES, ids=str)
+def test_an_honest_card_states_what_is_recomputed(tmp_path, mechanism, parameters, private_label):
+    card = released(tmp_path / "r", mechanism, parameters, private_label=private_label)
+    found, stated = recomputed(card), card.stated_guarantee()
+    assert found.understated(card) == []
+    assert found.kind == stated.kind
+    assert found.proved == pytest.approx(stated.proved, rel=1e-3)
+    assert (found.label is None) == (stated.label_epsilon is None)
+    if math.isfinite(stated.record):
+        assert found.record == pytest.approx(stated.record, rel=1e-3)
+        assert found.column == pytest.approx(stated.column, rel=1e-3)
+
+
+def test_every_mechanism_is_among_the_cases():
+    assert {name for name, _ in CASES} >= set(MECHANISMS) - {"kernel-resampling"}
+
+
+def claiming(card: Card, factor: float) -> Card:
+    """The same card with a guarantee that is `factor` times as large, consistent in itself."""
+    stated = card.stated_guarantee()
+    less = dataclasses.replace(
+        stated,
+        component=factor * stated.component,
+        column=factor * stated.column,
+        record=factor * stated.record,
+        label_epsilon=stated.label_epsilon and factor * stated.label_epsilon,
+    )
+    return Card.from_dict({**card.to_dict(), "guarantee": less.to_dict()})
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("mechanism", "parameters"),
+    [
+        ("additive-noise", {}),
+        ("principal-laplace", {"basis": "identity", "components": 4}),
+        ("principal-laplace", {}),
+        ("random-rotation", {"noise": "laplace"}),
+        ("randomized-response", {}),
+    ],
+    ids=str,
+)
+def test_a_consistent_card_that_claims_less_is_found_out(tmp_path, mechanism, parameters):
+    card = released(tmp_path / "r", mechanism, parameters, private_label=True)
+    for factor in (0.01, 0.7, 0.999):
+        edited = claiming(card, factor)
+        assert set(recomputed(edited).understated(edited)) >= {"epsilon_record", "label_epsilon"}
+    assert recomputed(claiming(card, 1.3)).understated(claiming(card, 1.3)) == []  # to claim more harms nobody
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("mechanism", "parameters"), [("condensation", {}), ("random-projection", {}), ("random-rotation", {})], ids=str
+)
+def test_what_proves_nothing_cannot_claim_a_guarantee(tmp_path, mechanism, parameters):
+    card = released(tmp_path / "r", mechanism, parameters)
+    claim = Guarantee(1.0, 1.0, 2.0, exact_label=True).to_dict()
+    forged = {**card.to_dict(), "guarantee": claim, "learned_from_data": [], "noise_path": "exact-grid"}
+    edited = Card.from_dict(forged)
+    assert edited.is_formal
+    assert "kind" in recomputed(edited).understated(edited)
+
+
+def test_a_learned_column_hidden_from_the_list_is_still_in_the_way(tmp_path):
+    card = released(tmp_path / "r", "additive-noise", {})
+    data = card.to_dict()
+    data["source_schema"]["columns"][0].update(source="learned")
+    edited = Card.from_dict(data)
+    assert edited.is_formal
+    assert recomputed(edited).kind == "empirical-only"
+    assert "kind" in recomputed(edited).understated(edited)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        None,
+        {"law": "randomized-response", "keep": 0.6, "categories": 400},
+        {"law": "randomized-response", "keep": 1.0, "categories": 2},
+        {"law": "randomized-response", "keep": True, "categories": 2},
+        {"law": "laplace", "scale": 9.0},
+    ],
+    ids=str,
+)
+def test_a_category_without_its_response_has_no_bound(tmp_path, noise):
+    data = released(tmp_path / "r", "additive-noise", {}).to_dict()
+    data["release_schema"]["columns"][2]["noise"] = noise
+    assert recomputed(Card.from_dict(data)).record == math.inf
+
+
+def test_a_coarse_grid_costs_what_it_can_tell(tmp_path):
+    data = released(tmp_path / "r", "principal-laplace", {"basis": "identity", "components": 4, "b": 2.0}).to_dict()
+    honest = recomputed(Card.from_dict(data)).column
+    for column in data["release_schema"]["columns"]:
+        column["noise"]["grid"] = column["noise"]["scale"]
+    assert recomputed(Card.from_dict(data)).column == pytest.approx(honest + 4)
+    for column in data["release_schema"]["columns"]:
+        del column["noise"]["grid"]
+    assert recomputed(Card.from_dict(data)).column == math.inf
+
+
+def test_post_processing_proves_nothing_and_accuses_nobody(tmp_path):
+    card = released(tmp_path / "r", "additive-noise", {}, like_original=True)
+    assert recomputed(card).proved == math.inf
+    assert recomputed(card).understated(card) == []
+
+
+@pytest.mark.parametrize("categories", [2, 3, 17])
+@pytest.mark.parametrize("epsilon", [1e-3, 0.5, 5.0, 20.0, 33.0])
+def test_a_keep_probability_gives_its_epsilon_back_from_below(epsilon, categories):
+    found = kept_epsilon(keep_threshold(epsilon, categories) / 2.0**64, categories)
+    assert found <= epsilon
+    assert found == pytest.approx(epsilon, rel=3e-2 if epsilon > 30 else 1e-6)
+
+
+def test_what_is_hindered_is_not_proved():
+    assert Recomputed(1.0, 1.0, 2.0).proved == 2.0
+    assert Recomputed(1.0, 1.0, 2.0, in_the_way=("a fixed seed",)).proved == math.inf
