@@ -1,0 +1,225 @@
+"""The survey file: what is asked, of whom it is learned, and how much the respondents' own devices blur it.
+
+Everything that a respondent's program needs to perturb an answer stands here or in the guidance: nothing else is asked
+of the server.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from sfumato.errors import SchemaError
+from sfumato.protocol.question import Question, Text, read_text, text_dict
+
+MOST_BITS = 4000  # guidance grows with the square of the bits: beyond this a batch would take minutes
+ORDERS = ("magnitude", "value")
+LINKS = ("square", "linear")
+
+
+@dataclass(frozen=True)
+class SurveyStudy:
+    """A study of kind `survey`.
+
+    `mu`, `order`, `link` fix the guidance, `floor` the least probability of every bit, `batch` how many answers change
+    it; `start_up` is "random" or a number of rows that the owner gives (see `Guidance`).
+    """
+
+    kind: ClassVar[str] = "survey"
+
+    name: str
+    by: str
+    about: Text
+    consent: Text
+    languages: tuple[str, ...]
+    questions: tuple[Question, ...]
+    label: Question
+    mu: float = 0.15
+    batch: int = 100
+    floor: float = 0.1
+    link: str = "square"
+    order: str = "magnitude"
+    start_up: str | tuple[tuple[int, ...], ...] = "random"
+    closes: str | None = None
+    witnesses: tuple[str, ...] = ()
+    invitations: bool = False
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of choices of every question: the one-hot groups of an answer, in order."""
+        return tuple(len(question.choices) for question in self.questions)
+
+    @property
+    def width(self) -> int:
+        """Bits of an answer."""
+        return sum(self.sizes)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(choice.value for choice in self.label.choices)
+
+    def closed(self, today: datetime.date) -> bool:
+        """Whether the closing date lies behind us; the date itself is the last day of answers."""
+        return self.closes is not None and today > datetime.date.fromisoformat(self.closes)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the canonical file: what respondents and witnesses compare."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "by": self.by,
+            "about": text_dict(self.about),
+            "consent": text_dict(self.consent),
+            "languages": list(self.languages),
+            "questions": [question.to_dict() for question in self.questions],
+            "label": self.label.to_dict(),
+            "mu": self.mu,
+            "batch": self.batch,
+            "floor": self.floor,
+            "link": self.link,
+            "order": self.order,
+            "start_up": self.start_up if isinstance(self.start_up, str) else [list(row) for row in self.start_up],
+            "closes": self.closes,
+            "witnesses": list(self.witnesses),
+            "invitations": self.invitations,
+        }
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> SurveyStudy:
+        """Read and check; a `SchemaError` says what is wrong and where."""
+        keys = ["kind", *(field.name for field in fields(cls))]
+        for key in found:
+            if key not in keys:
+                raise SchemaError(f"The survey has an unknown key {key!r}. It may have: {', '.join(keys)}.")
+        languages = _languages(found.get("languages", ["en"]))
+        questions = _questions(found.get("questions"), languages)
+        if not isinstance(found.get("label"), Mapping):
+            raise SchemaError("The survey needs a `label`: the question whose answer is to be predicted.")
+        label = Question.from_dict(found["label"], languages, "label")
+        if label.kind == "number":
+            raise SchemaError("The label must be a choice, not a number: classes are to be predicted.")
+        if label.name in {question.name for question in questions}:
+            raise SchemaError(f"The label {label.name!r} is also one of the questions. Ask it once.")
+        survey = cls(
+            name=_line(found, "name"),
+            by=_line(found, "by"),
+            about=read_text(found.get("about", ""), languages, "about"),
+            consent=read_text(found.get("consent", ""), languages, "consent"),
+            languages=languages,
+            questions=questions,
+            label=label,
+            mu=_number(found, "mu", 0.15, 0.0, 1.0),
+            batch=_whole(found, "batch", 100, 1, 1_000_000),
+            floor=_number(found, "floor", 0.1, 0.0, 0.4999),
+            link=_word(found, "link", LINKS),
+            order=_word(found, "order", ORDERS),
+            start_up=_start_up(found.get("start_up", "random"), questions, label),
+            closes=_date(found.get("closes")),
+            witnesses=_addresses(found.get("witnesses", ())),
+            invitations=bool(found.get("invitations", False)),
+        )
+        if survey.width > MOST_BITS:
+            raise SchemaError(
+                f"The questions have {survey.width} choices together; at most {MOST_BITS} are possible. "
+                "Merge choices or drop questions."
+            )
+        return survey
+
+
+def _languages(found: Any) -> tuple[str, ...]:
+    if not isinstance(found, Sequence) or isinstance(found, str) or not found:
+        raise SchemaError("`languages` must be a list of language codes, for example [en, de].")
+    codes = tuple(str(code) for code in found)
+    if len(set(codes)) < len(codes) or not all(code.isascii() and 2 <= len(code) <= 8 for code in codes):
+        raise SchemaError("`languages` must be different short codes, for example [en, de].")
+    return codes
+
+
+def _questions(found: Any, languages: tuple[str, ...]) -> tuple[Question, ...]:
+    if not isinstance(found, Sequence) or isinstance(found, str) or not found:
+        raise SchemaError("The survey needs a list of `questions`.")
+    read = tuple(Question.from_dict(q, languages, f"question {n}") for n, q in enumerate(found, start=1))
+    names = [question.name for question in read]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SchemaError(f"Two questions are called {twice[0]!r}. Names must differ.")
+    return read
+
+
+def _start_up(found: Any, questions: tuple[Question, ...], label: Question) -> str | tuple[tuple[int, ...], ...]:
+    """ "random", or rows of people who do not mind: one choice number per question, then the class."""
+    if found == "random":
+        return "random"
+    sizes = [len(question.choices) for question in (*questions, label)]
+    if not isinstance(found, Sequence) or isinstance(found, str) or not found:
+        raise SchemaError(
+            "`start_up` must be the word random, or a list of rows of choice numbers with the class last."
+        )
+    rows = []
+    for number, row in enumerate(found, start=1):
+        fits = isinstance(row, Sequence) and not isinstance(row, str) and len(row) == len(sizes)
+        if not fits or not all(isinstance(c, int) and 0 <= c < size for c, size in zip(row, sizes, strict=True)):
+            raise SchemaError(
+                f"Row {number} of `start_up` does not fit the questions: it needs {len(sizes)} choice numbers, "
+                "counted from 0, the class last."
+            )
+        rows.append(tuple(row))
+    return tuple(rows)
+
+
+def _line(found: Mapping[str, Any], key: str) -> str:
+    value = found.get(key)
+    if not isinstance(value, str) or not value.strip() or len(value) > 200:
+        raise SchemaError(f"The survey needs `{key}`: one line of text.")
+    return value.strip()
+
+
+def _word(found: Mapping[str, Any], key: str, words: tuple[str, ...]) -> str:
+    value = found.get(key, words[0])
+    if value not in words:
+        raise SchemaError(f"`{key}` must be {' or '.join(words)}. Got {value!r} instead.")
+    return str(value)
+
+
+def _number(found: Mapping[str, Any], key: str, default: float, low: float, high: float) -> float:
+    value = found.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise SchemaError(f"`{key}` must be a number. Got {value!r} instead.")
+    if not low <= value <= high:
+        raise SchemaError(f"`{key}` must lie between {low:g} and {high:g}. Got {value:g} instead.")
+    return float(value)
+
+
+def _whole(found: Mapping[str, Any], key: str, default: int, low: int, high: int) -> int:
+    value = found.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise SchemaError(f"`{key}` must be a whole number from {low} to {high}. Got {value!r} instead.")
+    return value
+
+
+def _date(found: Any) -> str | None:
+    if found is None:
+        return None
+    try:
+        return datetime.date.fromisoformat(str(found)).isoformat()
+    except ValueError:
+        raise SchemaError(f"`closes` must be a date such as 2027-01-31. Got {found!r} instead.") from None
+
+
+def _addresses(found: Any) -> tuple[str, ...]:
+    if not isinstance(found, Sequence) or isinstance(found, str):
+        raise SchemaError("`witnesses` must be a list of addresses.")
+    for address in found:
+        if not isinstance(address, str) or not address.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+            raise SchemaError("A witness must be an https address.")
+    return tuple(address.rstrip("/") for address in found)
