@@ -86,7 +86,7 @@ def test_closing_day_is_the_last_day() -> None:
         ({"label": {"name": "a", "kind": "number", "edges": [1]}}, "must be a choice"),
         ({"floor": 0.6}, "between 0 and"),
         ({"floor": "high"}, "must be a number"),
-        ({"mu": -1}, "between 0 and 1"),
+        ({"mu": -1}, "between 0 and"),
         ({"batch": 0}, "whole number"),
         ({"link": "cubic"}, "square or linear"),
         ({"closes": "tomorrow"}, "must be a date"),

@@ -12,14 +12,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from sfumato.errors import SchemaError
+from sfumato.guidance import FLOOR, LINKS, MU, ORDERS, Link, Order
 from sfumato.protocol.question import Question, Text, read_text, text_dict
 
 MOST_BITS = 4000  # guidance grows with the square of the bits: beyond this a batch would take minutes
-ORDERS = ("magnitude", "value")
-LINKS = ("square", "linear")
 
 
 @dataclass(frozen=True)
@@ -39,11 +38,11 @@ class SurveyStudy:
     languages: tuple[str, ...]
     questions: tuple[Question, ...]
     label: Question
-    mu: float = 0.15
+    mu: float = MU
     batch: int = 100
-    floor: float = 0.1
-    link: str = "square"
-    order: str = "magnitude"
+    floor: float = FLOOR
+    link: Link = "square"
+    order: Order = "magnitude"
     start_up: str | tuple[tuple[int, ...], ...] = "random"
     closes: str | None = None
     witnesses: tuple[str, ...] = ()
@@ -118,11 +117,11 @@ class SurveyStudy:
             languages=languages,
             questions=questions,
             label=label,
-            mu=_number(found, "mu", 0.15, 0.0, 1.0),
+            mu=_number(found, "mu", MU, 0.0, 0.9999),
             batch=_whole(found, "batch", 100, 1, 1_000_000),
-            floor=_number(found, "floor", 0.1, 0.0, 0.4999),
-            link=_word(found, "link", LINKS),
-            order=_word(found, "order", ORDERS),
+            floor=_number(found, "floor", FLOOR, 0.0, 0.4999),
+            link=cast(Link, _word(found, "link", LINKS)),
+            order=cast(Order, _word(found, "order", ORDERS)),
             start_up=_start_up(found.get("start_up", "random"), questions, label),
             closes=_date(found.get("closes")),
             witnesses=_addresses(found.get("witnesses", ())),
