@@ -1,0 +1,202 @@
+"""Guidance: the directions in which the classes differ most, computed from received rows [guided-survey, 4.1]."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato.errors import CardError, UsageError
+from sfumato.guidance.bits import FLOOR, Link, check_floor, check_link
+from sfumato.guidance.counts import SurveyCounts
+
+Matrix = NDArray[np.float64]
+Order = Literal["magnitude", "value"]
+
+ORDERS: tuple[Order, ...] = ("magnitude", "value")
+ORTHONORMAL = 1e-9
+"""How far V'V may be from the identity."""
+MU = 0.15
+
+
+class GuidanceError(CardError):
+    """Guidance that no honest collector sends; nothing must be answered to it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Guidance:
+    """V_k (width x k), with all eigenvalues in their order; the first k belong to V's columns.
+
+    k* is the least k with sigma_(k+1) <= `mu` sigma_1 [Eq. 6]. Eigenvalues are ordered by magnitude, since a direction
+    of class 1 has a negative one; `order="value"` is the published order, which drops those.
+    """
+
+    V: Matrix
+    sigmas: Matrix
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: SurveyCounts,
+        mu: float = MU,
+        *,
+        order: Order = "magnitude",
+        link: Link = "square",
+        floor: float = FLOOR,
+        max_k: int | None = None,
+        k: int | None = None,
+        startup: SurveyCounts | None = None,
+    ) -> Guidance:
+        """Guidance from received rows, and from `startup` rows that were given without perturbation.
+
+        `link` and `floor` are those the received rows were sent with. `max_k` limits k*, `k` fixes it.
+        """
+        if not 0 <= mu < 1:
+            raise UsageError(f"The 'mu' parameter must be a number from 0 up to, not including, 1. Got {mu!r}.")
+        if order not in ORDERS:
+            raise UsageError(f"The 'order' parameter must be one of {', '.join(ORDERS)}. Got {order!r} instead.")
+        values, vectors = np.linalg.eigh(class_difference(counts, link=link, floor=floor, startup=startup))
+        ranks = np.argsort(-np.abs(values) if order == "magnitude" else -values, kind="stable")
+        sigmas = values[ranks]
+        level = least_level(np.abs(sigmas) if order == "magnitude" else sigmas, mu) if k is None else k
+        if not 1 <= level <= len(sigmas):
+            raise UsageError(f"The level k must be between 1 and the {len(sigmas)} bits of an answer. Got {level!r}.")
+        level = level if max_k is None else min(level, max(1, max_k))
+        if not np.abs(sigmas).max() > 0:  # nothing is known: the one direction that tells nothing of anybody
+            return cls(np.full((len(sigmas), 1), 1 / np.sqrt(len(sigmas))), sigmas)
+        return cls(_signed(vectors[:, ranks[:level]]), sigmas)
+
+    @property
+    def k(self) -> int:
+        return int(self.V.shape[1])
+
+    @property
+    def width(self) -> int:
+        return int(self.V.shape[0])
+
+    @property
+    def text(self) -> str:
+        """V as it travels: base64 of little-endian float64, row after row."""
+        return encode_matrix(self.V)
+
+    @property
+    def sha256(self) -> str:
+        """Hash over the bytes of V."""
+        return hash_matrix(self.V)
+
+
+def class_difference(
+    counts: SurveyCounts, *, link: Link = "square", floor: float = FLOOR, startup: SurveyCounts | None = None
+) -> Matrix:
+    """A = A_0 - A_1 for two classes [Eq. 5]; for more, half the sum of |A_c - A_others| (matrix absolute values).
+
+    The plain sum of one-vs-rest differences would cancel. For two classes the second form has the eigenvectors of the
+    first and the magnitudes of its eigenvalues. What floor and link add to every bit is taken out first
+    (`decoded`); with floor 0 and the square link the matrices are those of the paper.
+    """
+    labels = sorted({*counts, *(startup or {})})
+    parts = [decoded(counts, label, link=link, floor=floor) for label in labels]
+    if startup is not None:
+        parts = [part + plain(startup, label, counts.width) for part, label in zip(parts, labels, strict=True)]
+    if not parts:
+        return np.zeros((counts.width, counts.width))
+    if len(parts) <= 2:
+        return np.asarray(parts[0] - parts[1] if len(parts) == 2 else parts[0])
+    total = np.sum(parts, axis=0)
+    return np.asarray(sum(_absolute(2 * part - total) for part in parts) / 2)
+
+
+def decoded(counts: SurveyCounts, label: int, *, link: Link, floor: float) -> Matrix:
+    """A_c with the known part of every bit taken out: a bit of mean q = a + g p becomes (r - a) / g.
+
+    Off the diagonal the mean of r_i r_j is q_i q_j, so that (A - a (s 1' + 1 s') + n a^2) / g^2 has mean p_i p_j: for
+    the square link the product of squares (biased as a count of pairs, and nothing that two bits say can repair it),
+    for the linear link exactly the product of projected values. On the diagonal r^2 = r gives (s - n a) / g.
+    """
+    check_link(link)
+    check_floor(floor)
+    if label not in counts.rows:
+        return np.zeros((counts.width, counts.width))
+    A, n, ones = counts.sums[label].astype(np.float64), counts.rows[label], counts.ones(label).astype(np.float64)
+    offset, gain = (floor, 1 - 2 * floor) if link == "square" else (0.5, 0.5 * (1 - 2 * floor))
+    out = (A - offset * np.add.outer(ones, ones) + n * offset**2) / gain**2
+    np.fill_diagonal(out, (ones - n * offset) / gain)
+    return np.asarray(out)
+
+
+def plain(counts: SurveyCounts, label: int, width: int) -> Matrix:
+    """A_c of rows that were not perturbed."""
+    return counts.sums[label].astype(np.float64) if label in counts.rows else np.zeros((width, width))
+
+
+def least_level(sigmas: ArrayLike, mu: float = MU) -> int:
+    """k*: the least k with sigma_(k+1) <= mu sigma_1 [Eq. 6]; 1 when sigma_1 <= 0.
+
+    >>> least_level([10.0, 4.0, 1.5, 0.1])
+    2
+    """
+    s = np.asarray(sigmas, dtype=np.float64)
+    if not s[0] > 0:
+        return 1
+    small = np.flatnonzero(s[1:] <= mu * s[0])
+    return int(small[0]) + 1 if len(small) else len(s)
+
+
+def check_guidance(V: ArrayLike, width: int, k: int) -> Matrix:
+    """V as a matrix, if it is width x k, finite and orthonormal to 1e-9 [4.2]; else `GuidanceError`.
+
+    This stops mistakes only: a malicious collector's matrix passes it too, and the floor bounds what that one reads.
+    """
+    try:
+        matrix = np.ascontiguousarray(V, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise GuidanceError("The guidance is not a matrix of numbers. Nothing was answered.") from None
+    if matrix.shape != (width, k):
+        raise GuidanceError(f"The guidance must be {width} x {k}. Got {matrix.shape} instead; nothing was answered.")
+    if not np.isfinite(matrix).all():
+        raise GuidanceError("The guidance has entries that are no numbers. Nothing was answered.")
+    if not np.abs(matrix.T @ matrix - np.eye(k)).max() <= ORTHONORMAL:
+        raise GuidanceError("The columns of the guidance are not orthonormal. Nothing was answered.")
+    return matrix
+
+
+def encode_matrix(V: Matrix) -> str:
+    """Base64 of the little-endian float64 of V, row after row."""
+    return base64.b64encode(_raw(V)).decode("ascii")
+
+
+def decode_matrix(text: str, width: int, k: int) -> Matrix:
+    """The inverse of `encode_matrix`, with all checks of `check_guidance`."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        raise GuidanceError("The guidance is not base64. Nothing was answered.") from None
+    if len(raw) != 8 * width * k:
+        raise GuidanceError(f"The guidance must have {width} x {k} numbers. It has {len(raw) / 8:g}.")
+    return check_guidance(np.frombuffer(raw, dtype="<f8").reshape(width, k), width, k)
+
+
+def hash_matrix(V: Matrix) -> str:
+    """SHA-256 over the bytes that `encode_matrix` encodes, in hexadecimal."""
+    return hashlib.sha256(_raw(V)).hexdigest()
+
+
+def _raw(V: Matrix) -> bytes:
+    return np.ascontiguousarray(V, dtype="<f8").tobytes()
+
+
+def _signed(V: Matrix) -> Matrix:
+    """Each column's largest entry positive (the first of those that are equally large): V V' is the same either way."""
+    size = np.abs(V)
+    leading = np.argmax(size >= size.max(axis=0) * (1 - 1e-9), axis=0)
+    return np.ascontiguousarray(V * np.where(V[leading, np.arange(V.shape[1])] < 0, -1.0, 1.0))
+
+
+def _absolute(M: Matrix) -> Matrix:
+    values, vectors = np.linalg.eigh(M)
+    return np.asarray((vectors * np.abs(values)) @ vectors.T)
