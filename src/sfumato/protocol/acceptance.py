@@ -1,0 +1,120 @@
+"""When a study takes a release: the same rules at the site, before anything leaves it, and at the server."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sfumato.errors import CardError, SfumatoError
+from sfumato.guarantee import Card
+from sfumato.guarantee.recompute import recomputed
+from sfumato.protocol.pool_study import PoolStudy
+from sfumato.table import Column, Schema
+
+MAP_FIELDS = ("kind", "low", "high", "categories", "missing")
+"""What decides how a column's values become numbers; reasons and weights may differ between sites."""
+
+
+def objections(study: PoolStudy, card: Card) -> list[str]:
+    """Every reason to refuse a release with this card, in words; empty where there is none."""
+    try:
+        found = list(_schema(study, card))
+        if not found:  # the rest is computed on the card's schema, which is now known to be the study's
+            found = [*_made(study, card), *_guaranteed(study, card)]
+    except SfumatoError as error:
+        return [str(error)]
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return ["The card cannot be understood: it was edited or is damaged."]
+    return found
+
+
+def _schema(study: PoolStudy, card: Card) -> Iterator[str]:
+    expected, found = _travelling(study.schema), _travelling(Schema.from_dict(card.source_schema))
+    if [(column.name, column.role) for column in found] != [(column.name, column.role) for column in expected]:
+        yield (
+            f"The release's columns are not the study's: expected {_names(expected)}, found {_names(found)}. "
+            "Sanitize with the study's schema."
+        )
+        return
+    for column, wanted in zip(found, expected, strict=True):
+        for field in MAP_FIELDS:
+            if getattr(column, field) != getattr(wanted, field):
+                yield f"Column {wanted.name!r}: {field!r} differs from the study's. Sanitize with the study's schema."
+    label = card.release_schema["label"]
+    if label is None:
+        yield f"The release has no label, and the study learns to predict {expected[-1].name!r}."
+    elif label["name"] != expected[-1].name or tuple(label["classes"]) != expected[-1].categories:
+        yield f"The classes of the label {expected[-1].name!r} are not the study's."
+
+
+def _travelling(schema: Schema) -> list[Column]:
+    """The columns that a card speaks of: the private ones, and the label last."""
+    return [*schema.private, *([schema.label] if schema.label else [])]
+
+
+def _names(columns: list[Column]) -> str:
+    names = [repr(column.name[:40]) for column in columns]
+    return (", ".join(names[:20]) or "none") + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+
+def _made(study: PoolStudy, card: Card) -> Iterator[str]:
+    if card.reproducible:
+        yield "The release was made with a fixed seed: anybody can repeat its noise. Sanitize again without --seed."
+    if card.mechanism["name"] != study.mechanism:
+        yield f"The study asks for {study.mechanism}, and this release was made by another mechanism."
+        return
+    used = card.mechanism["parameters"]
+    for name, wanted in study.parameters_expected().items():
+        if name not in used or not same(used[name], wanted):
+            yield f"The study fixes the parameter {name}={wanted!r}, and the release was made with another value."
+    if card.space != study.space:
+        yield (
+            "The release lies in another space than the study's, so its rows cannot be pooled with the others'. "
+            "Use the study's schema and the shared key or basis."
+        )
+
+
+def _guaranteed(study: PoolStudy, card: Card) -> Iterator[str]:
+    found = recomputed(card)
+    if wrong := found.understated(card):
+        yield (
+            f"The card states less than its own parameters come to ({', '.join(wrong)}): it was edited or is damaged. "
+            "Push the card that `sfumato sanitize` wrote."
+        )
+    if study.epsilon_record is None:
+        return
+    weaker = max(found.proved, card.stated_guarantee().proved)
+    if math.isinf(weaker):
+        reasons = "; ".join(found.in_the_way[:5]) or "this mechanism, or what was done to its rows, proves none"
+        yield f"The study asks for a formal guarantee, and this release has none: {reasons}."
+    elif weaker > study.epsilon_record * (1 + 1e-9):
+        yield (
+            f"The study asks for an epsilon of at most {study.epsilon_record:g} for the record, and this release has "
+            f"{weaker:.6g}. Ask `sfumato sanitize` for epsilon_record={study.epsilon_record:g}."
+        )
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, numbers to rounding."""
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (one, other))
+    return math.isclose(one, other, rel_tol=1e-9) if numbers else bool(one == other)
+
+
+def read_card(text: bytes | str) -> Card:
+    """A card as it is embedded in a release, from anybody: no NaN, no duplicate meaning, and the published schema."""
+
+    def refuse(_: str) -> Any:
+        raise CardError("The card holds numbers that JSON does not have: it was edited or is damaged.")
+
+    try:
+        data = json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        raise CardError("The card inside the release is not valid JSON: it was edited or is damaged.") from None
+    if not isinstance(data, Mapping):
+        raise CardError("The card inside the release is not a card: it was edited or is damaged.")
+    try:
+        return Card.from_dict(data, where="The card inside the release")
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
+        raise CardError("The card inside the release cannot be understood: it was edited or is damaged.") from None

@@ -1,0 +1,135 @@
+"""What the two ends tell each other, as plain dataclasses: JSON objects whose keys are the fields' names.
+
+Readers ignore keys that they do not know, so that an older client speaks to a newer server. Days, never times: when
+exactly somebody pushed is nobody's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
+
+SITE_ASSERTED = "site-asserted"
+"""How what a site says about itself is labelled: no server can see the rows that a release was made from."""
+
+PURPOSES = ("train", "test")
+QUEUED, RUNNING, DONE, FAILED = STATES = ("queued", "running", "done", "failed")
+
+
+class Message:
+    """JSON there and back."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)  # type: ignore[call-overload, no-any-return]
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        known = {item.name for item in fields(cls)}  # type: ignore[arg-type]
+        return cls(**{name: value for name, value in found.items() if name in known})
+
+
+@dataclass(frozen=True)
+class ErrorMessage(Message):
+    """`error` is a short code for programs, `message` says what, where and what to do, `request` names the log line."""
+
+    error: str
+    message: str
+    request: str
+    objections: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class StudyInfo(Message):
+    id: str
+    kind: str
+    name: str
+    hash: str
+    definition: dict[str, Any]
+    created: str
+    state: str
+
+
+@dataclass(frozen=True)
+class Invitation(Message):
+    """An owner's wish to let a site in; its token ends after `days`."""
+
+    name: str
+    days: int = 365
+
+
+@dataclass(frozen=True)
+class Invited(Message):
+    """The token is shown this once; the server keeps only its hash."""
+
+    name: str
+    token: str
+    expires: str
+
+
+@dataclass(frozen=True)
+class SiteInfo(Message):
+    """`guarantee` is in words, the weakest of its releases; `last_push` is a day."""
+
+    name: str
+    created: str
+    expires: str
+    revoked: bool
+    releases: int
+    rows: int
+    last_push: str | None
+    guarantee: str | None
+
+
+@dataclass(frozen=True)
+class Receipt(Message):
+    """A release is durable once this was sent."""
+
+    sha256: str
+    bytes: int
+    rows: int
+    purpose: str
+    site: str
+    study: str
+    received: str
+    assertions: str = SITE_ASSERTED
+
+
+@dataclass(frozen=True)
+class ReleaseInfo(Message):
+    """A release as owner and site see it: counts and card, never rows."""
+
+    sha256: str
+    site: str
+    purpose: str
+    bytes: int
+    rows: int
+    received: str
+    withdrawn: bool
+    guarantee: str
+    card: dict[str, Any]
+    assertions: str = SITE_ASSERTED
+
+
+@dataclass(frozen=True)
+class Training(Message):
+    """An owner's wish to train."""
+
+    classifier: str
+
+
+@dataclass(frozen=True)
+class ModelInfo(Message):
+    """`results` and `card` are there once the state is done; `card` says which releases were used."""
+
+    id: str
+    classifier: str
+    state: str
+    progress: float
+    step: str
+    created: str
+    contains_rows: bool
+    uses_withdrawn: bool
+    results: dict[str, Any] | None = None
+    card: dict[str, Any] | None = None
+    failure: str | None = None

@@ -1,0 +1,168 @@
+"""A study of kind `pool`: sites push releases of one schema, mechanism and space, and a coordinator pools them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sfumato.classifiers.factory import CLASSIFIERS
+from sfumato.errors import SchemaError, UsageError
+from sfumato.guarantee import space_of
+from sfumato.mechanisms import Mechanism, make_mechanism
+from sfumato.mechanisms.base import count_of
+from sfumato.protocol.canonical import hash_of
+from sfumato.protocol.names import check_line
+from sfumato.statistics import Statistics
+from sfumato.table import Encoding, Schema
+
+EMPIRICAL_ALLOWED = "empirical-allowed"
+DEFAULT_CLASSIFIERS = ("naive-bayes", "knn")
+_KEYS = ("kind", "name", "description", "schema", "mechanism", "guarantee", "space", "classifiers")
+_SPACE = re.compile("sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class PoolStudy:
+    """What every site's release must be. `epsilon_record` None: releases without a formal guarantee are allowed.
+
+    The mechanism's name is binding, its parameters where they are given. `space` says which rows mean the same: it is
+    computed from the schema where mechanism and parameters settle it, else copied from the first release's card.
+    """
+
+    kind: ClassVar[str] = "pool"
+
+    name: str
+    schema: Schema
+    mechanism: str
+    parameters: Mapping[str, Any]
+    epsilon_record: float | None
+    space: str
+    description: str = ""
+    classifiers: tuple[str, ...] = DEFAULT_CLASSIFIERS
+
+    @property
+    def hash(self) -> str:
+        """What the sites compare out of band before they push anything."""
+        return hash_of(self.to_dict())
+
+    @property
+    def encoding(self) -> Encoding:
+        return Encoding(self.schema)
+
+    def to_dict(self) -> dict[str, Any]:
+        asked: Any = EMPIRICAL_ALLOWED if self.epsilon_record is None else {"epsilon_record": self.epsilon_record}
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "description": self.description,
+            "schema": self.schema.to_dict(),
+            "mechanism": {"name": self.mechanism, "parameters": dict(self.parameters)},
+            "guarantee": asked,
+            "space": self.space,
+            "classifiers": list(self.classifiers),
+        }
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> PoolStudy:
+        """Read and check; the error says what is wrong and where."""
+        for key in found:
+            if key not in _KEYS:
+                raise SchemaError(f"The study has an unknown key {key!r}. It may have: {', '.join(_KEYS)}.")
+        for key in ("name", "schema", "mechanism", "guarantee"):
+            if key not in found:
+                raise SchemaError(f"The study lacks the key {key!r}.")
+        schema = _schema(found["schema"])
+        name, parameters = _mechanism(found["mechanism"])
+        epsilon = _epsilon(found["guarantee"], schema)
+        description = found.get("description") or ""
+        if not isinstance(description, str) or len(description) > 5000:
+            raise SchemaError("The study's `description` must be text of at most 5000 characters.")
+        return cls(
+            name=check_line(found["name"], "name of the study"),
+            schema=schema,
+            mechanism=name,
+            parameters=parameters,
+            epsilon_record=epsilon,
+            space=_space(found.get("space"), name, parameters, Encoding(schema)),
+            description=description,
+            classifiers=_classifiers(found.get("classifiers", DEFAULT_CLASSIFIERS)),
+        )
+
+    def parameters_expected(self) -> dict[str, Any]:
+        """The binding parameters as a card states them: counts instead of fractions, `given` instead of a matrix."""
+        expected = dict(self.parameters)
+        if isinstance(expected.get("components"), int | float):
+            expected["components"] = count_of(expected["components"], self.encoding.width, self.mechanism)
+        if "basis" in expected and expected["basis"] not in ("learned", "identity"):
+            expected["basis"] = "given"
+        return expected
+
+
+def _schema(found: Any) -> Schema:
+    schema = Schema.from_dict(found)
+    if schema.label is None:
+        raise SchemaError("The study's schema has no label. Give the column to predict `role: label`.")
+    Encoding(schema)  # bounds, categories and classes are all there
+    return schema
+
+
+def _mechanism(found: Any) -> tuple[str, dict[str, Any]]:
+    if not isinstance(found, Mapping) or not set(found) <= {"name", "parameters"} or "name" not in found:
+        raise SchemaError("The study's `mechanism` must have a `name` and may have `parameters`.")
+    parameters = found.get("parameters") or {}
+    if not isinstance(parameters, Mapping):
+        raise SchemaError("The parameters of the study's mechanism must be names with values.")
+    make_mechanism(found["name"], dict(parameters))
+    return str(found["name"]), dict(parameters)
+
+
+def _epsilon(found: Any, schema: Schema) -> float | None:
+    if found == EMPIRICAL_ALLOWED:
+        return None
+    epsilon = found.get("epsilon_record") if isinstance(found, Mapping) and len(found) == 1 else None
+    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon < 1e6:
+        raise SchemaError(
+            "The study's `guarantee` must be `epsilon_record: NUMBER`, the weakest guarantee that a release may have, "
+            f"or {EMPIRICAL_ALLOWED}."
+        )
+    if schema.learned:
+        raise SchemaError(
+            f"The study asks for a formal guarantee, and column {schema.learned[0]!r} is not `source: public`: no "
+            "release could have one. Give bounds and categories that everybody may know, with a `reason`."
+        )
+    return float(epsilon)
+
+
+def _space(found: Any, name: str, parameters: Mapping[str, Any], encoding: Encoding) -> str:
+    if found is not None:
+        if not isinstance(found, str) or not _SPACE.fullmatch(found):
+            raise SchemaError("The study's `space` must be `sha256:` and 64 hexadecimal digits, as on a card.")
+        return found
+    settled = settled_space(make_mechanism(name, dict(parameters)), encoding)
+    if settled is None:
+        raise SchemaError(
+            f"The study needs a `space`: {name} draws or learns its map, so that only a release made with the shared "
+            "key or basis tells where rows lie. Copy it from the card of such a release (`sfumato show`)."
+        )
+    return settled
+
+
+def settled_space(mechanism: Mechanism, encoding: Encoding) -> str | None:
+    """The space of a mechanism whose map depends on nothing but schema and parameters, else None."""
+    if mechanism.columnwise:
+        return space_of(encoding, {"kind": "identity"})
+    if mechanism.needs_key or mechanism.needs_statistics:
+        return None
+    mechanism.fit_statistics(Statistics.empty(encoding.width), encoding)
+    return space_of(encoding, mechanism.transform())
+
+
+def _classifiers(found: Any) -> tuple[str, ...]:
+    if not isinstance(found, Sequence) or isinstance(found, str) or not found:
+        raise SchemaError("The study's `classifiers` must be a list of names.")
+    for name in found:
+        if name not in CLASSIFIERS:
+            raise UsageError(f"There is no classifier {name!r}. Choose among: {', '.join(CLASSIFIERS)}.")
+    return tuple(dict.fromkeys(found))

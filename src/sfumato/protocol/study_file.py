@@ -1,0 +1,47 @@
+"""Study files: what a study asks of everybody who takes part, whatever its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from sfumato.errors import SchemaError, SfumatoError
+from sfumato.protocol.pool_study import PoolStudy
+from sfumato.table.schema_file import read_schema_file
+
+
+class Study(Protocol):
+    """What all kinds have: `hash` is what people compare out of band."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def hash(self) -> str: ...
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+KINDS: dict[str, Callable[[Mapping[str, Any]], Study]] = {
+    PoolStudy.kind: PoolStudy.from_dict,
+}
+"""A new kind of study adds its reader here."""
+
+
+def study_from_dict(found: Any) -> Study:
+    """A study of any kind, checked."""
+    if not isinstance(found, Mapping) or found.get("kind") not in KINDS:
+        raise SchemaError(f"A study file needs a `kind`, one of: {', '.join(KINDS)}.")
+    return KINDS[found["kind"]](found)
+
+
+def load_study(path: Path | str) -> Study:
+    """Read a study file (YAML or JSON)."""
+    try:
+        return study_from_dict(read_schema_file(Path(path)))
+    except SfumatoError as error:
+        raise type(error)(f"{path}: {error}") from None
