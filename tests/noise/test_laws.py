@@ -1,4 +1,4 @@
-"""Every formula of the four laws against scipy.stats, numerical integration and brute force."""
+"""Every formula of the laws against scipy.stats, numerical integration and brute force."""
 
 import itertools
 import math
@@ -11,13 +11,25 @@ from numpy.testing import assert_allclose
 from scipy import integrate, optimize, stats
 
 from sfumato.errors import UsageError
-from sfumato.noise import LAWS, Laplace, Law, Normal, Streams, StudentT, Uniform, law_from_dict, make_law
+from sfumato.noise import (
+    LAWS,
+    Epanechnikov,
+    Laplace,
+    Law,
+    Normal,
+    Streams,
+    StudentT,
+    Uniform,
+    law_from_dict,
+    make_law,
+)
 
 CASES = [
     (Laplace(0.3), stats.laplace(scale=0.3)),
     (Normal(0.7), stats.norm(scale=0.7)),
     (Uniform(0.5), stats.uniform(-0.5 * math.sqrt(3), math.sqrt(3))),
     (Uniform(low=-1.0, high=3.0), stats.uniform(-1, 4)),
+    (Epanechnikov(0.8), stats.beta(2, 2, loc=-0.8, scale=1.6)),
     (StudentT(0.4), stats.t(3, scale=0.4)),
     (StudentT(0.4, df=7.5), stats.t(7.5, scale=0.4)),
     (StudentT(2.0, df=1), stats.cauchy(scale=2.0)),
@@ -104,7 +116,17 @@ def test_amplification_of_the_paper():
 
 
 @pytest.mark.parametrize(
-    "law", [Laplace(0.3), Normal(0.3), Uniform(0.3), Uniform(low=-1, high=2), StudentT(0.3), StudentT(0.3, 8)], ids=str
+    "law",
+    [
+        Laplace(0.3),
+        Normal(0.3),
+        Uniform(0.3),
+        Uniform(low=-1, high=2),
+        Epanechnikov(0.3),
+        StudentT(0.3),
+        StudentT(0.3, 8),
+    ],
+    ids=str,
 )
 def test_samples_have_their_scale_and_no_other(law):
     noise = law.sample(Streams.seeded(7).generator(0), (400, 500))

@@ -1,6 +1,7 @@
 """Noise: its laws, the secure streams it is drawn from, and exact sampling on a grid."""
 
 from sfumato.noise.amplification import Amplification, bounded_amplification
+from sfumato.noise.epanechnikov import Epanechnikov
 from sfumato.noise.grid import discrete_laplace, exact_bernoulli, uniform_integers
 from sfumato.noise.law import Law
 from sfumato.noise.laws import LAWS, Laplace, Normal, StudentT, Uniform, law_from_dict, make_law
@@ -15,6 +16,7 @@ __all__ = [
     "OPERATORS",
     "Amplification",
     "Branch",
+    "Epanechnikov",
     "Laplace",
     "Law",
     "Normal",

@@ -1,6 +1,7 @@
-"""Four noise laws: densities, moments and the amplification they allow, in closed form.
+"""The noise laws: densities, moments and the amplification they allow, in closed form.
 
-`scale` is b for Laplace, the standard deviation for normal and uniform, and the scale parameter for Student's t.
+`scale` is b for Laplace, the standard deviation for normal and uniform, the scale parameter for Student's t, and the
+half-width for Epanechnikov (in its own file).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sfumato.errors import UsageError
+from sfumato.noise.epanechnikov import Epanechnikov
 from sfumato.noise.grid import Shape
 from sfumato.noise.law import Floats, Law, check_finite, check_positive, check_width, floats, settle
 
@@ -214,7 +216,7 @@ class StudentT(Law):
         return floats(self.scale * rng.standard_t(self.df, shape))
 
 
-LAWS: dict[str, type[Law]] = {law.name: law for law in (Laplace, Normal, Uniform, StudentT)}
+LAWS: dict[str, type[Law]] = {law.name: law for law in (Laplace, Normal, Uniform, StudentT, Epanechnikov)}
 
 
 def make_law(
