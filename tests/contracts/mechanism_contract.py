@@ -10,7 +10,7 @@ from domains import any_records, domain
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import make_card
-from sfumato.mechanisms import NoisyOperator, RandomizedResponse
+from sfumato.mechanisms import NoisyOperator, RandomizedResponse, RowDrawing
 from sfumato.noise import Streams
 
 LEARNED = {"source": "learned"}
@@ -47,10 +47,11 @@ def stream(block, seed=0):
     return Streams.seeded(seed).generator(block)
 
 
-def said(mechanism, X):
+def said(mechanism, X, y):
     """Everything that a fit can make a difference to: where rows go, with which noise, and what is stated."""
     words = [mechanism.parameters_used(), mechanism.transform(), mechanism.release_columns()]
-    return mechanism.embed(X), mechanism.perturb(X.copy(), None, stream(0)).X, json.dumps(words)
+    block = mechanism.perturb(X.copy(), y.copy(), stream(0))
+    return mechanism.embed(X), block.X, block.source, json.dumps(words)
 
 
 def check_merged_blocks_fit_like_one_pass(mechanism):
@@ -85,8 +86,8 @@ def check_perturb_is_pure(mechanism):
 
 def check_blocks_share_no_noise(mechanism):
     """The same rows twice, as two blocks: the noise of one says nothing about that of the other."""
-    fit, X, _ = fitted(mechanism, rows=2_000)
-    blocks = [fit.perturb(X, None, stream(block)) for block in (0, 1)]
+    fit, X, y = fitted(mechanism, rows=2_000)
+    blocks = [fit.perturb(X, y, stream(block)) for block in (0, 1)]
     if fit.noise_path() == "none" or not all(np.array_equal(block.source, np.arange(len(X))) for block in blocks):
         assert fit.guarantee().kind != LOCAL_DP  # nothing is added to a row that could be told apart
         return
@@ -103,16 +104,24 @@ def check_blocks_share_no_noise(mechanism):
 
 def check_noise_is_as_stated(mechanism):
     """By law and by variance, per column of the release matrix; a statement 30% off is rejected."""
-    fit, X, _ = fitted(mechanism, rows=ROWS)
-    block = fit.perturb(X, None, stream(0))
-    X = X[block.source]
-    Z, plain = block.X, fit.embed(X)
-    laws = fit.laws()
+    fit, X, y = fitted(mechanism, rows=ROWS)
+    block = fit.perturb(X, y, stream(0))
+    if not isinstance(fit, RowDrawing):
+        return compare_noise(fit, block.X, X[block.source], fit.laws())
+    for code in np.unique(y):
+        rows = block.y == code
+        compare_noise(fit, block.X[rows], X[block.source[rows]], fit.laws_of_class(code), code)
+
+
+def compare_noise(fit, Z, X, laws, code=None):
+    """Rows that were released with the same laws: those of one class, where a mechanism draws within classes."""
+    plain = fit.embed(X)
     assert len(laws) == Z.shape[1]
+    shown = shown_cells(fit, Z, X)
     randomized = {place for group, _ in _responses(fit) for place in range(group.start, group.stop)}
     operators = fit.operator_noise() if isinstance(fit, NoisyOperator) else [None] * len(laws)
     for column, law in enumerate(laws):
-        noise = Z[:, column] - plain[:, column]
+        noise = (Z[:, column] - plain[:, column])[shown[:, column]]
         if law is None and operators[column] is not None:
             law, noise = operators[column].law, drawn(operators[column], fit.encoding_, column, Z, X)
         if law is None:
@@ -122,14 +131,29 @@ def check_noise_is_as_stated(mechanism):
         assert stats.kstest(noise, law.scaled(1.3).cdf).pvalue < 1e-20
         assert stats.kstest(noise, law.scaled(1 / 1.3).cdf).pvalue < 1e-20
         if np.isfinite(law.fourth_moment):
-            spread = np.sqrt(law.fourth_moment / law.variance**2 - 1) / np.sqrt(ROWS)
+            spread = np.sqrt(law.fourth_moment / law.variance**2 - 1) / np.sqrt(len(noise))
             assert abs(noise.var() / law.variance - 1) < 7 * spread < 0.3
     for group, column in _responses(fit):
         noise = column["noise"]
         kept = int(np.sum(np.all(Z[:, group] == X[:, group], axis=1)))
-        stated = noise.get("missing_keep", noise.get("keep"))
-        assert stats.binomtest(kept, ROWS, stated).pvalue > 1e-6
-        assert stats.binomtest(kept, ROWS, 1 - (1 - stated) / 1.3).pvalue < 1e-20
+        name = "missing_keep" if "missing_keep" in noise else "keep"
+        stated = noise[name] if code is None else noise[f"{name}_by_class"][code]
+        assert stats.binomtest(kept, len(Z), stated).pvalue > 1e-6
+        if code is None or len(Z) * (1 - stated) > 2_500:  # fewer changes cannot tell 30% from chance
+            assert stats.binomtest(kept, len(Z), 1 - (1 - stated) / 1.3).pvalue < 1e-20
+
+
+def shown_cells(fit, Z, X):
+    """Where noise can be seen: everywhere, but for a cell that was or is empty where a mechanism draws such cells anew.
+
+    Columns of a one-hot group are all shown; their answers are compared by themselves.
+    """
+    shown = np.ones(Z.shape, dtype=bool)
+    if isinstance(fit, RowDrawing):
+        for group in fit.encoding_.groups:
+            if group.has_indicator:
+                shown[:, group.start] = (Z[:, group.stop - 1] < 0.5) & (X[:, group.stop - 1] < 0.5)
+    return shown
 
 
 def drawn(noise, encoding, column, Z, X):
@@ -156,7 +180,7 @@ def check_shapes_and_card(mechanism):
     fit, X, y = fitted(mechanism)
     released = fit.perturb(X, y, stream(0))
     columns = fit.release_columns()
-    assert fit.embed(X).shape == released.X.shape
+    assert released.X.shape == (fit.released(len(X)), fit.embed(X).shape[1])
     assert released.X.dtype == np.float64
     assert len(fit.laws()) == released.X.shape[1]
     assert len(columns) == (len(fit.encoding_.groups) if fit.columnwise else released.X.shape[1])
@@ -190,9 +214,9 @@ def check_only_public_and_exact_is_formal(mechanism):
 def check_what_is_learned_is_told(mechanism):
     """Two tables of one public domain: where the fit differs, something was learned, and the mechanism says so."""
     fits = [fitted(mechanism, seed=seed)[0] for seed in (1, 2)]
-    _, X, _ = tables_for(mechanism, seed=3)
-    one, other = (said(fit, X) for fit in fits)
-    differs = one[2] != other[2] or not all(np.array_equal(a, b) for a, b in zip(one[:2], other[:2], strict=True))
+    _, X, y = tables_for(mechanism, seed=3)
+    one, other = (said(fit, X, y) for fit in fits)
+    differs = one[3] != other[3] or not all(np.array_equal(a, b) for a, b in zip(one[:3], other[:3], strict=True))
     if differs:
         assert fits[0].learned(), "it learned from the rows and does not say so"
         assert fits[0].guarantee().kind == EMPIRICAL

@@ -24,6 +24,10 @@ VARIANTS = {
     "law": ["normal", "uniform", "student-t"],
     "epsilon_record": [3.0],
     "centre": ["zero"],
+    "kernel": ["gaussian"],
+    "bandwidth": ["published", 0.1],
+    "rows": [0.5],
+    "category_mixing": [0.3],
 }
 OWN_VARIANTS = {("random-rotation", "noise"): ["laplace", "normal", "uniform", "student-t"]}
 """Where a parameter of the same name means something else."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,14 +14,16 @@ import pyarrow as pa
 from sfumato.errors import OutputError, PrivacyLeakWarning, SchemaError, TableError, UsageError
 from sfumato.files import new_folder
 from sfumato.guarantee import Card, Guarantee, Key, Ledger
+from sfumato.guarantee.ledger import Earlier
 from sfumato.jobs.engines import DiskShuffle, MemoryShuffle, Shuffle, fit_on_source, in_order, release_blocks
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import learned_classes, make_card, today
+from sfumato.jobs.only_new import remember
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.source import Source
 from sfumato.mechanisms import Block, Mechanism, RandomRotation, Response, make_mechanism
 from sfumato.noise import Streams
-from sfumato.table import Encoding, Schema, open_table, table_writer, write_table
+from sfumato.table import Encoding, Schema, SqlQuery, open_table, table_writer, write_table
 
 if TYPE_CHECKING:  # brings scikit-learn with it, which only a search needs
     from sfumato.jobs.search_result import SearchResult
@@ -52,6 +55,7 @@ class Options:
     search_goal: str = "minimum"
     seed: int | None = None
     ledger: Path | None = None
+    only_new: bool = False
     force: bool = False
     chosen_by: str = "parameters"
 
@@ -66,6 +70,8 @@ class Sanitized:
     dropped: tuple[str, ...]
     notes: Mapping[str, Any] = field(default_factory=dict)
     search: SearchResult | None = None
+    known: int | None = None
+    """With `only_new`: rows that were left out because they were released before."""
 
 
 def sanitize(table: Any, out: Path | str, options: Options | None = None, progress: Progress = silent) -> Sanitized:
@@ -87,12 +93,24 @@ def sanitize(table: Any, out: Path | str, options: Options | None = None, progre
             f"--out-of-bounds must be {' or '.join(OUT_OF_BOUNDS)}. Got {options.out_of_bounds!r} instead."
         )
     _check_replaceable(Path(out), options.force)
-    with new_folder(out, force=options.force) as folder:
-        return _sanitize_into(folder, Path(out), table, mechanism, options, progress)
+    if options.only_new:
+        table = _check_only_new(table, options)
+    with ExitStack() as run, ExitStack() as if_it_fails:
+        with new_folder(out, force=options.force) as folder:
+            done = _sanitize_into(folder, Path(out), table, mechanism, options, progress, run, if_it_fails)
+        if_it_fails.pop_all()  # the release stands: nothing is taken back
+    return done
 
 
 def _sanitize_into(
-    folder: Path, out: Path, table: Any, mechanism: Mechanism, options: Options, progress: Progress
+    folder: Path,
+    out: Path,
+    table: Any,
+    mechanism: Mechanism,
+    options: Options,
+    progress: Progress,
+    run: ExitStack,
+    if_it_fails: ExitStack,
 ) -> Sanitized:
     opened = open_table(table)
     schema = schema_for(opened, options.schema, options.label)
@@ -112,17 +130,20 @@ def _sanitize_into(
         labelled=not options.unlabelled,
         block_rows=(1 << 62) if mechanism.whole_table else None,
     )
-    key, found = _key(mechanism, source, options, progress)
     ledger = Ledger(options.ledger)
+    remembered = remember(ledger, source, folder, only_new=options.only_new, until=run, progress=progress)
+    key, found = _key(mechanism, source, options, progress)
     fingerprint = ledger.fingerprint(encoding.width)
-    rows = fit_on_source(mechanism, source, key, fingerprint, progress)
+    block_counts: list[dict[int, int]] = []
+    rows = fit_on_source(mechanism, source, key, fingerprint, progress, block_counts)
+    released = mechanism.released(rows)
     layout = Layout(mechanism, encoding, options.like_original)
     guarantee = _guarantee(mechanism, encoding, source, response, options)
-    earlier = ledger.earlier(fingerprint.hexdigest())
+    earlier = _count(ledger, fingerprint.hexdigest(), mechanism, guarantee, options, if_it_fails)
     card = make_card(
         layout,
         guarantee,
-        rows=rows,
+        rows=released,
         label_keep=response.keep if response else 1.0,
         earlier=earlier.to_dict(guarantee.proved),
         labelled=not options.unlabelled,
@@ -131,18 +152,36 @@ def _sanitize_into(
     )
     streams = Streams() if options.seed is None else Streams.seeded(options.seed)
     try:
-        blocks = release_blocks(
-            mechanism, source, streams, response, _shuffle(options, folder, rows, mechanism), rows, progress
-        )
+        shuffle = _shuffle(options, folder, released, mechanism)
+        blocks = release_blocks(mechanism, source, streams, response, shuffle, rows, progress, block_counts)
         _write(folder, layout, blocks, card, options.format)
     finally:
         streams.destroy()
     card.save(folder / "card.json")
-    if options.seed is None:
-        ledger.record(fingerprint.hexdigest(), mechanism=mechanism.name, epsilon=guarantee.proved, when=today())
+    if remembered is not None and options.seed is None:
+        release = f"release.{options.format}"
+        remembered.memory.announce(folder / release, out / release)
     if key is not None and not (options.key and options.key.exists()):  # last: a run that fails leaves no key behind
         key.save(options.key or folder / "key.json")
-    return Sanitized(card, out, dict(source.clipped), schema.dropped, mechanism.notes(), found)
+    known = remembered.known if remembered is not None and options.only_new else None
+    return Sanitized(card, out, dict(source.clipped), schema.dropped, mechanism.notes(), found, known)
+
+
+def _count(
+    ledger: Ledger,
+    fingerprint: str,
+    mechanism: Mechanism,
+    guarantee: Guarantee,
+    options: Options,
+    if_it_fails: ExitStack,
+) -> Earlier:
+    """Earlier releases of the same rows; this one is noted in the same moment, before it becomes visible."""
+    if options.seed is not None:
+        return ledger.earlier(fingerprint)
+    note: dict[str, Any] = {"mechanism": mechanism.name, "epsilon": guarantee.proved, "when": today()}
+    earlier = ledger.record(fingerprint, **note)
+    if_it_fails.callback(ledger.strike, fingerprint, **note)
+    return earlier
 
 
 def schema_for(table: Any, given: Path | Schema | None, label: str | None) -> Schema:
@@ -190,6 +229,20 @@ def _check_replaceable(out: Path, force: bool) -> None:
     """--force replaces an earlier release or an empty folder, never a folder of other things."""
     if force and out.is_dir() and any(out.iterdir()) and not (out / "card.json").is_file():
         raise OutputError(f"{out} holds other things than a release, and --force would remove them. Choose another.")
+
+
+def _check_only_new(table: Any, options: Options) -> Any:
+    """Rows can be compared with earlier ones only under the same schema, and only if they stay what they are."""
+    if options.schema is None:
+        raise UsageError("--only-new compares rows under one schema, month after month. Give it with --schema.")
+    if not isinstance(table, SqlQuery):
+        return table
+    if options.engine == "stream":
+        raise UsageError(
+            "--only-new reads the table several times, and a query may answer differently each time. "
+            "Use --engine memory, or write the answer to a file first."
+        )
+    return open_table(table).read()
 
 
 def _check_search(mechanism: Mechanism, options: Options) -> None:

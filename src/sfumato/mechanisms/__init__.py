@@ -4,6 +4,7 @@ from sfumato.errors import UsageError
 from sfumato.mechanisms.additive_noise import AdditiveNoise
 from sfumato.mechanisms.base import Block, Mechanism
 from sfumato.mechanisms.condensation import Condensation
+from sfumato.mechanisms.kernel_resampling import KernelResampling
 from sfumato.mechanisms.multiplicative_noise import MultiplicativeNoise
 from sfumato.mechanisms.noisy_operator import NoisyOperator
 from sfumato.mechanisms.principal_laplace import PrincipalLaplace
@@ -11,12 +12,14 @@ from sfumato.mechanisms.random_projection import RandomProjection
 from sfumato.mechanisms.random_rotation import RandomRotation
 from sfumato.mechanisms.randomized_response import RandomizedResponse
 from sfumato.mechanisms.responses import Response
+from sfumato.mechanisms.row_drawing import RowDrawing
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     mechanism.name: mechanism
     for mechanism in (
         AdditiveNoise,
         Condensation,
+        KernelResampling,
         MultiplicativeNoise,
         NoisyOperator,
         PrincipalLaplace,
@@ -43,6 +46,7 @@ __all__ = [
     "AdditiveNoise",
     "Block",
     "Condensation",
+    "KernelResampling",
     "Mechanism",
     "MultiplicativeNoise",
     "NoisyOperator",
@@ -51,5 +55,6 @@ __all__ = [
     "RandomRotation",
     "RandomizedResponse",
     "Response",
+    "RowDrawing",
     "make_mechanism",
 ]

@@ -114,6 +114,10 @@ class Mechanism(Parameters, ABC):
     def embed(self, X: ArrayLike) -> Matrix:
         """Where unperturbed rows lie in the release's space: what a query is compared with."""
 
+    def released(self, rows: int) -> int:
+        """How many rows come out where `rows` go in."""
+        return rows
+
     def restore(self, Z: Matrix) -> Matrix | None:  # noqa: ARG002
         """Release rows mapped back to encoded source columns, as anybody could; None where that needs the key."""
         return None
@@ -139,6 +143,10 @@ class Mechanism(Parameters, ABC):
     @abstractmethod
     def laws(self) -> list[Law | None]:
         """Additive noise of every column of the release matrix; None where there is none."""
+
+    def laws_of_class(self, code: int) -> list[Law | None]:  # noqa: ARG002
+        """Additive noise of every column for rows of one class; the same for all where nothing is fitted by class."""
+        return self.laws()
 
     @abstractmethod
     def release_columns(self) -> list[dict[str, Any]]:

@@ -17,9 +17,16 @@ from sfumato.statistics import Statistics
 
 
 def fit_on_source(
-    mechanism: Mechanism, source: Source, key: Key | None, fingerprint: Fingerprint, progress: Progress
+    mechanism: Mechanism,
+    source: Source,
+    key: Key | None,
+    fingerprint: Fingerprint,
+    progress: Progress,
+    block_counts: list[dict[int, int]] | None = None,
 ) -> int:
     """Make the passes that the mechanism needs; returns the number of rows.
+
+    `block_counts` is filled with the rows that every block has of each class, for a mechanism that draws rows.
 
     The first pass is always made: it reads and checks every value before any noise is drawn, and counts and
     fingerprints the rows for the ledger.
@@ -30,7 +37,11 @@ def fit_on_source(
             return mechanism.statistics(block.X, block.y)
         return Statistics.empty(source.encoding.width)
 
-    rows, statistics = _add_up("Reading", source, observe, progress, fingerprint)
+    def count(statistics: Statistics) -> None:
+        if block_counts is not None:
+            block_counts.append({code: moments.n for code, moments in statistics.items()})
+
+    rows, statistics = _add_up("Reading", source, observe, progress, fingerprint, count)
     mechanism.fit_statistics(statistics, source.encoding, key)
     if mechanism.needs_second_pass:
         _, scores = _add_up("Measuring", source, lambda b: mechanism.second_statistics(b.X, b.y), progress, None)
@@ -44,6 +55,7 @@ def _add_up(
     observe: Callable[[SourceBlock], Statistics],
     progress: Progress,
     fingerprint: Fingerprint | None,
+    seen: Callable[[Statistics], None] = lambda _: None,
 ) -> tuple[int, Statistics]:
     def work(block: SourceBlock) -> tuple[int, Statistics, NDArray[np.uint64] | None]:
         return len(block.X), observe(block), None if fingerprint is None else fingerprint.sums(block.X)
@@ -52,6 +64,7 @@ def _add_up(
     for count, statistics, sums in each_block(source, work):
         total = statistics if total is None else total + statistics
         rows += count
+        seen(statistics)
         if fingerprint is not None and sums is not None:
             fingerprint.merge(sums, count)
         progress(step, rows, source.rows)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sfumato.jobs.engines.passes import each_block
 from sfumato.jobs.engines.shuffle import Shuffle
 from sfumato.jobs.progress import Progress
 from sfumato.jobs.source import Source, SourceBlock
-from sfumato.mechanisms import Block, Mechanism, Response
+from sfumato.mechanisms import Block, Mechanism, Response, RowDrawing
 from sfumato.noise import Streams, content_hash
 
 
@@ -22,17 +22,28 @@ def release_blocks(
     shuffle: Shuffle,
     rows: int,
     progress: Progress,
+    block_counts: Sequence[dict[int, int]] = (),
 ) -> Iterator[Block]:
     """Released blocks in random order.
+
+    A mechanism that draws rows is told for every block how many to draw from it, given the `block_counts` of all.
 
     The stream of a block depends on the run key, its number, its content and the parameters: a retry gives the same
     noise for the same data, and never the same noise for different data.
     """
     parameters = json.dumps([mechanism.name, mechanism.parameters_used()], sort_keys=True, default=str).encode()
 
+    shares = (
+        mechanism.shares(block_counts, streams.generator(0, b"", b"draws")) if isinstance(mechanism, RowDrawing) else []
+    )
+
     def perturb(block: SourceBlock) -> tuple[int, Any]:
         content = content_hash(block.X.T, block.y)  # columns lie together: hashed without a copy
-        released = mechanism.perturb(block.X, block.y, streams.generator(block.number, content, parameters))
+        rng = streams.generator(block.number, content, parameters)
+        if isinstance(mechanism, RowDrawing):
+            released = mechanism.draw(block.X, block.y, shares[block.number], rng)
+        else:
+            released = mechanism.perturb(block.X, block.y, rng)
         codes = released.y
         if label_response is not None and codes is not None:
             codes = label_response.draw(codes, streams.generator(block.number, content, parameters + b"label"))
@@ -44,7 +55,7 @@ def release_blocks(
         shuffle.add(dealt)
         done += count
         progress("Perturbing", done, rows)
-    written = 0
+    written, rows = 0, mechanism.released(rows)
     for shuffled in shuffle.blocks(streams.generator(0, b"", b"order")):
         yield shuffled
         written += len(shuffled.X)
