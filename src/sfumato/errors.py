@@ -43,5 +43,17 @@ class CardError(SfumatoError):
     exit_code = 6
 
 
+class NothingNewError(SfumatoError):
+    """No row is new, so nothing was released (`sanitize --only-new`)."""
+
+    exit_code = 7
+
+
+class CoordinatorError(SfumatoError):
+    """The coordinator's server cannot be reached, refused what was sent, or asks for more than was agreed."""
+
+    exit_code = 8
+
+
 class PrivacyLeakWarning(UserWarning):
     """Something was learned from private data that a formal guarantee needs to be public."""

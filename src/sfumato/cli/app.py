@@ -18,7 +18,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Learn from private tables without seeing the people in them.",
     epilog="Exit codes: 0 done, 1 internal error, 2 wrong option, 3 table, 4 schema, 5 output, 6 card, key or model, "
-    "130 interrupted.",
+    "7 nothing new, 8 coordinator, 130 interrupted.",
 )
 
 

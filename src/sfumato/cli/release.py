@@ -71,6 +71,7 @@ def sanitize(
     label_epsilon: Annotated[float | None, typer.Option(help="Epsilon of a private label; 1 if not given.")] = None,
     max_rows_per_person: Annotated[int | None, typer.Option(help="Use at most so many rows of a person.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Private ledger of releases, if not the usual.")] = None,
+    only_new: Annotated[bool, typer.Option(help="Leave out rows (or people) that were released before.")] = False,
     seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests only: not for release.")] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -85,6 +86,7 @@ def sanitize(
       sfumato sanitize patients.csv --schema schema.yaml --epsilon-record 4 --out release
       sfumato sanitize patients.csv --label y --mechanism additive-noise --param law=normal --param scale=0.25 --out r
       sfumato sanitize patients.csv --label y --mechanism random-rotation --search 50 --key study-key.json --out r
+      sfumato sanitize february.csv --schema study-schema.yaml --mechanism kernel-resampling --only-new --out february
       sfumato sanitize new.csv --schema schema.yaml --mechanism random-rotation --key key.json --unlabelled --out q
     """
     from sfumato.jobs.sanitize import Options
@@ -113,6 +115,7 @@ def sanitize(
         search_goal=search_goal,
         seed=seed,
         ledger=ledger,
+        only_new=only_new,
         force=force,
         chosen_by=chosen_by,
     )
@@ -121,6 +124,8 @@ def sanitize(
         done = run(table_of(table, query), out, options, progress)
     card = done.card
     console.say(f"Released {card.rows:,} rows into {out}. {card.guarantee['words']}")
+    if done.known is not None:
+        console.say(f"Left out because they were released before: {done.known:,} rows.")
     if done.clipped:
         console.say(f"Clipped to their bounds: {', '.join(f'{name} ({n} cells)' for name, n in done.clipped.items())}.")
     if done.dropped:
@@ -138,6 +143,7 @@ def sanitize(
             "files": files,
             "private_files": private,
             "rows": card.rows,
+            "released_before": done.known,
             "guarantee": dict(card.guarantee),
             "clipped": done.clipped,
             "dropped": list(done.dropped),

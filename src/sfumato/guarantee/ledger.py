@@ -117,21 +117,60 @@ class Ledger:
             ) from error
         return data
 
+    @property
+    def key(self) -> bytes:
+        """The owner's secret, from which all fingerprints are made."""
+        return bytes.fromhex(self._data["key"])
+
+    @property
+    def releases(self) -> int:
+        """How many releases were noted in all."""
+        return sum(len(releases) for releases in self._data["tables"].values())
+
+    def keep(self) -> None:
+        """Write a ledger that does not exist yet, so that its key stays what it is."""
+        with exclusive(self.path):
+            if self.path.exists():
+                self._data = self._read()
+            else:
+                write_whole(self.path, json.dumps(self._data, indent=1), private=True)
+
     def fingerprint(self, width: int) -> Fingerprint:
-        return Fingerprint(bytes.fromhex(self._data["key"]), width)
+        return Fingerprint(self.key, width)
 
     def earlier(self, fingerprint: str) -> Earlier:
         """What was released of these rows before."""
         releases = self._data["tables"].get(fingerprint, [])
         return Earlier(len(releases), _total(releases))
 
-    def record(self, fingerprint: str, *, mechanism: str, epsilon: float, when: str) -> None:
-        """Note one more release; written durably before the release becomes visible."""
-        entry = {"when": when, "mechanism": mechanism, "epsilon_record": epsilon if math.isfinite(epsilon) else None}
-        with exclusive(self.path):  # two runs may end at the same moment, and neither entry may be lost
+    def record(self, fingerprint: str, *, mechanism: str, epsilon: float, when: str) -> Earlier:
+        """Note one more release, durably and before it becomes visible; returns what was released before it.
+
+        Reading and noting are one step, so that of two runs at the same moment the second counts the first.
+        """
+        entry = _entry(mechanism, epsilon, when)
+        with exclusive(self.path):
             self._data = self._read() if self.path.exists() else self._data
+            earlier = self.earlier(fingerprint)
             self._data["tables"].setdefault(fingerprint, []).append(entry)
             write_whole(self.path, json.dumps(self._data, indent=1), private=True)
+        return earlier
+
+    def strike(self, fingerprint: str, *, mechanism: str, epsilon: float, when: str) -> None:
+        """Take the note of a release back: it failed and never became visible."""
+        entry = _entry(mechanism, epsilon, when)
+        with exclusive(self.path):
+            self._data = self._read()
+            releases = self._data["tables"].get(fingerprint, [])
+            if entry in releases:  # notes of other runs that read alike are as good
+                releases.remove(entry)
+            if not releases:
+                self._data["tables"].pop(fingerprint, None)
+            write_whole(self.path, json.dumps(self._data, indent=1), private=True)
+
+
+def _entry(mechanism: str, epsilon: float, when: str) -> dict[str, Any]:
+    return {"when": when, "mechanism": mechanism, "epsilon_record": epsilon if math.isfinite(epsilon) else None}
 
 
 def _total(releases: list[dict[str, Any]]) -> float:

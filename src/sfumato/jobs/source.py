@@ -54,6 +54,8 @@ class SourceBlock:
 class Source:
     """The owner's table, block by block; at most `max_rows_per_person` rows of each person are used.
 
+    `new` says of every row of the table whether it is to be used at all; None stands for all rows.
+
     A pass is `pieces()`, then `encode` of every piece (in any thread), then `note` of every block in order.
     """
 
@@ -64,6 +66,7 @@ class Source:
     block_rows: int | None = None
     keep_in_memory: bool = False
     labelled: bool = True
+    new: NDArray[np.bool_] | None = None
     clipped: dict[str, int] = field(default_factory=dict)
     most_rows_of_a_person: int = 0
     _kept: list[SourceBlock] = field(default_factory=list, repr=False)
@@ -87,23 +90,38 @@ class Source:
         self.clipped = {}
         self._kept = []
         seen: dict[int, int] = {}
-        first, number = 0, 0
+        first, number, used = 0, 0, 0
         size = self.block_rows or block_rows_for(self.encoding.width)
         for batch in self.table.blocks(size if size > MOST_BLOCK_ROWS else size * READ_BLOCKS):
             for start in range(0, batch.num_rows, size):
-                yield self._piece(number, first, batch.slice(start, size), seen)
-                number += 1
+                piece = self._piece(number, first, batch.slice(start, size), seen)
+                used += len(piece.rows)
+                if len(piece.rows):
+                    yield piece
+                    number += 1
                 first += min(size, batch.num_rows - start)
         if first < 2:
             raise TableError(f"The table has {first} rows; at least two are needed.")
+        if used < 2:
+            raise TableError("Only one row is new, and at least two are needed. It can be released with the next ones.")
 
     def _piece(self, number: int, first: int, batch: pa.RecordBatch, seen: dict[int, int]) -> Piece:
         rows = np.arange(first, first + batch.num_rows)
+        if self.new is not None:
+            keep = self.new[first : first + batch.num_rows]
+            rows, batch = rows[keep], batch.filter(pa.array(keep))
         if self.encoding.schema.person is not None:
             keep = self._within_cap(self.encoding.person_codes(batch, first_row=first), seen)
             if not keep.all():
                 rows, batch = rows[keep], batch.filter(pa.array(keep))
         return Piece(number, rows, batch, first)
+
+    def person_hashes(self, key: bytes) -> Iterator[NDArray[np.bytes_]]:
+        """Whom every row belongs to, block by block; other columns are not looked at."""
+        first = 0
+        for batch in self.table.blocks(MOST_BLOCK_ROWS):
+            yield self.encoding.person_hashes(batch, key, first_row=first)
+            first += batch.num_rows
 
     def encode(self, piece: Piece | SourceBlock) -> SourceBlock:
         """The encoded rows of a piece; changes nothing, so that several threads may encode."""

@@ -17,8 +17,10 @@ from sfumato.table.column import Column
 from sfumato.table.decoding import decode_group
 from sfumato.table.filling import Codes, codes_of, column_of, fill_numbers, fill_onehot, numbers_of
 from sfumato.table.groups import Floats, Group, groups_of
-from sfumato.table.persons import person_codes
+from sfumato.table.persons import person_codes, person_hashes
 from sfumato.table.schema import Schema
+
+Hashes = npt.NDArray[np.bytes_]
 
 
 class Encoded(NamedTuple):
@@ -164,6 +166,13 @@ class Encoding:
         if person is None:
             raise SchemaError("The schema has no person column. Give one column `role: person`.")
         return person_codes(column_of(batch, person.name), person.name, first_row)
+
+    def person_hashes(self, batch: pa.RecordBatch | pa.Table, key: bytes, *, first_row: int = 0) -> Hashes:
+        """Who each row belongs to, as 128-bit hashes under a key of the owner's."""
+        person = self.schema.person
+        if person is None:
+            raise SchemaError("The schema has no person column. Give one column `role: person`.")
+        return person_hashes(column_of(batch, person.name), person.name, first_row, key)
 
     def to_dict(self) -> dict[str, Any]:
         """The schema: an encoding is nothing more."""

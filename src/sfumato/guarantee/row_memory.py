@@ -1,0 +1,139 @@
+"""Which rows were released before: files of keyed hashes in a private folder beside the owner's ledger.
+
+A release and the memory of it cannot become durable in one stroke, so they do so in three: the hashes are written
+as *pending*, together with what identifies the release and where it will stand; the release is renamed into place;
+the hashes lose the word pending. Who finds pending hashes later looks whether the release stands there, and so knows
+whether its rows were released. Rows are then neither released twice nor lost, whenever a run was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sfumato.errors import CardError
+from sfumato.files import exclusive, explained, sync_folder, write_whole
+from sfumato.guarantee.ledger import Ledger
+from sfumato.guarantee.row_hash import HASH_BYTES, Hashes, RowHash
+
+KNOWN, PENDING, RELEASE = ".rows", ".pending", ".release"
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, read piece by piece."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass
+class RowMemory:
+    """What a ledger remembers of one series of releases: those of one schema.
+
+    `series` says of what kind the hashes are (rows or people) and under which encoding they were made.
+    """
+
+    folder: Path
+    hasher: RowHash
+    _pending: Path | None = None
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(cls, ledger: Ledger, series: str, width: int) -> Iterator[RowMemory]:
+        """The memory, for this process alone: another run waits, else both would take the same rows for new."""
+        ledger.keep()  # the key that the hashes are made with must outlive this run
+        folder = memory_folder(ledger, series)
+        with exclusive(folder.parent):
+            memory = cls(folder, RowHash(ledger.key, series, width))
+            with explained(folder):
+                folder.parent.mkdir(mode=0o700, exist_ok=True)
+                folder.mkdir(mode=0o700, exist_ok=True)
+                memory._settle_earlier()
+            yield memory
+
+    def known(self) -> Iterator[Hashes]:
+        """The hashes of every earlier release, sorted, as files that are read only where they are looked into."""
+        for path in sorted(self.folder.glob("*" + KNOWN)):
+            size = path.stat().st_size
+            if size % HASH_BYTES:
+                raise CardError(f"The ledger's memory {path} was cut short. Take it from a backup.")
+            if size:
+                yield np.memmap(path, dtype=f"S{HASH_BYTES}", mode="r")
+
+    @property
+    def empty(self) -> bool:
+        return next(self.known(), None) is None
+
+    def write_pending(self, parts: Iterable[Hashes]) -> None:
+        """Write the hashes of rows that are about to be released; `parts` come sorted, one after the other."""
+        self._pending = self.folder / (secrets.token_hex(8) + PENDING)
+        with explained(self._pending), open(self._pending, "xb", opener=_private) as file:
+            for part in parts:
+                file.write(part.tobytes())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def announce(self, release: Path, target: Path) -> None:
+        """Say, durably, whose hashes are pending: those of the file `release`, which is to stand at `target`."""
+        assert self._pending is not None
+        about = {"release": file_digest(release), "from": str(release.absolute()), "to": str(target.absolute())}
+        write_whole(self._pending.with_suffix(RELEASE), json.dumps(about), private=True)
+
+    def settle(self) -> None:
+        """The run ended: its hashes are known from now on if the release stands, and else forgotten."""
+        if self._pending is not None and self._pending.exists():
+            with explained(self.folder):
+                self._decide(self._pending, at_once=True)
+        self._pending = None
+
+    def _settle_earlier(self) -> None:
+        """Runs that were killed left their hashes pending; nobody else is at work here now."""
+        for pending in self.folder.glob("*" + PENDING):
+            self._decide(pending, at_once=False)
+        for note in self.folder.glob("*" + RELEASE):  # its hashes were settled, then the run was killed
+            note.unlink()
+
+    def _decide(self, pending: Path, *, at_once: bool) -> None:
+        note = pending.with_suffix(RELEASE)
+        if note.exists() and _stands(note, pending, at_once=at_once):
+            pending.rename(pending.with_suffix(KNOWN))
+        else:
+            pending.unlink()
+        note.unlink(missing_ok=True)
+        sync_folder(self.folder)
+
+
+def memory_folder(ledger: Ledger, series: str) -> Path:
+    """Where the hashes of a series are, beside the ledger."""
+    name = hmac.new(ledger.key, b"series/" + series.encode(), hashlib.sha256).hexdigest()[:16]
+    return ledger.path.with_name(ledger.path.name + ".rows") / name
+
+
+def _stands(note: Path, pending: Path, *, at_once: bool) -> bool:
+    """Whether the announced release was renamed into place; `at_once`, nobody can have moved it away since."""
+    try:
+        about = json.loads(note.read_text())
+        here, target, digest = Path(about["from"]), Path(about["to"]), about["release"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CardError(f"The ledger's note {note} is damaged. Take it from a backup.") from error
+    if target.is_file() and file_digest(target) == digest:
+        return True
+    if here.is_file() or at_once:
+        return False
+    raise CardError(
+        f"A run with --only-new was killed while it wrote {target.parent}, and the release is no longer there, so it "
+        f"is unknown whether its rows were released. If that release exists somewhere, put its folder back for this "
+        f"run. If it does not, delete {note} and {pending}."
+    )
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

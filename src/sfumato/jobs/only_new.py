@@ -1,0 +1,160 @@
+"""Find the rows of a table that were not released before, in one pass and in memory of one byte per row.
+
+Rows are hashed block by block and dealt to files by the first bits of their hash. Within such a file equal rows meet,
+so that rows which occur several times are counted, and each file is compared with what the ledger remembers.
+"""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import NothingNewError, PrivacyLeakWarning
+from sfumato.guarantee import Ledger
+from sfumato.guarantee.row_hash import HASH_BYTES, Hashes
+from sfumato.guarantee.row_memory import RowMemory, memory_folder
+from sfumato.jobs.engines.passes import each_block
+from sfumato.jobs.progress import Progress
+from sfumato.jobs.source import Source, SourceBlock
+
+BUCKETS = 64
+BUCKET_STARTS = np.array([bytes([256 // BUCKETS * j]) for j in range(BUCKETS)], dtype=f"S{HASH_BYTES}")
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """Which rows are new, how many are not, and the memory that is told of them once they are released."""
+
+    memory: RowMemory
+    new: NDArray[np.bool_]
+
+    @property
+    def known(self) -> int:
+        return int(len(self.new) - self.new.sum())
+
+
+def remember(
+    ledger: Ledger, source: Source, folder: Path, *, only_new: bool, until: ExitStack, progress: Progress
+) -> Remembered | None:
+    """Compare the source with what the ledger remembers; with `only_new` the source then gives new rows alone.
+
+    Without it nothing is left out, but a ledger that remembers rows of this schema already goes on to. `until` ends
+    when it is certain whether the release stands.
+    """
+    series = series_of(source)
+    if not only_new and not memory_folder(ledger, series).exists():
+        return None
+    # The label's code is one more cell of a row.
+    memory = until.enter_context(RowMemory.opened(ledger, series, source.encoding.width + 1))
+    until.callback(memory.settle)
+    first_time = memory.empty
+    found = Remembered(memory, find_new(replace(source, keep_in_memory=False), memory, folder, progress))
+    if only_new and first_time and ledger.releases:
+        warnings.warn(
+            "The ledger remembers no rows of this schema yet, so that all rows count as new: also those that were "
+            "released without --only-new, or under another schema.",
+            PrivacyLeakWarning,
+            stacklevel=2,
+        )
+    if only_new and not found.new.any():
+        raise NothingNewError(
+            f"None of the {len(found.new):,} rows is new: all were released before. Nothing was written. "
+            "If they are to be released once more (what that gives away adds up), leave --only-new out."
+        )
+    if only_new:
+        source.new = found.new
+    return found
+
+
+def series_of(source: Source) -> str:
+    """What makes hashes comparable: the encoding, and whether they are of people, of rows or of labelled rows."""
+    schema = source.encoding.schema
+    labelled = source.labelled and schema.label is not None
+    unit = "person" if schema.person is not None else "labelled" if labelled else "row"
+    return f"{unit}/{source.encoding.fingerprint()}"
+
+
+def find_new(source: Source, memory: RowMemory, folder: Path, progress: Progress) -> NDArray[np.bool_]:
+    """Which rows (with a person column: rows of which people) the memory does not know; their hashes are left there,
+    pending."""
+    people = source.encoding.schema.person is not None
+    buckets = folder / ".hashes"
+    buckets.mkdir(mode=0o700)
+    rows = _deal(source, memory, buckets, progress)
+    new = np.zeros(rows, dtype=np.bool_)
+
+    def fresh() -> Iterator[Hashes]:
+        for number in range(BUCKETS):
+            hashes, places = _bucket(buckets / f"{number}")
+            order = np.argsort(hashes, kind="stable")
+            hashes, places = hashes[order], places[order]
+            first = np.searchsorted(hashes, hashes, side="left")
+            before = _times_known(hashes, memory)
+            # The i-th of equal rows is new if fewer than i were released before; a person is new or is not.
+            is_new = before == 0 if people else np.arange(len(hashes)) - first >= before
+            new[places] = is_new
+            yield hashes[is_new & (np.arange(len(hashes)) == first)] if people else hashes[is_new]
+
+    memory.write_pending(fresh())
+    shutil.rmtree(buckets)
+    return new
+
+
+def _deal(source: Source, memory: RowMemory, buckets: Path, progress: Progress) -> int:
+    """Append the hashes and numbers of all rows to the file of their bucket; returns how many rows there are."""
+    rows = 0
+    for hashes in _hashes(source, memory):
+        bucket = np.searchsorted(BUCKET_STARTS, hashes, side="right") - 1
+        order = np.argsort(bucket, kind="stable")
+        ends = np.cumsum(np.bincount(bucket, minlength=BUCKETS))
+        places = np.arange(rows, rows + len(hashes))
+        start = 0
+        for number, end in enumerate(ends):
+            chosen, start = order[start:end], end
+            if len(chosen):
+                with (buckets / f"{number}").open("ab") as file:
+                    file.write(_record(hashes[chosen], places[chosen]).tobytes())
+        rows += len(hashes)
+        progress("Comparing", rows, source.rows)
+    return rows
+
+
+def _hashes(source: Source, memory: RowMemory) -> Iterator[Hashes]:
+    if source.encoding.schema.person is not None:
+        yield from source.person_hashes(memory.hasher.person_key)
+        return
+
+    def work(block: SourceBlock) -> Hashes:
+        codes = np.full(len(block.X), -1.0) if block.y is None else block.y.astype(np.float64)
+        return memory.hasher.of_rows(np.column_stack([block.X, codes]))
+
+    yield from each_block(source, work)
+
+
+_RECORD = np.dtype([("hash", f"S{HASH_BYTES}"), ("row", np.int64)])
+
+
+def _record(hashes: Hashes, places: NDArray[np.int64]) -> NDArray[np.void]:
+    records = np.empty(len(hashes), dtype=_RECORD)
+    records["hash"], records["row"] = hashes, places
+    return records
+
+
+def _bucket(path: Path) -> tuple[Hashes, NDArray[np.int64]]:
+    records = np.fromfile(path, dtype=_RECORD) if path.exists() else np.empty(0, dtype=_RECORD)
+    return records["hash"], records["row"]
+
+
+def _times_known(hashes: Hashes, memory: RowMemory) -> NDArray[np.int64]:
+    """How often each of the hashes was released before."""
+    times = np.zeros(len(hashes), dtype=np.int64)
+    for known in memory.known():
+        times += np.searchsorted(known, hashes, side="right") - np.searchsorted(known, hashes, side="left")
+    return times

@@ -1,0 +1,244 @@
+"""`sanitize --only-new`: every row leaves once, whatever happens in between."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sfumato.errors import CardError, NothingNewError, PrivacyLeakWarning, TableError, UsageError
+from sfumato.guarantee import Ledger
+from sfumato.guarantee.row_hash import RowHash
+from sfumato.jobs.release import Release
+from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.table import Column, Schema, SqlQuery
+
+PUBLIC = {"source": "public", "reason": "known from the form"}
+SCHEMA = Schema(
+    (
+        Column("age", "integer", low=0, high=120, **PUBLIC),
+        Column("height", "numeric", low=100, high=250, missing=True, **PUBLIC),
+        Column("ill", "categorical", role="label", categories=("no", "yes"), **PUBLIC),
+    )
+)
+PERSONS = Schema((*SCHEMA.columns, Column("who", "integer", role="person")))
+
+
+def people(n, seed=0, first=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, n),
+            "height": rng.normal(170, 10, n),
+            "ill": rng.choice(["no", "yes"], n),
+            "who": first + np.arange(n) // 2,
+        }
+    )
+
+
+@pytest.fixture
+def release(tmp_path):
+    """Release the new rows of a table; returns the numbers of the rows that left, in order."""
+
+    def run(table, name, schema=SCHEMA, **words):
+        options = Options(mechanism="additive-noise", schema=schema, **{"only_new": True, **words})
+        done = sanitize(table, tmp_path / name, options)
+        rows = sorted(Release.open(tmp_path / name).source.tolist())
+        assert done.card.rows == len(rows)
+        return rows
+
+    return run
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_only_rows_that_never_left_are_released(release, engine):
+    january, february = people(300), people(200, seed=1)
+    assert release(january, "a", engine=engine) == list(range(300))
+    both = pd.concat([february[:100], january[::-1], february[100:]], ignore_index=True)
+    assert release(both, "b", engine=engine) == [*range(100), *range(400, 500)]
+    with pytest.raises(NothingNewError, match="None of the 500 rows is new"):
+        release(both.sample(frac=1, random_state=0), "c", engine=engine)
+
+
+def test_nothing_new_leaves_nothing_behind(release, tmp_path):
+    release(people(50), "a")
+    with pytest.raises(NothingNewError):
+        release(people(50), "b")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_equal_rows_are_counted(release):
+    """Three people with the same values were released, a fourth comes: one of the four is new."""
+    one, other = people(2)[:1], people(2, seed=5)[:1]
+    release(pd.concat([one] * 3 + [other] * 2), "a")
+    assert len(release(pd.concat([one] * 4 + [other] * 3), "b")) == 2
+    with pytest.raises(TableError, match="Only one row is new"):
+        release(pd.concat([one] * 5 + [other] * 3), "c")
+    assert len(release(pd.concat([one] * 6 + [other] * 3), "d")) == 2
+
+
+def test_many_buckets_and_blocks_give_what_a_set_gives(release, monkeypatch):
+    monkeypatch.setattr("sfumato.jobs.source.BLOCK_CELLS", 1024)
+    rng = np.random.default_rng(3)
+    first = people(3000)
+    release(first, "a", engine="stream")
+    second = pd.concat([first.sample(1500, random_state=1), people(1000, seed=9)], ignore_index=True)
+    second = second.iloc[rng.permutation(len(second))].reset_index(drop=True)
+    known = set(first["height"])
+    wanted = [row for row, height in enumerate(second["height"]) if height not in known]
+    assert release(second, "b", engine="stream") == wanted
+
+
+def test_with_a_person_column_a_person_leaves_once(release):
+    """New rows of people who were released before stay at home: what the card says about a person stays true."""
+    release(people(100), "a", PERSONS)
+    later = pd.concat([people(10, seed=1), people(10, seed=2, first=900)], ignore_index=True)
+    assert release(later, "b", PERSONS) == list(range(10, 20))
+    with pytest.raises(NothingNewError):
+        release(later.assign(age=50), "c", PERSONS)
+
+
+def test_a_cap_counts_the_rows_of_new_people(release):
+    release(people(10), "a", PERSONS, max_rows_per_person=1)
+    both = pd.concat([people(10), people(6, first=50)], ignore_index=True)
+    assert release(both, "b", PERSONS, max_rows_per_person=1) == [10, 12, 14]
+
+
+def test_a_ledger_that_remembers_rows_remembers_every_release(release):
+    release(people(40), "a")
+    release(people(20, seed=1), "b", only_new=False)
+    assert release(pd.concat([people(20, seed=1), people(5, seed=2)], ignore_index=True), "c") == list(range(20, 25))
+
+
+def test_the_owner_is_warned_when_earlier_releases_are_not_remembered(release):
+    release(people(40), "a", only_new=False)
+    with pytest.warns(PrivacyLeakWarning, match="remembers no rows of this schema"):
+        release(people(40), "b")
+
+
+def test_a_seeded_run_is_no_release_and_is_not_remembered(release):
+    release(people(40), "a", seed=1)
+    assert len(release(people(40), "b")) == 40
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="--schema"):
+        sanitize(people(9), tmp_path / "a", Options(only_new=True, label="ill"))
+    query = SqlQuery("sqlite://", "select 1")
+    with pytest.raises(UsageError, match="differently"):
+        sanitize(query, tmp_path / "a", Options(only_new=True, schema=SCHEMA, engine="stream"))
+
+
+def test_the_memory_is_private_and_holds_no_row(release, tmp_path, monkeypatch):
+    monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "own" / "ledger.json"))
+    release(people(40), "a")
+    home = tmp_path / "own" / "ledger.json.rows"
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert [path.stat().st_size for path in files] == [40 * 16]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    assert {path.stat().st_mode & 0o777 for path in (home, files[0].parent)} == {0o700}
+    before = files[0].read_bytes()
+    monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "other" / "ledger.json"))
+    release(people(40), "b")
+    after = next((tmp_path / "other").rglob("*.rows/*/*.rows")).read_bytes()
+    assert not {before[i : i + 16] for i in range(0, 640, 16)} & {after[i : i + 16] for i in range(0, 640, 16)}
+
+
+def test_hashes_tell_rows_apart_and_minus_zero_is_zero():
+    rng = np.random.default_rng(0)
+    X = rng.random((2000, 5)).round(2)
+    hasher = RowHash(bytes(32), "s", 5)
+    hashes = hasher.of_rows(X)
+    assert len(np.unique(hashes)) == len(np.unique(X, axis=0))
+    assert (hasher.of_rows(X[::-1]) == hashes[::-1]).all()
+    assert hasher.of_rows(np.array([[-0.0] * 5])) == hasher.of_rows(np.zeros((1, 5)))
+    assert RowHash(bytes(32), "t", 5).of_rows(X)[0] != hashes[0]
+    words = np.frombuffer(hashes.tobytes(), dtype=np.uint8)
+    bits = np.unpackbits(words).mean()
+    assert abs(bits - 0.5) < 0.01
+
+
+KILLED = """
+import os, sys
+from sfumato.guarantee.row_memory import RowMemory
+from sfumato.jobs.sanitize import Options, sanitize
+import sfumato.files
+from sfumato.table import Schema
+
+def die(*_, **__):
+    os._exit(9)
+
+moment, out, table, schema = sys.argv[1:]
+if moment == "before the announcement":
+    RowMemory.announce = die
+elif moment == "before the rename":
+    sfumato.files._swap = die
+else:
+    RowMemory.settle = die
+sanitize(table, out, Options(mechanism="additive-noise", schema=Schema.load(schema), only_new=True))
+"""
+
+
+@pytest.fixture
+def killed(tmp_path):
+    """A run that dies as by kill -9 at a given moment."""
+    people(30).to_csv(tmp_path / "t.csv", index=False)
+    SCHEMA.save(tmp_path / "s.yaml")
+
+    def run(moment):
+        words = [moment, tmp_path / "a", tmp_path / "t.csv", tmp_path / "s.yaml"]
+        done = subprocess.run([sys.executable, "-c", KILLED, *map(str, words)], env=dict(os.environ), check=False)
+        assert done.returncode == 9
+
+    return run
+
+
+@pytest.mark.parametrize("moment", ["before the announcement", "before the rename"])
+def test_rows_of_a_run_that_was_killed_before_its_release_stood_are_not_lost(release, killed, tmp_path, moment):
+    killed(moment)
+    assert not (tmp_path / "a").exists()
+    assert len(release(people(30), "b")) == 30
+
+
+def test_rows_of_a_run_that_was_killed_after_its_release_stood_are_not_released_again(release, killed, tmp_path):
+    killed("after the rename")
+    (tmp_path / "a").rename(tmp_path / "elsewhere")
+    with pytest.raises(CardError, match="put its folder back"):  # released or not? nobody can know
+        release(people(30), "b")
+    (tmp_path / "elsewhere").rename(tmp_path / "a")
+    with pytest.raises(NothingNewError):
+        release(people(30), "b")
+
+
+def test_a_run_that_fails_is_neither_counted_nor_remembered(release, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(28, "full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("sfumato.files._swap", fail)
+        with pytest.raises(Exception, match="full"):
+            release(people(30), "a")
+    assert Ledger().releases == 0
+    assert len(release(people(30), "a")) == 30
+    assert Ledger().releases == 1
+
+
+def test_two_runs_at_once_release_every_row_once(release):
+    """The second waits for the first, and then finds nothing new."""
+
+    def run(name):
+        try:
+            return len(release(people(2000), name))
+        except NothingNewError:
+            return 0
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(run, "ab")) == [0, 2000]
+
+
+def test_the_files_of_hashes_do_not_outlive_the_run(release, tmp_path):
+    release(people(30), "a")
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["card.json", "release.parquet", "trace.parquet"]
