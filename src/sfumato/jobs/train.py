@@ -26,7 +26,7 @@ def train(folders: Sequence[Path], classifier: str, out: Path, *, force: bool = 
     releases = [Release.open(folder) for folder in folders]
     check_one_space([release.card for release in releases], [str(folder) for folder in folders])
     parts = [_part(release, folder) for release, folder in zip(releases, folders, strict=True)]
-    model = Model(fit_on_parts(unfitted, parts), about_model(classifier, releases))
+    model = Model(fit_on_parts(unfitted, parts), about_model(classifier, [release.card for release in releases]))
     model.save(out)
     return model
 
@@ -61,9 +61,9 @@ def _embedding(card: Card) -> dict[str, Any]:
     return {name: value for name, value in card.transform.items() if name != "variances"}
 
 
-def about_model(classifier: str, releases: Sequence[Release]) -> dict[str, Any]:
+def about_model(classifier: str, cards: Sequence[Card]) -> dict[str, Any]:
     """The model's own card."""
-    card = releases[0].card
+    card = cards[0]
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -78,12 +78,12 @@ def about_model(classifier: str, releases: Sequence[Release]) -> dict[str, Any]:
         "label": card.release_schema["label"]["name"],
         "releases": [
             {
-                "mechanism": release.card.mechanism["name"],
-                "rows": release.card.rows,
-                "guarantee": release.card.guarantee["kind"],
-                "words": release.card.guarantee["words"],
+                "mechanism": used.mechanism["name"],
+                "rows": used.rows,
+                "guarantee": used.guarantee["kind"],
+                "words": used.guarantee["words"],
             }
-            for release in releases
+            for used in cards
         ],
-        "rows": sum(release.card.rows for release in releases),
+        "rows": sum(used.rows for used in cards),
     }

@@ -1,0 +1,151 @@
+"""The pool in memory: the parts of every site, the rows to test with, and what has to be said about both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from sfumato.classifiers.training import Part
+from sfumato.errors import CardError, TableError
+from sfumato.guarantee import Card
+from sfumato.jobs.pooling.pushed import BLOCK_ROWS, Pushed, chosen_rows, embedded_card, picked_blocks, read_part
+from sfumato.jobs.pooling.trials import Queries, pooled_queries
+from sfumato.jobs.train import check_one_space
+from sfumato.table import open_table
+
+PUBLIC, EMBEDDED = "public test table", "rows embedded by sites"
+DRAWN_AGAIN = frozenset({"kernel-resampling", "condensation"})
+"""Mechanisms whose rows are drawn: several of them can come from one person."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much is held in memory and trained on; what is above is sampled, and the results say so."""
+
+    trained_cells: int = 60_000_000
+    trained_rows: int = 500_000
+    measured_rows: int = 10_000
+    tested_rows: int = 10_000
+    slow: dict[str, int] = field(default_factory=lambda: {"svm": 20_000})
+    """Rows of classifiers whose time grows faster than the number of rows."""
+
+    def rows(self, classifier: str, width: int) -> int:
+        most = min(self.trained_rows, self.slow.get(classifier, self.trained_rows))
+        return max(1, min(most, self.trained_cells // max(width, 1)))
+
+
+@dataclass
+class Pool:
+    """Parts of every site (a site pushes every month: several parts), tests by their name, notes for the reader."""
+
+    cards: list[Card]
+    sites: dict[str, list[Part]]
+    tests: dict[str, Queries]
+    notes: list[str]
+
+    @property
+    def classes(self) -> int:
+        return len(self.cards[0].classes)
+
+    @property
+    def parts(self) -> list[Part]:
+        return [part for parts in self.sites.values() for part in parts]
+
+    @property
+    def rows(self) -> int:
+        return sum(len(part.y) for part in self.parts)
+
+    def thinned(self, rows: int, rng: np.random.Generator) -> dict[str, list[Part]]:
+        """A random sample of about `rows` rows in all, the same share of every part and at least one of each."""
+        share = min(1.0, rows / max(self.rows, 1))
+        return {site: [_thinned(part, share, rng) for part in parts] for site, parts in self.sites.items()}
+
+
+def gather(
+    releases: Sequence[Pushed],
+    test_releases: Sequence[Pushed],
+    test_table: Path | None,
+    most_rows: Callable[[int], int],
+    tested_rows: int,
+    rng: np.random.Generator,
+    read: Callable[[], None],
+) -> Pool:
+    """Read everything that was pushed; `most_rows` says, for the width of the space, how many rows to keep."""
+    cards = checked_cards([*releases, *test_releases])
+    mine, theirs = cards[: len(releases)], cards[len(releases) :]
+    there = sum(card.rows for card in mine)
+    share = min(1.0, most_rows(len(mine[0].laws())) / max(there, 1))
+    sites: dict[str, list[Part]] = {}
+    for pushed, card in zip(releases, mine, strict=True):
+        part = read_part(pushed, card, max(1, int(share * card.rows)), rng)
+        if len(part.y):
+            sites.setdefault(pushed.site, []).append(part)
+        read()
+    pool = Pool(mine, sites, {}, [])
+    if not sites:
+        raise TableError("The releases hold no rows: there is nothing to learn from.")
+    if share < 1.0:
+        pool.notes.append(f"The pool holds {there:,} rows; a random sample of {pool.rows:,} was trained on.")
+    if test_table is not None:
+        _add_public(pool, test_table, tested_rows, rng)
+        read()
+    if theirs:
+        _add_embedded(pool, test_releases, theirs, tested_rows, rng, read)
+    return pool
+
+
+def checked_cards(pushed: Sequence[Pushed]) -> list[Card]:
+    """All cards, if their rows mean the same numbers and the same classes."""
+    cards = [embedded_card(one) for one in pushed]
+    check_one_space(cards, [one.name for one in pushed])
+    for card, one in zip(cards, pushed, strict=True):
+        if card.classes != cards[0].classes:
+            raise CardError(f"{one.name} has other classes than {pushed[0].name[0].lower()}{pushed[0].name[1:]}.")
+    return cards
+
+
+def _add_public(pool: Pool, path: Path, rows: int, rng: np.random.Generator) -> None:
+    """Plain rows, carried by the card's public map to where the releases lie."""
+    affine = pool.cards[0].affine()
+    if affine is None:
+        pool.notes.append(
+            "The public test table was not used: plain rows can be embedded only with the key, which is the sites' "
+            "secret. Sites can push test rows instead (purpose: test)."
+        )
+        return
+    table = open_table(path)
+    there = sum(block.num_rows for block in table.blocks(BLOCK_ROWS)) if table.rows is None else table.rows
+    if not there:
+        raise TableError("The public test table holds no rows. Upload one that does.")
+    encoding = pool.cards[0].source_encoding()
+    X, y = [], []
+    for picked in picked_blocks(table, chosen_rows(there, rows, rng)):
+        X.append(encoding.encode(picked).X)
+        y.append(encoding.encode_label(picked))
+    matrix, offset = affine
+    pool.tests[PUBLIC] = Queries(np.concatenate(X) @ matrix.T + offset, np.concatenate(y), 1.0, pool.classes)
+
+
+def _add_embedded(
+    pool: Pool,
+    pushed: Sequence[Pushed],
+    cards: Sequence[Card],
+    rows: int,
+    rng: np.random.Generator,
+    read: Callable[[], None],
+) -> None:
+    share = min(1.0, rows / max(sum(card.rows for card in cards), 1))
+    parts = []
+    for one, card in zip(pushed, cards, strict=True):
+        parts.append(read_part(one, card, max(1, int(share * card.rows)), rng))
+        read()
+    if sum(len(part.y) for part in parts):
+        pool.tests[EMBEDDED] = pooled_queries(parts, pool.classes)
+
+
+def _thinned(part: Part, share: float, rng: np.random.Generator) -> Part:
+    chosen = chosen_rows(len(part.y), max(1, round(share * len(part.y))), rng)
+    return Part(part.Z[chosen], part.y[chosen], part.noise, part.label_keep)

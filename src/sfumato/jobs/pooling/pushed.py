@@ -1,0 +1,90 @@
+"""Releases as sites pushed them: one Parquet file each, its card inside, read block by block."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.classifiers.training import Codes, Matrix, Part, noise_from_card
+from sfumato.errors import CardError, SchemaError, TableError
+from sfumato.guarantee import Card
+from sfumato.jobs.release import CARD_METADATA, matrix_of
+from sfumato.table import Table, open_table
+
+BLOCK_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """One release file, the site that pushed it, and the hash of its content."""
+
+    path: Path
+    site: str
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return f"The release {self.sha256.removeprefix('sha256:')[:12]} of the site {self.site!r}"
+
+
+def embedded_card(pushed: Pushed) -> Card:
+    """The card that a pushed release carries."""
+    if not pushed.path.is_file():
+        raise TableError(f"{pushed.name} is no longer there: it was withdrawn. Train again without it.")
+    try:
+        metadata = pq.read_schema(pushed.path).metadata or {}
+        stated = json.loads(metadata[CARD_METADATA])
+    except KeyError:
+        raise CardError(f"{pushed.name} carries no card.") from None
+    except (pa.ArrowException, OSError, ValueError):
+        raise CardError(f"{pushed.name} cannot be read as Parquet with a card: it is damaged.") from None
+    card = Card.from_dict(stated, where=f"The card of {pushed.name[0].lower()}{pushed.name[1:]}")
+    if not card.classes:
+        raise SchemaError(f"{pushed.name} has no label to learn.")
+    return card
+
+
+def read_part(pushed: Pushed, card: Card, rows: int, rng: np.random.Generator) -> Part:
+    """At most `rows` of its rows, a random sample where it holds more; memory is that of the sample and a block."""
+    table = open_table(pushed.path)
+    if table.rows != card.rows:
+        raise CardError(f"{pushed.name} holds {table.rows} rows, its card speaks of {card.rows}.")
+    Z, y = [], []
+    for picked in picked_blocks(table, chosen_rows(card.rows, rows, rng)):
+        matrix, codes = matrix_of(picked, card)
+        assert codes is not None
+        Z.append(matrix)
+        y.append(codes)
+    return Part(stacked(Z, len(card.laws())), joined_codes(y), noise_from_card(card), card.label_keep)
+
+
+def picked_blocks(table: Table, chosen: Codes) -> Iterator[pa.Table]:
+    """The chosen rows (ascending numbers), block by block."""
+    first = 0
+    for block in table.blocks(BLOCK_ROWS):
+        start, stop = np.searchsorted(chosen, [first, first + block.num_rows])
+        if stop > start:
+            yield pa.Table.from_batches([block]).take(pa.array(chosen[start:stop] - first))
+        first += block.num_rows
+
+
+def chosen_rows(there: int, wanted: int, rng: np.random.Generator) -> Codes:
+    """Numbers of rows in ascending order: all of them, or a random choice without repetition."""
+    if wanted >= there:
+        return np.arange(there, dtype=np.int64)
+    return np.sort(rng.choice(there, wanted, replace=False)).astype(np.int64)
+
+
+def stacked(blocks: Sequence[Matrix], width: int) -> Matrix:
+    return np.concatenate(blocks) if blocks else np.empty((0, width))
+
+
+def joined_codes(blocks: Sequence[Codes]) -> Codes:
+    return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64)

@@ -1,0 +1,250 @@
+"""The pool of several sites: error with an interval, what more sites bring, the model's card, bad and hostile input."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.datasets import load_wine
+
+from sfumato.classifiers import CLASSIFIERS
+from sfumato.errors import CardError, TableError, UsageError
+from sfumato.jobs.model import Model
+from sfumato.jobs.pool import HELD_OUT, Request, train_pool
+from sfumato.jobs.pooling.by_sites import MOST_ALONE, MOST_COUNTS, plan_of
+from sfumato.jobs.pooling.error_rate import ErrorRate, wilson
+from sfumato.jobs.pooling.gather import EMBEDDED, PUBLIC, Limits
+from sfumato.jobs.pooling.pushed import Pushed
+from sfumato.jobs.pooling.trials import Part, dealt
+from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.table import Column, Schema, open_table, write_table
+
+WINE = load_wine(as_frame=True).frame.rename(columns={"target": "cultivar"})
+COLUMNS = [name for name in WINE.columns if name != "cultivar"]
+
+
+def schema():
+    columns = [
+        Column(name, "numeric", low=0.0, high=float(WINE[name].max()), source="public", reason="test")
+        for name in COLUMNS
+    ]
+    label = Column("cultivar", "categorical", role="label", categories=("0", "1", "2"), source="public", reason="test")
+    return Schema((*columns, label))
+
+
+def shuffled():
+    return WINE.sample(frac=1.0, random_state=0).reset_index(drop=True)
+
+
+def pushed(folder, site, frame, mechanism="additive-noise", **options):
+    parameters = options.pop("parameters", {"scale": 0.03})
+    sanitize(frame, folder, Options(mechanism=mechanism, parameters=parameters, schema=schema(), **options))
+    return Pushed(folder / "release.parquet", site, f"sha256:{folder.name}")
+
+
+def written(frame, path):
+    write_table(open_table(frame).read(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory):
+    """Four sites of the same wines, the last with two pushes; 38 rows are left over."""
+    folder, rows = tmp_path_factory.mktemp("sites"), shuffled()
+    cuts = [("north", 0, 30), ("south", 30, 60), ("east", 60, 90), ("west", 90, 115), ("west", 115, 140)]
+    made = [pushed(folder / f"r{start}", site, rows.iloc[start:stop]) for site, start, stop in cuts]
+    return made, rows.iloc[140:]
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name != "boosting"])  # trained alike, but slowly
+def test_every_classifier_is_trained_measured_and_saved(sites, tmp_path, name):
+    releases, rest = sites
+    request = Request([releases[0], *releases[3:]], name, test_table=written(rest, tmp_path / "test.csv"))
+    model, results = train_pool(request, tmp_path / "m.skops")
+    assert Model.load(tmp_path / "m.skops").about == json.loads(json.dumps(dict(model.about)))
+    assert model.about["contains_rows"] is (name in ("radius-vote", "knn", "svm"))
+    folded, (tested,) = results["cross_validation"], results["test"]
+    assert (folded["rows"], tested["rows"]) == (80, 38)
+    for rate in (folded, tested):
+        assert rate["interval"][0] <= rate["error"] <= rate["interval"][1]
+        assert rate["error"] < 0.25 < rate["commonest"]
+    json.dumps(results, allow_nan=False)
+
+
+def test_results_tell_what_was_used_and_how_far_along_it_was(sites, tmp_path):
+    releases, rest = sites
+    seen = []
+    request = Request(releases, "naive-bayes", test_table=written(rest, tmp_path / "test.csv"))
+    model, results = train_pool(request, tmp_path / "m.skops", lambda *step: seen.append(step))
+    assert [(entry["site"], entry["sha256"]) for entry in model.about["releases"]] == [
+        (one.site, one.sha256) for one in releases
+    ]
+    assert (results["rows"], results["sites"], results["releases"]) == (140, 4, 5)
+    assert results["test"][0]["kind"] == PUBLIC
+    curve = results["by_sites"]
+    assert [point["sites"] for point in curve["points"]] == [1, 2, 3, 4]
+    assert [one["site"] for one in curve["alone"]] == ["north", "south", "east", "west"]
+    assert curve["points"][0]["error"] == pytest.approx(np.mean([one["error"] for one in curve["alone"]]))
+    assert curve["points"][-1]["choices"] == 1
+    assert seen[0][0] == "Reading the releases"
+    assert seen[-1][1] == seen[-1][2]
+    done = [step[1] / step[2] for step in seen if step[2]]
+    assert done == sorted(done)
+
+
+def test_the_error_is_what_the_model_does_on_the_test_rows(sites, tmp_path):
+    """Counted a second way: the saved model, the plain rows, the card's own map."""
+    releases, rest = sites
+    written(rest, tmp_path / "test.parquet")
+    _, results = train_pool(Request(releases, "naive-bayes", tmp_path / "test.parquet"), tmp_path / "m.skops")
+    X = rest[COLUMNS].to_numpy() / WINE[COLUMNS].max().to_numpy()
+    wrong = int((Model.load(tmp_path / "m.skops").classifier.predict(X) != rest["cultivar"]).sum())
+    expected = stats.binomtest(wrong, len(rest)).proportion_ci(method="wilson")
+    assert results["test"][0]["error"] == pytest.approx(wrong / len(rest))
+    assert results["test"][0]["interval"] == pytest.approx([expected.low, expected.high])
+
+
+def test_more_sites_make_fewer_errors_where_there_is_much_to_learn(tmp_path):
+    """A chessboard of 36 fields, sixty rows a site: one site alone cannot know it, six together can."""
+    rng = np.random.default_rng(1)
+    corners = rng.integers(0, 6, (960, 2))
+    rows = pd.DataFrame((corners + rng.normal(0, 0.12, (960, 2))).clip(-1, 7), columns=["a", "b"])
+    rows["c"] = (corners.sum(axis=1) % 2).astype(str)
+    columns = [Column(name, "numeric", low=-1.0, high=7.0, source="public", reason="test") for name in "ab"]
+    label = Column("c", "categorical", role="label", categories=("0", "1"), source="public", reason="test")
+    releases = []
+    for number in range(6):
+        options = Options(parameters={"scale": 0.001}, mechanism="additive-noise", schema=Schema((*columns, label)))
+        folder = tmp_path / f"r{number}"
+        sanitize(rows.iloc[60 * number : 60 * number + 60], folder, options)
+        releases.append(Pushed(folder / "release.parquet", f"s{number}", str(number)))
+    written(rows.iloc[360:], tmp_path / "test.csv")
+    _, results = train_pool(Request(releases, "radius-vote", tmp_path / "test.csv"), tmp_path / "m.skops")
+    first, last = results["by_sites"]["points"][0], results["by_sites"]["points"][-1]
+    assert last["interval"][1] < first["interval"][0]
+    assert first["lowest"] <= first["error"] <= first["highest"]
+
+
+def test_without_test_rows_sites_are_compared_on_rows_held_out(sites, tmp_path):
+    releases, _ = sites
+    _, results = train_pool(Request(releases, "naive-bayes"), tmp_path / "m.skops")
+    assert results["test"] == []
+    assert results["by_sites"]["tested_on"] == HELD_OUT
+    assert "perturbed" in results["by_sites"]["words"]
+    assert "perturbed" in results["cross_validation"]["words"]
+    assert 140 / 5 - 5 <= results["by_sites"]["rows"] <= 140 / 5 + 5
+
+
+def test_rows_embedded_by_sites_are_told_from_a_public_table(sites, tmp_path):
+    releases, rest = sites
+    embedded = pushed(tmp_path / "t", "north", rest, parameters={"scale": 0.0001})
+    request = Request(releases, "naive-bayes", test_releases=[embedded])
+    _, results = train_pool(request, tmp_path / "m.skops")
+    assert [(one["kind"], one["rows"]) for one in results["test"]] == [(EMBEDDED, len(rest))]
+    assert results["by_sites"]["tested_on"] == EMBEDDED
+    assert results["rows"] == 140
+
+
+def test_a_secret_key_leaves_the_public_table_aside(tmp_path):
+    rows = shuffled()
+    first = pushed(tmp_path / "a", "north", rows.iloc[:100], "random-projection", parameters={"components": 8})
+    written(rows.iloc[100:], tmp_path / "test.csv")
+    _, results = train_pool(Request([first], "knn", tmp_path / "test.csv"), tmp_path / "m.skops")
+    assert results["test"] == []
+    assert any("key" in note for note in results["notes"])
+
+
+def test_other_spaces_missing_and_damaged_files_are_refused(sites, tmp_path):
+    releases, _ = sites
+    with pytest.raises(UsageError, match="No site has pushed"):
+        train_pool(Request([], "knn"), tmp_path / "m.skops")
+    with pytest.raises(UsageError, match="no classifier"):
+        train_pool(Request(releases, "oracle"), tmp_path / "m.skops")
+    other = pushed(tmp_path / "o", "odd", shuffled().iloc[:50], "principal-laplace", parameters={"b": 0.1})
+    with pytest.raises(CardError, match=r"'odd' and .*'north' lie in different spaces"):
+        train_pool(Request([*releases, other], "knn"), tmp_path / "m.skops")
+    with pytest.raises(TableError, match="withdrawn"):
+        train_pool(Request([Pushed(tmp_path / "none", "north", "0")], "knn"), tmp_path / "m.skops")
+    (tmp_path / "junk.parquet").write_bytes(b"PAR1 junk PAR1")
+    with pytest.raises(CardError, match="damaged"):
+        train_pool(Request([Pushed(tmp_path / "junk.parquet", "x", "0")], "knn"), tmp_path / "m.skops")
+    written(pd.DataFrame({"a": [1.0]}), tmp_path / "bare.parquet")
+    with pytest.raises(CardError, match="no card"):
+        train_pool(Request([Pushed(tmp_path / "bare.parquet", "x", "0")], "knn"), tmp_path / "m.skops")
+    assert not (tmp_path / "m.skops").exists()
+
+
+def test_a_large_pool_is_sampled_and_says_so(sites, tmp_path):
+    releases, _ = sites
+    limits = Limits(trained_rows=70, measured_rows=40)
+    model, results = train_pool(Request(releases, "knn", limits=limits), tmp_path / "m.skops")
+    assert 65 <= results["trained_rows"] == model.about["trained_rows"] <= 70
+    assert results["rows"] == 140
+    assert results["cross_validation"]["rows"] == pytest.approx(40, abs=3)
+    assert any("140 rows" in note for note in results["notes"])
+    assert any("random sample of 4" in note or "random sample of 3" in note for note in results["notes"])
+
+
+def test_a_site_that_knows_one_class_always_answers_it(sites, tmp_path):
+    releases, rest = sites
+    single = pushed(tmp_path / "s", "single", WINE[WINE["cultivar"] == 1].iloc[:20])
+    written(rest, tmp_path / "test.csv")
+    _, results = train_pool(Request([*releases, single], "naive-bayes", tmp_path / "test.csv"), tmp_path / "m.skops")
+    alone = {one["site"]: one["error"] for one in results["by_sites"]["alone"]}
+    assert alone["single"] == pytest.approx(float((rest["cultivar"] != 1).mean()))
+
+
+def test_errors_against_randomized_labels_are_those_against_true_ones(tmp_path):
+    """Labels kept with probability 0.8: uncorrected, the error would be 0.2 or more."""
+    rows = pd.concat([shuffled()] * 8, ignore_index=True)
+    private = {"private_label": True, "label_epsilon": math.log(0.8 / 0.1)}
+    found = []
+    for name, options in (("exact", {}), ("randomized", private)):
+        parts = [pushed(tmp_path / f"{name}{i}", f"s{i}", rows.iloc[i::2], seed=i, **options) for i in range(2)]
+        found.append(train_pool(Request(parts, "naive-bayes"), tmp_path / "m.skops")[1])
+    truth, folded = (results["cross_validation"] for results in found)
+    assert folded["interval"][0] <= truth["error"] <= folded["interval"][1] < 0.1
+    assert any("randomized" in note for note in found[1]["notes"])
+
+
+def test_the_interval_is_wilsons():
+    for wrong, rows in ((0, 10), (3, 17), (50, 50), (120, 1000)):
+        expected = stats.binomtest(wrong, rows).proportion_ci(method="wilson")
+        assert wilson(wrong / rows, rows) == pytest.approx((expected.low, expected.high))
+
+
+def test_the_correction_for_labels_inverts_what_randomization_did():
+    """500 simulated classifiers with error 0.15, labels kept with 0.7 among four classes: 95% are covered."""
+    rng = np.random.default_rng(0)
+    rows, error, keep, k = 4_000, 0.15, 0.7, 4
+    is_wrong = rng.random((500, rows)) < error
+    kept = rng.random((500, rows)) < keep
+    # A right answer agrees where the label was kept; a wrong one where it was turned into just that class.
+    agrees = np.where(is_wrong, ~kept & (rng.random((500, rows)) < 1 / (k - 1)), kept)
+    rates = [ErrorRate.of(float(rows - count), rows, keep=keep, classes=k) for count in agrees.sum(axis=1)]
+    assert np.mean([rate.error for rate in rates]) == pytest.approx(error, abs=0.002)
+    assert 0.93 < np.mean([rate.low <= error <= rate.high for rate in rates]) < 0.98
+    assert np.mean([rate.low <= 1.3 * error <= rate.high for rate in rates]) < 0.3
+    assert ErrorRate.of(5, 10, keep=0.25, classes=4).to_dict()["error"] is None
+
+
+def test_folds_are_even_within_every_class():
+    y = np.repeat([0, 1, 2], [50, 23, 2])
+    fold = dealt(Part(np.zeros((75, 1)), y, None), 5, np.random.default_rng(0))
+    assert np.bincount(fold).tolist() == [15] * 5
+    for code in range(3):
+        counts = np.bincount(fold[y == code], minlength=5)
+        assert counts.max() - counts.min() <= 1
+
+
+def test_many_sites_are_measured_on_a_ladder():
+    part = Part(np.zeros((10, 1)), np.zeros(10, dtype=int), None)
+    plan = plan_of({f"s{i}": [part] for i in range(1_000)}, np.random.default_rng(0))
+    assert len(plan.alone) == MOST_ALONE
+    assert plan.counts[0] == 2
+    assert plan.counts[-1] == 1_000
+    assert len(plan.counts) <= MOST_COUNTS
+    one = plan_of({"s": [part]}, np.random.default_rng(0))
+    assert (one.alone, one.counts, one.trainings) == (["s"], [], 1)
