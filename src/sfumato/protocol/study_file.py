@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from sfumato.errors import SchemaError, SfumatoError
 from sfumato.protocol.pool_study import PoolStudy
+from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.table.schema_file import read_schema_file
 
 
@@ -28,6 +29,7 @@ class Study(Protocol):
 
 KINDS: dict[str, Callable[[Mapping[str, Any]], Study]] = {
     PoolStudy.kind: PoolStudy.from_dict,
+    SurveyStudy.kind: SurveyStudy.from_dict,
 }
 """A new kind of study adds its reader here."""
 

@@ -7,8 +7,6 @@ of the server.
 from __future__ import annotations
 
 import datetime
-import hashlib
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -16,6 +14,7 @@ from typing import Any, ClassVar, cast
 
 from sfumato.errors import SchemaError
 from sfumato.guidance import FLOOR, LINKS, MU, ORDERS, Link, Order
+from sfumato.protocol.canonical import hash_of
 from sfumato.protocol.question import Question, Text, read_text, text_dict
 
 MOST_BITS = 4000  # guidance grows with the square of the bits: beyond this a batch would take minutes
@@ -69,8 +68,7 @@ class SurveyStudy:
     @property
     def hash(self) -> str:
         """SHA-256 of the canonical file: what respondents and witnesses compare."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+        return hash_of(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         return {
