@@ -6,6 +6,7 @@
 
 from sfumato.guidance.bits import FLOOR, LINKS, Link, bit_probabilities, perturb_bits, uniforms_from_bytes
 from sfumato.guidance.counts import SurveyCounts
+from sfumato.guidance.disclosure import Disclosure, disclosure, exact_disclosure, sureness, told_by
 from sfumato.guidance.epsilon import SurveyEpsilon, survey_epsilon
 from sfumato.guidance.guidance import (
     MU,
@@ -20,6 +21,8 @@ from sfumato.guidance.guidance import (
     hash_matrix,
     least_level,
 )
+from sfumato.guidance.likelihood import answer_posteriors, log_likelihoods
+from sfumato.guidance.simulation import SurveyRules, SurveyRun, mixed_limits, random_startup, simulate
 from sfumato.guidance.space import BLANK, AnswerSpace
 
 __all__ = [
@@ -29,20 +32,32 @@ __all__ = [
     "MU",
     "ORDERS",
     "AnswerSpace",
+    "Disclosure",
     "Guidance",
     "GuidanceError",
     "Link",
     "Order",
     "SurveyCounts",
     "SurveyEpsilon",
+    "SurveyRules",
+    "SurveyRun",
+    "answer_posteriors",
     "bit_probabilities",
     "check_guidance",
     "class_difference",
     "decode_matrix",
+    "disclosure",
     "encode_matrix",
+    "exact_disclosure",
     "hash_matrix",
     "least_level",
+    "log_likelihoods",
+    "mixed_limits",
     "perturb_bits",
+    "random_startup",
+    "simulate",
+    "sureness",
     "survey_epsilon",
+    "told_by",
     "uniforms_from_bytes",
 ]

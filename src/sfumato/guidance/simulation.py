@@ -1,0 +1,191 @@
+"""A whole survey in one process: respondents arrive, wait until the level suits them, and send; batch after batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato.errors import TableError, UsageError
+from sfumato.guidance.bits import FLOOR, Link, perturb_bits
+from sfumato.guidance.counts import SurveyCounts
+from sfumato.guidance.guidance import MU, Guidance, Order
+from sfumato.guidance.space import AnswerSpace, Bits
+
+Codes = NDArray[np.int64]
+
+BATCH = 100
+PUBLIC = (0.17, 0.56, 0.27)
+"""Shares of fundamentalists, pragmatists and people who hardly mind [guided-survey, 2.2]."""
+
+
+class Version(NamedTuple):
+    """One version of the guidance: it was computed after `received` answers and had level k*."""
+
+    received: int
+    guidance: Guidance
+
+
+@dataclass(frozen=True)
+class SurveyRules:
+    """Everything of a survey but its questions and people; the defaults are those of a survey file.
+
+    `k` fixes the level for all (as in Fig. 4) instead of k*.
+    """
+
+    batch: int = BATCH
+    mu: float = MU
+    order: Order = "magnitude"
+    link: Link = "square"
+    floor: float = FLOOR
+    k: int | None = None
+
+    def guidance(self, received: SurveyCounts, startup: SurveyCounts | None) -> Guidance:
+        return Guidance.from_counts(
+            received, self.mu, order=self.order, link=self.link, floor=self.floor, k=self.k, startup=startup
+        )
+
+
+@dataclass(frozen=True)
+class SurveyRun:
+    """What came of a simulated survey.
+
+    `who`: of each sent row its respondent's number, in the order of sending; `bits`, `y`: what was received (bits is
+    empty when rows were not kept). `version`: number of the guidance each row was perturbed with. `waited`: of each
+    row, how many people arrived between its respondent and its sending. `never`: respondents whose limit was never met.
+    """
+
+    rules: SurveyRules
+    counts: SurveyCounts
+    versions: list[Version]
+    who: Codes
+    bits: Bits
+    y: Codes
+    version: Codes
+    waited: Codes
+    never: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    @property
+    def levels(self) -> Codes:
+        """k* of every version."""
+        return np.array([version.guidance.k for version in self.versions])
+
+
+def simulate(
+    codes: ArrayLike,
+    y: ArrayLike,
+    space: AnswerSpace,
+    rules: SurveyRules | None = None,
+    *,
+    limits: ArrayLike | None = None,
+    startup: SurveyCounts | None = None,
+    seed: int = 0,
+    keep_rows: bool = True,
+) -> SurveyRun:
+    """Run a survey on plain answers (m x questions), arriving in this order, with class codes `y`.
+
+    `limits` are the respondents' largest acceptable levels k_i (None: everybody accepts every level). Whoever finds
+    k* above it asks again at every new version, and those who waited send first. A version lasts until `batch` rows
+    have been sent. The noise of a simulation comes from a seed: it is no release.
+    """
+    people, labels = np.atleast_2d(np.asarray(codes)), np.asarray(y, dtype=np.int64)
+    rules = rules or SurveyRules()
+    if labels.shape != (len(people),):
+        raise TableError("Every respondent needs one class code.")
+    if rules.batch < 1:
+        raise UsageError(f"The 'batch' parameter must be at least 1. Got {rules.batch!r} instead.")
+    rng = np.random.default_rng(seed)
+    received, sent = SurveyCounts.empty(space.width), 0
+    versions: list[Version] = []
+    parts: list[tuple[Codes, Bits, Codes, Codes]] = []
+    queue = _Queue(np.full(len(people), space.width) if limits is None else np.asarray(limits, dtype=np.int64))
+    while not queue.empty:
+        guidance = rules.guidance(received, startup)
+        versions.append(Version(sent, guidance))
+        who, waited = queue.take(rules.batch, guidance.k)
+        if not len(who):
+            break  # nobody who is left accepts this level, and nothing will change it any more
+        answers = space.onehot(people[who])
+        bits = perturb_bits(answers, guidance.V, rng.random(answers.shape), rules.floor, rules.link)
+        received += SurveyCounts.of(bits, labels[who])
+        number = np.full(len(who), len(versions) - 1)
+        parts.append((who, bits if keep_rows else bits[:0], number, waited))
+        sent += len(who)
+    who, bits, number, waited = (
+        (np.concatenate(column) for column in zip(*parts, strict=True)) if parts else _nothing(space)
+    )
+    return SurveyRun(rules, received, versions, who, bits, labels[who], number, waited, queue.left())
+
+
+class _Queue:
+    """People in the order of their arrival; those who found the level too high wait in front of the newcomers."""
+
+    def __init__(self, limits: Codes):
+        self.limits = limits
+        self.waiting = np.empty(0, dtype=np.int64)
+        self.arrived = 0
+
+    @property
+    def empty(self) -> bool:
+        return self.arrived == len(self.limits) and not len(self.waiting)
+
+    def take(self, most: int, level: int) -> tuple[Codes, Codes]:
+        """The next people who accept `level`, and how many arrived since each of them."""
+        willing = self.limits[self.waiting] >= level
+        first = self.waiting[willing][:most]
+        stay = np.ones(len(self.waiting), dtype=bool)
+        stay[np.flatnonzero(willing)[:most]] = False
+        since = self.arrived - 1 - first
+        self.waiting = self.waiting[stay]
+        taken, refused = [first], [self.waiting]
+        missing = most - len(first)
+        for chunk in self._arrivals(most):
+            if not missing:
+                break
+            accept = np.flatnonzero(self.limits[chunk] >= level)[:missing]
+            end = len(chunk) if len(accept) < missing else int(accept[-1]) + 1
+            others = np.ones(end, dtype=bool)
+            others[accept] = False
+            taken.append(chunk[accept])
+            refused.append(chunk[:end][others])
+            missing -= len(accept)
+            self.arrived += end
+        self.waiting = np.concatenate(refused)
+        who = np.concatenate(taken)
+        return who, np.concatenate([since, np.zeros(len(who) - len(first), dtype=np.int64)])
+
+    def _arrivals(self, most: int) -> Iterator[Codes]:
+        while self.arrived < len(self.limits):
+            yield np.arange(self.arrived, min(self.arrived + 4 * most, len(self.limits)))
+
+    def left(self) -> Codes:
+        return np.sort(np.concatenate([self.waiting, np.arange(self.arrived, len(self.limits))]))
+
+
+def _nothing(space: AnswerSpace) -> tuple[Codes, Bits, Codes, Codes]:
+    none = np.empty(0, dtype=np.int64)
+    return none, np.empty((0, space.width), dtype=np.uint8), none, none
+
+
+def mixed_limits(
+    count: int,
+    width: int,
+    *,
+    shares: tuple[float, float, float] = PUBLIC,
+    levels: tuple[int, int] = (1, 4),
+    seed: int = 0,
+) -> Codes:
+    """Limits k_i of a mixed public: fundamentalists accept `levels[0]`, pragmatists `levels[1]`, the rest any level."""
+    kinds = np.random.default_rng(seed).choice(3, size=count, p=shares)
+    return np.array([levels[0], levels[1], width])[kinds]
+
+
+def random_startup(space: AnswerSpace, classes: int, rows: int | None = None, seed: int = 0) -> SurveyCounts:
+    """Start-up rows that tell nothing: random answers with random classes, as many as there are questions [4.1]."""
+    rng = np.random.default_rng(seed)
+    number = len(space.sizes) if rows is None else rows
+    codes = np.column_stack([rng.integers(0, size, number) for size in space.sizes])
+    return SurveyCounts.of(space.onehot(codes), np.arange(number) % classes)
