@@ -25,7 +25,8 @@ def reference_width(rows: int, columns: int) -> float:
 
 def epanechnikov_factor(columns: int) -> float:
     """By how much an Epanechnikov kernel must be wider than a Gaussian one to smooth as much in d columns."""
-    return float((25.0 * (1.2 * math.sqrt(math.pi)) ** columns) ** (1.0 / (columns + 4)))
+    # by logarithms: a wide table would overflow the power
+    return math.exp((math.log(25.0) + columns * math.log(1.2 * math.sqrt(math.pi))) / (columns + 4))
 
 
 def category_mixing(rows: int, columns: int) -> float:

@@ -1,0 +1,317 @@
+"""Kernel resampling: the bandwidth, the law of new rows and of their sources, and every kind of column."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, optimize, stats
+
+from domains import any_records, domain, seeds, steady
+from sfumato.errors import TableError, UsageError
+from sfumato.guarantee import EMPIRICAL
+from sfumato.mechanisms import KernelResampling
+from sfumato.mechanisms.bandwidth import category_mixing, epanechnikov_factor, reference_width
+from sfumato.mechanisms.kernel_resampling import KernelResamplingWarning
+from sfumato.mechanisms.row_drawing import apportioned
+from sfumato.noise import Epanechnikov, Normal
+from sfumato.table import Encoding
+
+
+def two_classes(rows=600, width=3, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1], [rows // 3, rows - rows // 3])
+    return np.clip(0.5 + 0.1 * rng.standard_normal((rows, width)) * (1 + y[:, None]), 0, 1), y
+
+
+def test_the_published_bandwidth_is_equation_16():
+    """By hand for N = 200, d = 3 and N = 400, d = 3: (4/5)^(1/7) N^(-1/7) sigma."""
+    X, y = two_classes()
+    fit = KernelResampling(bandwidth="published").fit(X, y)
+    for code, rows in ((0, 200), (1, 400)):
+        sigma = X[y == code].std(axis=0, ddof=1)
+        assert np.allclose(fit.kernels_[code].widths, 0.8 ** (1 / 7) * rows ** (-1 / 7) * sigma)
+        assert np.allclose(fit.laws_of_class(code)[2].scale, fit.kernels_[code].widths[2])
+    assert np.allclose([law.scale for law in fit.laws()], np.max([k.widths for k in fit.kernels_.values()], axis=0))
+
+
+@pytest.mark.parametrize("d", [1, 2, 4, 8, 34])
+def test_the_factor_makes_both_kernels_equally_good(d):
+    """The least asymptotic error of each kernel on normal data, found numerically from the kernels' integrals."""
+    n = 500
+
+    def best(law):
+        roughness = integrate.quad(lambda z: law.pdf(z) ** 2, -8, 8, points=[-1, 1])[0]
+        spread = integrate.quad(lambda z: z**2 * law.pdf(z), -8, 8, points=[-1, 1])[0]
+        curvature = d * (d + 2) / (4 * (2 * np.sqrt(np.pi)) ** d)  # squared Laplacian of the standard normal density
+
+        def error(log_h):
+            h = np.exp(log_h)
+            return np.log(roughness**d / (n * h**d) + h**4 * spread**2 * curvature / 4)
+
+        return np.exp(optimize.minimize_scalar(error, bounds=(-5, 4), method="bounded", options={"xatol": 1e-10}).x)
+
+    assert best(Normal(1.0)) == pytest.approx(reference_width(n, d), rel=1e-5)
+    assert best(Epanechnikov(1.0)) / best(Normal(1.0)) == pytest.approx(epanechnikov_factor(d), rel=1e-5)
+
+
+def test_the_factor_is_about_two_point_two():
+    assert epanechnikov_factor(1) == pytest.approx(2.2138, abs=1e-4)  # Marron & Nolan's canonical bandwidths
+    assert epanechnikov_factor(4) == pytest.approx(2.1808, abs=1e-4)
+    assert epanechnikov_factor(10_000) == pytest.approx(1.2 * np.sqrt(np.pi), rel=1e-3)
+
+
+@pytest.mark.parametrize("d", [1, 4])
+def test_the_scaled_kernel_estimates_normal_data_better_than_the_published_one(d):
+    """Mean square error of the estimate against the true density, over many samples: the default is what is right."""
+    rng = np.random.default_rng(3)
+    errors = {"published": 0.0, "scaled": 0.0}
+    for _ in range(12):
+        X = rng.standard_normal((200, d))
+        at = rng.uniform(-2.5, 2.5, (400, d))
+        truth = stats.norm.pdf(at).prod(axis=1)
+        for rule in errors:
+            factor = epanechnikov_factor(d) if rule == "scaled" else 1.0
+            law = Epanechnikov(factor * reference_width(200, d))
+            estimate = law.pdf(at[:, None] - X[None]).prod(axis=2).mean(axis=1)
+            errors[rule] += float(((estimate - truth) ** 2).mean())
+    assert errors["scaled"] < 0.8 * errors["published"]
+
+
+def test_rows_are_within_h_of_their_source_and_classes_stay_apart():
+    X, y = two_classes()
+    fit = KernelResampling().fit(X, y)
+    block = fit.perturb(X, y, np.random.default_rng(1))
+    assert np.array_equal(np.bincount(block.y), np.bincount(y))
+    assert np.array_equal(y[block.source], block.y)
+    for code in (0, 1):
+        rows = block.y == code
+        moved = np.abs(block.X[rows] - X[block.source[rows]])
+        assert (moved <= fit.kernels_[code].widths + 1e-12).all()
+        assert (moved.max(axis=0) > 0.85 * fit.kernels_[code].widths).all()
+    drawn = np.bincount(block.source, minlength=len(X))
+    assert 0.30 < (drawn == 0).mean() < 0.44  # e^-1 of the people are never drawn
+    assert drawn.max() >= 3
+
+
+def test_a_gaussian_kernel_is_scikit_learns():
+    """The same density as `KernelDensity` with the same bandwidth: its samples and ours are of one law."""
+    from sklearn.neighbors import KernelDensity
+
+    X = np.random.default_rng(5).random((300, 1)) ** 2
+    fit = KernelResampling("gaussian", rows=20_000).fit(X)
+    ours = fit.perturb(X, None, np.random.default_rng(6)).X
+    width = float(fit.kernels_[-1].widths[0])
+    theirs = KernelDensity(bandwidth=width).fit(X).sample(20_000, random_state=7)
+    assert stats.ks_2samp(ours[:, 0], theirs[:, 0]).pvalue > 1e-4
+    wider = KernelDensity(bandwidth=4 * width).fit(X).sample(20_000, random_state=7)
+    assert stats.ks_2samp(ours[:, 0], wider[:, 0]).pvalue < 1e-10
+
+
+@pytest.mark.parametrize(("rows", "wanted"), [(None, [200, 400]), (0.5, [100, 200]), (2.0, [400, 800]), (7, [2, 5])])
+def test_any_number_of_rows(rows, wanted):
+    X, y = two_classes()
+    fit = KernelResampling(rows=rows).fit(X, y)
+    block = fit.perturb(X, y, np.random.default_rng(0))
+    assert np.bincount(block.y).tolist() == wanted
+    assert fit.released(600) == sum(wanted)
+
+
+@given(st.dictionaries(st.integers(0, 9), st.integers(1, 50), min_size=1), st.integers(0, 500))
+@steady()
+def test_classes_keep_their_shares(counts, wanted):
+    found = apportioned(counts, wanted)
+    assert sum(found.values()) == wanted
+    total = sum(counts.values())
+    assert all(abs(found[code] - wanted * count / total) < 1 for code, count in counts.items())
+    assert apportioned(counts, total) == counts
+
+
+def dispersion(counts):
+    """Sum over repetitions of Pearson's statistic against equal shares, as a normal score: 0 for multinomial counts."""
+    repetitions, cells = counts.shape
+    expected = counts.sum(axis=1, keepdims=True) / cells
+    found = float(((counts - expected) ** 2 / expected).sum())
+    df = repetitions * (cells - 1)
+    return (found - df) / np.sqrt(2 * df)
+
+
+def drawn_through_blocks(fit, X, y, cuts, repetitions, shares):
+    """How often every row of class 1 was drawn, block by block, in every repetition."""
+    parts = [slice(*ends) for ends in zip((0, *cuts), (*cuts, len(X)), strict=True)]
+    counts = [dict(zip(*map(np.ndarray.tolist, np.unique(y[part], return_counts=True)), strict=True)) for part in parts]
+    found = np.zeros((repetitions, len(X)), dtype=int)
+    rng = np.random.default_rng(11)
+    for line in found:
+        for part, share in zip(parts, shares(fit, counts, rng), strict=True):
+            block = fit.draw(X[part], y[part], share, rng)
+            line += np.bincount(block.source + part.start, minlength=len(X))
+    return found[:, y == 1]
+
+
+def test_sources_are_multinomial_however_the_table_is_cut():
+    """Rows of uneven blocks: equally likely, and drawn neither too evenly nor too unevenly; other schemes are caught."""
+    X, _ = two_classes(48)
+    y = np.random.default_rng(2).integers(2, size=48)
+    fit = KernelResampling(rows=96).fit(X, y)
+    cuts = (1, 4, 30)
+
+    def jointly(fit, counts, rng):
+        return fit.shares(counts, rng)
+
+    def in_proportion(fit, counts, _):
+        return [{c: n * fit.draws_[c] // fit.counts_[c] for c, n in block.items()} for block in counts]
+
+    def independently(fit, counts, rng):
+        return [{c: int(rng.binomial(fit.draws_[c], n / fit.counts_[c])) for c, n in b.items()} for b in counts]
+
+    found = drawn_through_blocks(fit, X, y, cuts, 1500, jointly)
+    assert (found.sum(axis=1) == fit.draws_[1]).all()
+    pooled = found.sum(axis=0)
+    assert stats.chisquare(pooled).pvalue > 1e-4
+    assert abs(dispersion(found)) < 4.5
+    one = found[:, 0]  # binomial for each row
+    law = stats.binom(fit.draws_[1], 1 / fit.counts_[1])
+    expected = np.array([*law.pmf(range(6)), law.sf(5)]) * len(one)
+    assert stats.chisquare(np.bincount(np.minimum(one, 6), minlength=7), expected).pvalue > 1e-4
+    assert dispersion(drawn_through_blocks(fit, X, y, cuts, 1500, in_proportion)) < -6
+    totals = drawn_through_blocks(fit, X, y, cuts, 200, independently).sum(axis=1)
+    assert len(set(totals.tolist())) > 1  # a table of the wrong size, as a rule
+
+
+def test_two_blocks_share_draws_as_the_multinomial_law_says():
+    X, y = np.random.default_rng(0).random((9, 1)), np.zeros(9, dtype=int)
+    fit = KernelResampling(rows=5).fit(X, y)
+    rng = np.random.default_rng(1)
+    counts = [{0: 2}, {}, {0: 3}, {0: 4}]
+    found = np.array([[share.get(0, 0) for share in fit.shares(counts, rng)] for _ in range(20_000)])
+    assert (found[:, 1] == 0).all()
+    law = stats.multinomial(5, [2 / 9, 3 / 9, 4 / 9])
+    cells = [(a, b, 5 - a - b) for a in range(6) for b in range(6 - a)]
+    seen = [int(((found[:, [0, 2, 3]]) == cell).all(axis=1).sum()) for cell in cells]
+    assert sum(seen) == 20_000
+    expected = np.array([law.pmf(cell) for cell in cells]) * 20_000
+    assert stats.chisquare(seen, expected).pvalue > 1e-4
+
+
+def test_categories_are_smoothed_as_aitchison_and_aitken_do():
+    """Kept with 1 - lambda, each other one with lambda / (c - 1), lambda = m (c - 1) / c; beside two numbers."""
+    encoding = domain("nn3")
+    X = any_records(encoding, np.random.default_rng(0), 500)
+    m = category_mixing(500, 2)
+    assert m == pytest.approx(1 - 1 / np.sqrt(1 + (1 / 500) ** (2 / 6)))
+    fit = KernelResampling(rows=60_000).fit(X, encoding=encoding)
+    block = fit.perturb(X, None, np.random.default_rng(1))
+    before, after = (matrix[:, 2:].argmax(axis=1) for matrix in (X[block.source], block.X))
+    lam = m * 2 / 3
+    expected = np.array([[1 - lam if i == j else lam / 2 for j in range(3)] for i in range(3)])
+    for code in range(3):
+        seen = np.bincount(after[before == code], minlength=3)
+        assert stats.chisquare(seen, expected[code] * seen.sum()).pvalue > 1e-4
+    stated = fit.release_columns()[2]["noise"]
+    assert stated["keep"] == pytest.approx(1 - lam)
+    assert stated["epsilon_holds"] == "per draw"
+    assert "holds per draw only" in fit.guarantee().sentence
+
+
+def test_no_mixing_keeps_categories_and_numbers_lose_what_mixing_takes():
+    encoding = domain("2")
+    X = any_records(encoding, np.random.default_rng(0), 50)
+    block = KernelResampling(category_mixing=0.0).release(X, encoding=encoding, rng=np.random.default_rng(0))
+    assert np.array_equal(block.X, X[block.source])
+
+
+def test_empty_cells():
+    """Emptied and filled with the stated probability; what is filled comes from anywhere in the range."""
+    encoding = domain("m")
+    X = any_records(encoding, np.random.default_rng(3), 400)
+    fit = KernelResampling(rows=40_000, category_mixing=0.2).fit(X, encoding=encoding)
+    block = fit.perturb(X, None, np.random.default_rng(4))
+    was, now = X[block.source, 1] > 0.5, block.X[:, 1] > 0.5
+    assert stats.binomtest(int((was & ~now).sum()), int(was.sum()), 0.1).pvalue > 1e-4
+    assert stats.binomtest(int((~was & now).sum()), int((~was).sum()), 0.1).pvalue > 1e-4
+    assert (block.X[now, 0] == 0.5).all()
+    assert stats.kstest(block.X[was & ~now, 0], "uniform").pvalue > 1e-4
+
+
+def test_a_column_that_is_constant_in_a_class_stays_and_the_owner_is_told():
+    X, y = two_classes()
+    X[y == 0, 1] = 0.1 + 0.2  # a value whose mean does not come out exactly
+    with pytest.warns(KernelResamplingWarning, match="1 times a column is constant within a class"):
+        fit = KernelResampling().fit(X, y)
+    block = fit.perturb(X, y, np.random.default_rng(0))
+    assert (block.X[block.y == 0, 1] == 0.1 + 0.2).all()
+    assert fit.notes() == {"unsmoothed_columns": 1}
+    assert fit.kernels_[0].widths[1] == 0 < fit.kernels_[1].widths[1]
+    sigma = X[y == 0, 0].std(ddof=1)  # two columns vary there, and only they count
+    assert fit.kernels_[0].widths[0] == pytest.approx(epanechnikov_factor(2) * reference_width(200, 2) * sigma)
+
+
+def test_a_class_of_one_row_is_refused_unless_the_bandwidth_is_given():
+    X, y = two_classes(30)
+    y[:9] = 1
+    with pytest.raises(TableError, match=r"1 of 2 classes have a single row.*or give the bandwidth as a number"):
+        KernelResampling().fit(X, y)
+    block = KernelResampling(bandwidth=0.2).release(X, y, rng=np.random.default_rng(0))
+    assert np.abs(block.X[block.y == 0] - X[9]).max() <= 0.2
+
+
+@given(st.text("nmoice123?", min_size=1, max_size=5), seeds, st.sampled_from(["epanechnikov", "gaussian"]))
+@steady(40)
+def test_every_kind_of_column_comes_through(shape, seed, kernel):
+    encoding = domain(shape)
+    X = any_records(encoding, np.random.default_rng(seed), 25)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelResamplingWarning)
+        fit = KernelResampling(kernel).fit(X, encoding=encoding)
+    block = fit.perturb(X, None, np.random.default_rng(seed))
+    assert np.isfinite(block.X).all()
+    for group in encoding.groups:
+        if group.is_onehot:
+            assert (block.X[:, group.slice].sum(axis=1) == 1).all()
+        elif group.is_constant:
+            assert (block.X[:, group.start] == 0.5).all()
+        if group.has_indicator:
+            assert set(np.unique(block.X[:, group.stop - 1])) <= {0.0, 1.0}
+    assert len(encoding.decode(block.X, like_original=True)) == 25
+    assert fit.guarantee().kind == EMPIRICAL
+    assert "Every row lies within h of a real person" in fit.guarantee().in_words()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"kernel": "uniform"}, "'kernel' parameter of KernelResampling must be one of epanechnikov, gaussian"),
+        (
+            {"bandwidth": "silverman"},
+            "'bandwidth' parameter of KernelResampling must be scaled, published or a positive",
+        ),
+        ({"bandwidth": -0.1}, "'bandwidth' parameter"),
+        ({"bandwidth": True}, "'bandwidth' parameter"),
+        ({"rows": 0}, "'rows' parameter of KernelResampling must be a count"),
+        ({"rows": -0.5}, "'rows' parameter"),
+        ({"rows": "half"}, "'rows' parameter"),
+        ({"rows": True}, "'rows' parameter"),
+        ({"category_mixing": 1.0}, "'category_mixing' parameter of KernelResampling must be a probability below 1"),
+        ({"category_mixing": "some"}, "'category_mixing' parameter"),
+    ],
+)
+def test_parameters_are_checked(parameters, message):
+    with pytest.raises(UsageError, match=message):
+        KernelResampling(**parameters).fit(*two_classes())
+
+
+def test_other_classes_than_fitted_are_refused():
+    X, y = two_classes()
+    fit = KernelResampling().fit(X, y)
+    for codes in (None, y + 5):
+        with pytest.raises(TableError, match="fitted on rows with other classes"):
+            fit.perturb(X, codes, np.random.default_rng(0))
+
+
+def test_memory_order_makes_no_difference():
+    X, y = two_classes()
+    fit = KernelResampling().fit(X, y, encoding=Encoding.unit(3))
+    first, second = (fit.perturb(matrix, y, np.random.default_rng(0)) for matrix in (X, np.asfortranarray(X)))
+    assert np.array_equal(first.X, second.X)
