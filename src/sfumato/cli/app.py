@@ -33,6 +33,7 @@ app.command()(release.show)
 app.command()(audit.audit)
 app.command()(learn.train)
 app.command()(learn.predict)
+app.command()(learn.evaluate)
 app.command()(reconstruct.reconstruct)
 app.command()(demo.demo)
 

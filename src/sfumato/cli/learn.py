@@ -1,4 +1,4 @@
-"""train, predict: from releases to classifiers to answers."""
+"""train, predict, evaluate: from releases to classifiers to answers, and how often these are wrong."""
 
 from __future__ import annotations
 
@@ -71,3 +71,35 @@ def predict(
             "commonest": predicted.commonest,
         }
     )
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, trained here or by a coordinator.")],
+    source: Annotated[Path, typer.Argument(metavar="TABLE_OR_DIR", help="Rows with their label, plain or released.")],
+    key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, where they have one.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON file to write, readable by you alone.")] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Say how often MODEL errs on rows whose label is known; nothing is sent, and nothing written without --out.
+
+    Example: sfumato evaluate model.skops our-patients.csv
+    """
+    from sfumato.jobs.evaluate import evaluate as run
+
+    console = Console(quiet, as_json)
+    with console.listening():
+        found = run(model, source, key=key, out=out, force=force)
+    low, high = found.interval
+    console.say(
+        f"Error {found.error:.3f} (95% interval {low:.3f} to {high:.3f}) on {found.rows:,} rows; "
+        f"always the commonest class: {found.commonest:.3f}."
+    )
+    width = max(len(name) for name in found.classes)
+    console.say("Counts, true class by answer (they stay here):")
+    console.say(f"  {'':{width}}  " + "  ".join(f"{name:>{max(8, len(name))}}" for name in found.classes))
+    for name, counts in zip(found.classes, found.confusion.tolist(), strict=True):
+        cells = (f"{count:>{max(8, len(other))},}" for other, count in zip(found.classes, counts, strict=True))
+        console.say(f"  {name:{width}}  " + "  ".join(cells))
+    console.result({"model": str(model), "out": None if out is None else str(out), **found.to_dict()})

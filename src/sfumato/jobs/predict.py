@@ -38,10 +38,7 @@ def predict(model_path: Path, source: Any, out: Path, *, key: Path | None = None
     if out.exists() and not force:
         raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
     model = Model.load(model_path)
-    if isinstance(source, str | Path) and Path(source).is_dir():
-        Z, truth = _released(model, Path(source))
-    else:
-        Z, truth = _embedded(model, source, key)
+    Z, truth = rows_to_classify(model, source, key)
     codes = np.asarray(model.classifier.predict(Z), dtype=np.int64)
     probabilities = _probabilities(model, Z)
     columns = {"prediction": model.encoding().decode_label(codes)}
@@ -51,6 +48,13 @@ def predict(model_path: Path, source: Any, out: Path, *, key: Path | None = None
     accuracy = None if truth is None else float(np.mean(truth == codes))
     commonest = None if truth is None else float(np.bincount(truth).max() / len(truth))
     return Predicted(codes, probabilities, accuracy, commonest, len(codes))
+
+
+def rows_to_classify(model: Model, source: Any, key: Path | None) -> tuple[Matrix, NDArray[np.int64] | None]:
+    """The rows of a plain table or of a release's folder in the model's space, and their true classes where known."""
+    if isinstance(source, str | Path) and Path(source).is_dir():
+        return _released(model, Path(source))
+    return _embedded(model, source, key)
 
 
 def _released(model: Model, folder: Path) -> tuple[Matrix, NDArray[np.int64] | None]:

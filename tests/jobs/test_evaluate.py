@@ -1,0 +1,83 @@
+"""A model judged at home: error with an interval, counts, and nothing written unasked."""
+
+import json
+import stat
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.datasets import load_wine
+
+from sfumato.cli.app import app
+from sfumato.cli.console import run_guarded
+from sfumato.errors import CardError, OutputError, TableError
+from sfumato.jobs.evaluate import evaluate
+from sfumato.jobs.predict import predict
+from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.jobs.train import train
+
+pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
+
+
+@pytest.fixture(scope="module")
+def wine():
+    return load_wine(as_frame=True).frame.rename(columns={"target": "label"})
+
+
+@pytest.fixture(scope="module")
+def home(wine, tmp_path_factory):
+    """A model of two thirds of the wines, and the other third in plain rows."""
+    folder = tmp_path_factory.mktemp("evaluate")
+    test = np.arange(len(wine)) % 3 == 0
+    wine[test].to_csv(folder / "test.csv", index=False)
+    options = Options(label="label", mechanism="additive-noise", parameters={"scale": 0.05})
+    sanitize(wine[~test], folder / "release", options)
+    train([folder / "release"], "naive-bayes", folder / "model.skops")
+    return folder
+
+
+def test_counts_error_and_interval_are_those_of_the_predictions(home, wine):
+    found = evaluate(home / "model.skops", home / "test.csv")
+    truth = wine["label"].to_numpy()[np.arange(len(wine)) % 3 == 0]
+    answers = predict(home / "model.skops", home / "test.csv", home / "p.csv", force=True).codes
+    assert (
+        found.confusion.tolist() == pd.crosstab(truth, answers).reindex(columns=[0, 1, 2], fill_value=0).values.tolist()
+    )
+    assert found.errors == int((truth != answers).sum())
+    assert found.interval == pytest.approx(
+        tuple(stats.binomtest(found.errors, len(truth)).proportion_ci(method="wilson"))
+    )
+    assert found.interval[0] <= found.error <= found.interval[1]
+    assert found.error < found.commonest
+    assert found.commonest == pytest.approx(1 - np.bincount(truth).max() / len(truth))
+
+
+def test_nothing_is_written_unless_asked_and_then_privately(home):
+    before = {path.name for path in home.iterdir()}
+    evaluate(home / "model.skops", home / "test.csv")
+    assert {path.name for path in home.iterdir()} == before
+    evaluate(home / "model.skops", home / "test.csv", out=home / "e.json")
+    assert stat.S_IMODE((home / "e.json").stat().st_mode) == 0o600
+    with pytest.raises(OutputError, match="exists already"):
+        evaluate(home / "model.skops", home / "test.csv", out=home / "e.json")
+
+
+def test_what_cannot_be_judged_is_refused(home, wine, tmp_path):
+    with pytest.raises(TableError, match="no rows with the label 'label'"):
+        evaluate(home / "model.skops", wine.drop(columns="label"))
+    sanitize(wine, tmp_path / "r", Options(label="label", mechanism="random-rotation"))
+    train([tmp_path / "r"], "naive-bayes", tmp_path / "m.skops")
+    with pytest.raises(CardError, match="only with the key"):
+        evaluate(tmp_path / "m.skops", home / "test.csv")
+    assert evaluate(tmp_path / "m.skops", home / "test.csv", key=tmp_path / "r" / "key.json").error < 0.2
+
+
+def test_as_a_command(home, capsys):
+    words = ["evaluate", str(home / "model.skops"), str(home / "test.csv")]
+    assert run_guarded(app, words) == 0
+    printed = capsys.readouterr().out
+    assert "95% interval" in printed
+    assert "they stay here" in printed
+    assert run_guarded(app, [*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 60
