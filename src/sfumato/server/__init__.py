@@ -1,0 +1,1 @@
+"""The coordinator: one HTTP service for studies. It needs the extra `sfumato[server]`."""

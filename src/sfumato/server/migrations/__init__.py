@@ -1,0 +1,1 @@
+"""Schema migrations, one file a step: a step that was released is never edited."""

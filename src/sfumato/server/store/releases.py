@@ -1,0 +1,170 @@
+"""Releases: counts and cards of what the sites pushed, and the public test table. Rows lie in files, never here."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from sfumato.protocol.messages import Receipt, ReleaseInfo
+from sfumato.server.store.studies import Studies, guarantee_words
+from sfumato.server.store.tables import model_releases, models, releases, test_tables
+
+NEW, SAME, ELSEWHERE, WITHDRAWN = "new", "same", "elsewhere", "withdrawn"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What became of a push: `new`, `same` (pushed before), `elsewhere` (another site's), `withdrawn` (before)."""
+
+    outcome: str
+    receipt: Receipt
+
+
+@dataclass(frozen=True)
+class TestTable:
+    """A public table of plain rows that models are tested on."""
+
+    __test__ = False  # not a test, whatever its name
+
+    sha256: str
+    format: str
+    bytes: int
+    rows: int
+    received: str
+
+
+class Releases(Studies):
+    """The part of the store that knows releases."""
+
+    def record_release(
+        self,
+        study: str,
+        site: str,
+        sha256: str,
+        *,
+        purpose: str,
+        size: int,
+        rows: int,
+        epsilon: float | None,
+        card: dict[str, Any],
+    ) -> Recorded:
+        """Make a release visible. Of concurrent pushes of one content one is new, and all get the same receipt."""
+        values = {
+            "study": study,
+            "site": site,
+            "sha256": sha256,
+            "purpose": purpose,
+            "bytes": size,
+            "rows": rows,
+            "received": self.today(),
+            "epsilon": epsilon,
+            "card": json.dumps(card, ensure_ascii=False, allow_nan=False),
+        }
+        try:
+            with self.writing() as connection:
+                connection.execute(insert(releases).values(**values))
+                row = _find(connection, study, sha256)
+                assert row is not None
+            return Recorded(NEW, _receipt(row))
+        except IntegrityError:
+            known = self.pushed_before(study, site, sha256)
+            if known is None:
+                raise
+            return known
+
+    def pushed_before(self, study: str, site: str, sha256: str) -> Recorded | None:
+        """What is known of this content, before anything is uploaded."""
+        with self.reading() as connection:
+            row = _find(connection, study, sha256)
+        if row is None:
+            return None
+        outcome = ELSEWHERE if row.site != site else WITHDRAWN if row.withdrawn else SAME
+        return Recorded(outcome, _receipt(row))
+
+    def releases(self, study: str, site: str | None = None, *, withdrawn: bool = True) -> list[ReleaseInfo]:
+        """All releases in the order of their coming, or those of one site."""
+        query = select(releases).where(releases.c.study == study).order_by(releases.c.number)
+        if site is not None:
+            query = query.where(releases.c.site == site)
+        if not withdrawn:
+            query = query.where(releases.c.withdrawn.is_(None))
+        with self.reading() as connection:
+            return [_release(row) for row in connection.execute(query)]
+
+    def release(self, study: str, sha256: str, site: str | None = None) -> ReleaseInfo | None:
+        """One release; for a `site`, only its own."""
+        with self.reading() as connection:
+            row = _find(connection, study, sha256)
+        return None if row is None or (site is not None and row.site != site) else _release(row)
+
+    def withdraw(self, study: str, sha256: str, site: str | None = None) -> bool:
+        """Mark a release as withdrawn, and the models that used it; whether there is such a release.
+
+        The file is removed by whoever calls, afterwards: should that fail, the next start removes it.
+        """
+        with self.writing() as connection:
+            row = _find(connection, study, sha256, lock=True)
+            if row is None or (site is not None and row.site != site):
+                return False
+            if row.withdrawn is None:
+                here = (releases.c.study == study, releases.c.sha256 == sha256)
+                connection.execute(update(releases).where(*here).values(withdrawn=self.today()))
+                used = select(model_releases.c.model).where(model_releases.c.sha256 == sha256)
+                trained = (models.c.study == study, models.c.id.in_(used))
+                connection.execute(update(models).where(*trained).values(uses_withdrawn=True))
+        return True
+
+    def kept_files(self) -> set[tuple[str, str]]:
+        """Study and hash of every release whose file must be there."""
+        with self.reading() as connection:
+            query = select(releases.c.study, releases.c.sha256).where(releases.c.withdrawn.is_(None))
+            return {(row.study, row.sha256) for row in connection.execute(query)}
+
+    # The public test table
+
+    def set_test_table(self, study: str, table: TestTable) -> None:
+        """The newest one counts."""
+        with self.writing() as connection:
+            connection.execute(
+                insert(test_tables).values(
+                    study=study,
+                    sha256=table.sha256,
+                    format=table.format,
+                    bytes=table.bytes,
+                    rows=table.rows,
+                    received=table.received,
+                )
+            )
+
+    def test_table(self, study: str) -> TestTable | None:
+        query = select(test_tables).where(test_tables.c.study == study).order_by(test_tables.c.number.desc()).limit(1)
+        with self.reading() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else TestTable(row.sha256, row.format, row.bytes, row.rows, row.received)
+
+
+def _find(connection: Connection, study: str, sha256: str, *, lock: bool = False) -> Any:
+    query = select(releases).where(releases.c.study == study, releases.c.sha256 == sha256)
+    return connection.execute(query.with_for_update() if lock else query).one_or_none()
+
+
+def _receipt(row: Any) -> Receipt:
+    return Receipt(row.sha256, row.bytes, row.rows, row.purpose, row.site, row.study, row.received)
+
+
+def _release(row: Any) -> ReleaseInfo:
+    return ReleaseInfo(
+        sha256=row.sha256,
+        site=row.site,
+        purpose=row.purpose,
+        bytes=row.bytes,
+        rows=row.rows,
+        received=row.received,
+        withdrawn=row.withdrawn is not None,
+        guarantee=guarantee_words(row.epsilon),
+        card=json.loads(row.card),
+    )

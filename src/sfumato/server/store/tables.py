@@ -1,0 +1,132 @@
+"""The tables that all kinds of study share. Days are ISO dates, points in time are seconds since 1970.
+
+Tokens and sessions are stored as SHA-256 of their 256 random bits: who reads the database cannot use them.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_name)s",
+    }
+)
+NUMBER = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER counts up by itself in SQLite
+
+studies = Table(
+    "studies",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("kind", String(20), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("hash", String(80), nullable=False),
+    Column("definition", Text, nullable=False),
+    Column("created", String(10), nullable=False),
+    Column("state", String(20), nullable=False),
+)
+
+sites = Table(
+    "sites",
+    metadata,
+    Column("study", ForeignKey("studies.id"), primary_key=True),
+    Column("name", String(60), primary_key=True),
+    Column("created", String(10), nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("study", ForeignKey("studies.id"), nullable=False),
+    Column("role", String(10), nullable=False),
+    Column("site", String(60)),
+    Column("expires", BigInteger),
+    Column("revoked", Boolean, nullable=False),
+    ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"]),
+    Index("ix_tokens_study_site", "study", "site"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("token", ForeignKey("tokens.hash"), nullable=False),
+    Column("expires", BigInteger, nullable=False, index=True),
+)
+
+releases = Table(
+    "releases",
+    metadata,
+    Column("number", NUMBER, primary_key=True, autoincrement=True),
+    Column("study", ForeignKey("studies.id"), nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("site", String(60), nullable=False),
+    Column("purpose", String(10), nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("received", String(10), nullable=False),
+    Column("withdrawn", String(10)),
+    Column("epsilon", Double),
+    Column("card", Text, nullable=False),
+    UniqueConstraint("study", "sha256"),
+    ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_releases_site"),
+)
+
+test_tables = Table(
+    "test_tables",
+    metadata,
+    Column("number", NUMBER, primary_key=True, autoincrement=True),
+    Column("study", ForeignKey("studies.id"), nullable=False, index=True),
+    Column("sha256", String(64), nullable=False),
+    Column("format", String(10), nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("received", String(10), nullable=False),
+)
+
+models = Table(
+    "models",
+    metadata,
+    Column("number", NUMBER, primary_key=True, autoincrement=True),
+    Column("id", String(32), nullable=False, unique=True),
+    Column("study", ForeignKey("studies.id"), nullable=False, index=True),
+    Column("classifier", String(60), nullable=False),
+    Column("state", String(10), nullable=False, index=True),
+    Column("progress", Double, nullable=False),
+    Column("step", Text, nullable=False),
+    Column("created", String(10), nullable=False),
+    Column("contains_rows", Boolean, nullable=False),
+    Column("uses_withdrawn", Boolean, nullable=False),
+    Column("results", Text),
+    Column("card", Text),
+    Column("failure", Text),
+    Column("worker", String(60)),
+    Column("lease", Double),
+    Column("attempts", Integer, nullable=False),
+)
+
+model_releases = Table(
+    "model_releases",
+    metadata,
+    Column("model", ForeignKey("models.id"), primary_key=True),
+    Column("sha256", String(64), primary_key=True),
+    Index("ix_model_releases_sha256", "sha256"),
+)
