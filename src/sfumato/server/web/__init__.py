@@ -1,0 +1,1 @@
+"""Pages for people: rendered here, readable without a connection to anywhere else."""

@@ -1,0 +1,50 @@
+"""Templates to pages: everything is escaped, nothing is loaded from elsewhere, no script or style stands in the page."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+
+from sfumato.report.markup import breakable
+
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+"""Content-Security-Policy of every page."""
+STATIC = {
+    "page.css": "text/css; charset=utf-8",
+    "fresh.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+"""All files that pages load, with their types."""
+
+
+def render(template: str, **values: Any) -> str:
+    return environment().get_template(f"{template}.html.j2").render(**values)
+
+
+@cache
+def environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("sfumato.server.web", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    made.filters |= {"breakable": breakable, "thousands": "{:,}".format, "short_hash": short_hash}
+    return made
+
+
+@cache
+def static_file(name: str) -> bytes:
+    return files("sfumato.server.web").joinpath("static", name).read_bytes()
+
+
+def short_hash(text: str) -> str:
+    """Enough of a content hash to tell releases apart by eye."""
+    return text.removeprefix("sha256:")[:12]

@@ -1,0 +1,141 @@
+"""Models as the pages show them: how far along, how often wrong, what they contain and who may have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from sfumato.protocol.messages import DONE, FAILED, QUEUED, RUNNING, ModelInfo
+from sfumato.server.web.chart_scale import Scale, percent
+from sfumato.server.web.curve import curve
+from sfumato.server.web.marks import mark, series, sign
+from sfumato.server.web.rows import error_row
+
+STATES = {QUEUED: "waiting", RUNNING: "in training", DONE: "trained", FAILED: "failed"}
+FOLDS = "cross-validation"
+
+
+@dataclass(frozen=True)
+class Rate:
+    """One error with its interval: what it was measured on, in figures and as a row of the chart."""
+
+    kind: str
+    error: str
+    interval: str
+    rows: str
+    words: str
+    chart: Markup
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A model in the list."""
+
+    info: ModelInfo
+    state: str
+    sign: Markup
+    progress: str
+    may_download: bool
+    rates: list[Rate]
+
+    @property
+    def busy(self) -> bool:
+        return self.info.state in (QUEUED, RUNNING)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All models: those being trained, the newest of each classifier side by side, and the list of all."""
+
+    busy: list[Shown]
+    newest: list[Shown]
+    all: list[Shown]
+    ticks: list[str]
+    curve: Markup | None
+    tested_on: str
+    tested_words: str
+    legend: list[Shown]
+
+
+def overview(models: Sequence[ModelInfo], *, owner: bool) -> Overview:
+    """`models` come newest first."""
+    first: dict[str, ModelInfo] = {}
+    for model in models:
+        if model.state == DONE and model.results is not None:
+            first.setdefault(model.classifier, model)
+    newest = sorted(first.values(), key=lambda model: _order(model.results or {}))
+    scale = Scale.of(value for model in newest for value in _ends(model.results or {}))
+    told = [shown(model, scale, owner=owner) for model in newest]
+    compared = [model for model in newest if "by_sites" in (model.results or {})]
+    kind = _sites(min(compared, key=models.index))["tested_on"] if compared else ""  # as the newest was tested
+    same = [model for model in compared if _sites(model)["tested_on"] == kind]
+    return Overview(
+        busy=[shown(model, scale, owner=owner) for model in models if model.state in (QUEUED, RUNNING)],
+        newest=told,
+        all=[shown(model, scale, owner=owner) for model in models],
+        ticks=[percent(tick) for tick in scale.ticks],
+        curve=curve([(model.classifier, _sites(model)) for model in same]),
+        tested_on=kind,
+        tested_words=_sites(same[0])["words"] if same else "",
+        legend=[entry for entry in told if entry.info in same],
+    )
+
+
+def shown(model: ModelInfo, scale: Scale, *, owner: bool) -> Shown:
+    return Shown(
+        info=model,
+        state=STATES.get(model.state, model.state),
+        sign=sign(model.classifier),
+        progress=f"{100 * model.progress:.0f}%",
+        may_download=model.state == DONE and (owner or not model.contains_rows),
+        rates=[] if model.results is None else [_rate(model.classifier, rate, scale) for rate in _rates(model.results)],
+    )
+
+
+def scale_of(model: ModelInfo) -> Scale:
+    """The scale of one model's own page."""
+    return Scale.of(_ends(model.results or {}))
+
+
+def alone(model: ModelInfo, scale: Scale) -> list[Rate]:
+    """Each site alone, the fewest errors first."""
+    found = _sites(model).get("alone", [])
+    ordered = sorted(found, key=lambda one: 2.0 if one["error"] is None else one["error"])
+    return [_rate(model.classifier, {"kind": one["site"], "words": "", **one}, scale) for one in ordered]
+
+
+def _rates(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Test rows first: they say more than folds of perturbed rows."""
+    folds = results.get("cross_validation")
+    return [*results.get("test", []), *([{"kind": FOLDS, **folds}] if folds else [])]
+
+
+def _rate(classifier: str, rate: Mapping[str, Any], scale: Scale) -> Rate:
+    low, high = (percent(end) for end in rate["interval"])
+    error = percent(rate["error"])
+    chart = error_row(
+        f"{classifier}, {rate['kind']}: error {error}, 95% interval {low} to {high}",
+        rate,
+        scale,
+        mark(classifier),
+        series(classifier),
+    )
+    rows = rate.get("trained_rows", rate["rows"])
+    return Rate(str(rate["kind"]), error, f"{low} to {high}", f"{rows:,}", str(rate.get("words", "")), chart)
+
+
+def _sites(model: ModelInfo) -> dict[str, Any]:
+    return dict((model.results or {}).get("by_sites") or {})
+
+
+def _order(results: Mapping[str, Any]) -> float:
+    """Fewest errors first, judged by the first rate that there is."""
+    return next((rate["error"] for rate in _rates(results) if rate["error"] is not None), 2.0)
+
+
+def _ends(results: Mapping[str, Any]) -> list[float]:
+    rates = [*_rates(results), *(results.get("by_sites") or {}).get("alone", [])]
+    return [end for rate in rates for end in (rate["interval"][1], rate.get("commonest")) if end is not None]

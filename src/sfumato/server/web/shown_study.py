@@ -1,0 +1,94 @@
+"""Study, sites and releases as the pages show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.protocol.messages import ReleaseInfo, SiteInfo
+
+PROVED, WEAK, EMPIRICAL = "proved", "practically unprotected", "empirical only"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What a site asserts, in short and in full; `state` gives the colour."""
+
+    short: str
+    state: str
+    words: str
+
+
+@dataclass(frozen=True)
+class ShownSite:
+    info: SiteInfo
+    rows: str
+    guarantee: Guarantee | None
+    state: str
+    """ "" for a site in good standing, else what is the matter."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    sites: int
+    pushing: int
+    rows: str
+    releases: int
+    last_push: str
+
+
+def guarantee(words: str | None) -> Guarantee | None:
+    """The kind is read off the words that the card's own figures were turned into."""
+    if not words:
+        return None
+    if words.startswith("Empirical only"):
+        return Guarantee("empirical only", "none", words)
+    if "practically unprotected" in words:
+        return Guarantee("bounded, practically unprotected", "weak", words)
+    return Guarantee("proved bound", "formal", words)
+
+
+def shown_site(site: SiteInfo, today: str) -> ShownSite:
+    state = "revoked" if site.revoked else "token expired" if site.expires and site.expires < today else ""
+    return ShownSite(site, f"{site.rows:,}", guarantee(site.guarantee), state)
+
+
+def totals(sites: Sequence[SiteInfo]) -> Totals:
+    days = [site.last_push for site in sites if site.last_push]
+    return Totals(
+        sites=len(sites),
+        pushing=sum(site.releases > 0 for site in sites),
+        rows=f"{sum(site.rows for site in sites):,}",
+        releases=sum(site.releases for site in sites),
+        last_push=max(days, default="never"),
+    )
+
+
+def site_totals(releases: Sequence[ReleaseInfo]) -> Totals:
+    """The same of a site's own pushes."""
+    standing = [one for one in releases if not one.withdrawn]
+    days = [one.received for one in standing]
+    trained = sum(one.rows for one in standing if one.purpose == "train")
+    return Totals(1, bool(standing), f"{trained:,}", len(standing), max(days, default="never"))
+
+
+def asked(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What every release of the study must be, as rows of a table."""
+    mechanism = definition.get("mechanism") or {}
+    columns = (definition.get("schema") or {}).get("columns") or []
+    label = next((str(column.get("name")) for column in columns if column.get("role") == "label"), "")
+    parameters = ", ".join(f"{name} = {value}" for name, value in (mechanism.get("parameters") or {}).items())
+    rows = [
+        ("Mechanism", " with ".join(filter(None, [str(mechanism.get("name", "")), parameters]))),
+        ("Guarantee", _asked_guarantee(definition.get("guarantee"))),
+        ("Columns", f"{len(columns) - bool(label)} and the label {label}" if label else str(len(columns))),
+        ("Space", str(definition.get("space") or "")),
+    ]
+    return [(name, value) for name, value in rows if value]
+
+
+def _asked_guarantee(found: Any) -> str:
+    if isinstance(found, Mapping):
+        return f"proved, epsilon at most {found.get('epsilon_record')} for a whole record"
+    return "a proved bound is not asked for (empirical releases are allowed)"

@@ -1,0 +1,28 @@
+// While something is being trained, the part of the page that shows it is fetched again; the rest stays as it is.
+"use strict";
+
+const part = document.querySelector("[data-fresh]");
+
+async function refresh() {
+  if (document.hidden || part.querySelector("details[open]") || part.querySelector(":focus")) return again();
+  let answer;
+  try {
+    answer = await fetch(part.dataset.fresh, { credentials: "same-origin", redirect: "error", cache: "no-store" });
+  } catch {
+    return again(); // the server is away, or the session has ended: the page itself will say so
+  }
+  if (answer.status === 401 || answer.status === 404) return;
+  if (answer.ok) {
+    const found = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-fresh]");
+    if (!found) return;
+    part.replaceChildren(...found.childNodes);
+    part.dataset.busy = found.dataset.busy;
+  }
+  again();
+}
+
+function again() {
+  if (part.dataset.busy === "true") setTimeout(refresh, 1500);
+}
+
+if (part) again();

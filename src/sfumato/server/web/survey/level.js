@@ -1,0 +1,141 @@
+/** The third page: how much may show through, in words and by a picture of the respondent's own answers. */
+
+import { button, h, svg } from "./element.js";
+import { epsilon, mostCertain, oneHot, usuallyCertain } from "./perturb.js";
+
+const WORDS = [0.05, 0.2, 0.5, 0.8]; // how much nearer to certainty than guessing: from "almost nothing" on
+
+/** Levels of the slider: every small one, then ever wider steps up to all bits. */
+export function levels(width) {
+  const found = [];
+  for (let k = 1; k < width; k = Math.max(k + 1, Math.round(k * 1.25))) found.push(k);
+  return [...found, width];
+}
+
+/** Share of the way from guessing to certainty. */
+export const gain = (sure, choices) => (choices < 2 ? 0 : Math.max(0, (sure - 1 / choices) / (1 - 1 / choices)));
+
+/** What guidance would show of these answers: per question, and in one number. */
+export function revealed(state, guidance, space, rule) {
+  const ones = oneHot(space, state.filled);
+  const effort = Math.max(20, Math.min(300, Math.round(2e7 / space.width ** 2)));
+  const usual = usuallyCertain(ones, guidance, space, rule, effort);
+  return { usual, most: mostCertain(ones, guidance, space, rule), epsilon: epsilon(guidance, space, rule) };
+}
+
+/** 0 (almost nothing) to 4 (nearly everything), by the answer that shows most. */
+export function inWords({ usual }, state, space) {
+  const gains = usual.map((sure, a) => (state.choices[a] === null ? 0 : gain(sure, space.sizes[a])));
+  const top = Math.max(...gains);
+  return WORDS.filter((limit) => top >= limit).length;
+}
+
+export function levelPage(ctx) {
+  const { state, space, rule, preview } = ctx;
+  const say = (key, values) => ctx.speaker.say(key, values);
+  const steps = levels(space.width);
+  const cache = new Map();
+  const at = (k) => {
+    if (!cache.has(k)) cache.set(k, revealed(state, preview.recomputed.guidance(k), space, rule));
+    return cache.get(k);
+  };
+  const value = h("output", { class: "level", for: "limit" });
+  const outcome = h("p", { class: "outcome" });
+  const picture = h("div", {});
+  const forward = h("button", { class: "primary" });
+  const slider = h("input", { type: "range", id: "limit", min: 0, max: steps.length - 1, step: 1 });
+  slider.value = nearest(steps, state.limit ?? 1);
+  const show = () => {
+    state.limit = steps[slider.value];
+    const found = preview.recomputed ? at(state.limit) : null;
+    const words = found ? say(`reveals_${inWords(found, state, space)}`) : "";
+    const level = { k: state.limit, most: space.width, words };
+    value.replaceChildren(h("strong", {}, say("level_value", level)), words ? h("span", { class: "words" }, words) : "");
+    slider.setAttribute("aria-valuetext", words ? say("level_spoken", level) : say("level_value", level));
+    picture.replaceChildren(...(found ? [bars(ctx, found), formal(ctx, found.epsilon)] : [h("p", { class: "notice" }, say("picture_none", { why: say(preview.why) }))]));
+    const enough = preview.asked.k <= state.limit;
+    outcome.textContent = enough ? say("can_send") : say("must_wait", { limit: state.limit });
+    outcome.className = `outcome notice ${enough ? "good" : "mid"}`;
+    forward.textContent = enough ? say("next") : say("go_wait");
+  };
+  slider.addEventListener("input", show);
+  show();
+  const form = h(
+    "form",
+    {},
+    h("h1", { tabindex: "-1" }, say("level_title")),
+    h("p", { class: "lead" }, say("level_intro")),
+    h(
+      "div",
+      { class: "card slider" },
+      h("label", { for: "limit" }, say("level_limit")),
+      value,
+      slider,
+      asked(preview.asked.k, steps),
+      h("p", { class: "ends", "aria-hidden": "true" }, h("span", {}, say("share_little")), h("span", {}, say("share_more"))),
+      h("p", { class: "hint" }, say("level_asked", { k: preview.asked.k })),
+    ),
+    outcome,
+    picture,
+    h("p", { class: "actions" }, button(say("back"), () => ctx.go("questions")), forward),
+  );
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    ctx.limited();
+  });
+  return [form];
+}
+
+const nearest = (steps, k) => steps.findLastIndex((step) => step <= Math.max(k, 1));
+
+/** A mark below the slider where the level lies that is asked for at present. */
+function asked(k, steps) {
+  const place = steps.findIndex((step) => step >= k);
+  const share = steps.length > 1 ? (100 * place) / (steps.length - 1) : 0;
+  const mark = svg("path", { d: "M0 1 L5 9 L-5 9 Z", class: "mark" });
+  const holder = svg("svg", { x: `${share}%`, overflow: "visible" }, mark);
+  return svg("svg", { class: "asked", height: "10", "aria-hidden": "true" }, holder);
+}
+
+/** One row for each question: the answer in a haze, and how sure somebody becomes of it. */
+export function bars(ctx, found, title = "picture_title") {
+  const say = (key, values) => ctx.speaker.say(key, values);
+  const legend = ["usual", "most", "chance"].map((name) => h("li", { class: name }, say(`legend_${name}`)));
+  return h(
+    "section",
+    { class: "picture" },
+    h("h2", {}, say(title)),
+    h("ul", { class: "legend", "aria-hidden": "true" }, legend),
+    h("ul", { class: "rows" }, ctx.survey.questions.map((question, a) => row(ctx, question, a, found))),
+  );
+}
+
+function row(ctx, question, a, { usual, most }) {
+  const { state, space, speaker } = ctx;
+  const asked = h("span", { class: "asked-text" }, speaker.text(question.text));
+  if (state.choices[a] === null) return h("li", {}, asked, h("span", { class: "hint" }, speaker.say("picture_blank")));
+  const chance = 1 / space.sizes[a];
+  const answer = h("span", { class: "haze" }, speaker.text(question.choices[state.choices[a]].text));
+  answer.style.filter = `blur(${(0.3 * (1 - gain(usual[a], space.sizes[a]))).toFixed(3)}em)`;
+  const numbers = h(
+    "span",
+    { class: "numbers" },
+    h("b", {}, speaker.say("picture_usual", { usual: speaker.percent(usual[a]) })),
+    ` · ${speaker.say("picture_chance", { chance: speaker.percent(chance) })} · ${speaker.say("picture_most", { most: speaker.percent(most[a]) })}`,
+  );
+  return h("li", {}, asked, answer, bar(usual[a], most[a], chance), numbers);
+}
+
+function bar(usual, most, chance) {
+  const part = (share, kind) => svg("rect", { x: 0, y: 0, width: `${100 * share}%`, height: "100%", class: kind });
+  const tick = svg("rect", { x: `${100 * chance}%`, y: 0, width: 2, height: "100%", class: "tick" });
+  return svg("svg", { class: "bar", "aria-hidden": "true" }, part(1, "track"), part(most, "most"), part(usual, "usual"), tick);
+}
+
+/** Epsilon for those who want it. */
+export function formal(ctx, value) {
+  const say = (key, values) => ctx.speaker.say(key, values);
+  if (!Number.isFinite(value)) return h("p", { class: "notice bad" }, say("epsilon_none"));
+  const shown = { epsilon: ctx.speaker.number(value) };
+  return h("details", {}, h("summary", {}, say("epsilon_title", shown)), h("p", {}, say("epsilon_text", shown)));
+}

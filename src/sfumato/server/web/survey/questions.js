@@ -1,0 +1,155 @@
+/** The first two pages: what this is about, and the questions. */
+
+import { button, h, paragraphs } from "./element.js";
+import { interval } from "./perturb.js";
+
+const MANY = 12; // choices beyond which a list to open is shorter than a list to read
+
+export function aboutPage(ctx) {
+  const { survey } = ctx;
+  const say = (key, values) => ctx.speaker.say(key, values);
+  const consent = ctx.speaker.text(survey.consent);
+  const points = [
+    say("promise_blur"),
+    say("promise_level"),
+    say("promise_label", { label: ctx.speaker.text(survey.label.text) }),
+    h("strong", {}, say("promise_final")),
+  ];
+  return [
+    h("h1", { tabindex: "-1" }, survey.name),
+    h("p", { class: "facts" }, say("by", { by: survey.by }), ctx.closes ? ` · ${say("closes", { date: ctx.speaker.day(ctx.closes) })}` : ""),
+    h("div", { class: "lead" }, paragraphs(ctx.speaker.text(survey.about))),
+    h("section", { class: "card" }, h("h2", {}, say("promise_title")), h("ul", { class: "points" }, points.map((point) => h("li", {}, point)))),
+    consent ? h("section", {}, h("h2", {}, say("consent_title")), paragraphs(consent)) : null,
+    trust(ctx),
+    h("p", { class: "actions" }, button(say("begin"), () => ctx.go("questions"), "primary")),
+  ];
+}
+
+export function trust(ctx) {
+  const say = (key, values) => ctx.speaker.say(key, values);
+  return h(
+    "section",
+    { class: "trust" },
+    h("h2", {}, say("trust_title")),
+    h("p", {}, say("trust_text", { origin: location.host || location.origin })),
+    h("p", {}, say("trust_kept")),
+  );
+}
+
+export function questionsPage(ctx) {
+  const say = (key, values) => ctx.speaker.say(key, values);
+  const { questions, label } = ctx.survey;
+  const form = h("form", { novalidate: true });
+  const alarm = h("p", { class: "notice bad hidden", role: "alert" });
+  const fields = questions.map((question, at) => field(ctx, question, `${at + 1}`, true));
+  const last = field(ctx, label, `${questions.length + 1}`, false);
+  form.append(
+    h("h1", { tabindex: "-1" }, say("step_questions")),
+    ...fields,
+    h("div", { class: "label-card" }, h("p", { class: "tag" }, say("label_title")), last, h("p", { class: "hint" }, say("label_hint"))),
+    alarm,
+    h("p", { class: "actions" }, button(say("back"), () => ctx.go("about")), h("button", { class: "primary" }, say("next"))),
+  );
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const open = [...questions, label].filter((question) => choiceOf(question, ctx.state.values[question.name]) === undefined);
+    for (const box of form.querySelectorAll("fieldset")) mark(box, open.some((question) => question.name === box.dataset.name), ctx);
+    alarm.classList.toggle("hidden", open.length === 0);
+    if (!open.length) return ctx.answered();
+    alarm.textContent = say("missing_count", { count: open.length });
+    return form.querySelector("fieldset.open :is(input, select)").focus();
+  });
+  return [form];
+}
+
+/** The number of the choice, null for "prefer not to say", undefined where there is no answer yet. */
+export function choiceOf(question, value) {
+  if (value === undefined || value === "") return undefined;
+  if (value === null) return null;
+  if (question.kind !== "number") return value;
+  const number = Number(String(value).replace(",", "."));
+  return Number.isFinite(number) ? interval(number, question.edges) : undefined;
+}
+
+function field(ctx, question, number, may) {
+  const { state } = ctx;
+  const id = `question-${number}`;
+  const keep = (value) => {
+    state.values[question.name] = value;
+    if (choiceOf(question, value) !== undefined) mark(box, false, ctx);
+  };
+  const kind = question.kind === "number" ? numberField : question.choices.length > MANY ? listField : choiceField;
+  const box = h(
+    "fieldset",
+    { "data-name": question.name, "aria-describedby": `${id}-error` },
+    h("legend", {}, h("span", { class: "number", "aria-hidden": "true" }, number), ctx.speaker.text(question.text)),
+    kind(ctx, question, id, keep, may),
+    h("p", { class: "error hidden", id: `${id}-error` }, ctx.speaker.say(may ? "missing" : "missing_label")),
+  );
+  return box;
+}
+
+function mark(box, open) {
+  box.classList.toggle("open", open);
+  box.querySelector(".error").classList.toggle("hidden", !open);
+}
+
+function radio(id, text, checked, choose, extra = "") {
+  const input = h("input", { type: "radio", name: id, onchange: choose });
+  input.checked = checked;
+  return h("label", { class: `choice ${extra}` }, input, h("span", {}, text));
+}
+
+function preferNot(ctx, id, keep, checked, change = () => {}) {
+  const chosen = () => {
+    keep(null);
+    change();
+  };
+  const shown = radio(id, ctx.speaker.say("prefer_not"), checked, chosen, "blank");
+  shown.title = ctx.speaker.say("prefer_not_hint");
+  return shown;
+}
+
+function choiceField(ctx, question, id, keep, may) {
+  const value = ctx.state.values[question.name];
+  const order = question.choices.map((_, at) => at);
+  if (question.kind === "yesno") order.reverse(); // people expect yes first; the bits keep the survey's order
+  return h(
+    "div",
+    { class: "choices" },
+    order.map((at) => radio(id, ctx.speaker.text(question.choices[at].text), value === at, () => keep(at))),
+    may ? preferNot(ctx, id, keep, value === null) : null,
+  );
+}
+
+function listField(ctx, question, id, keep, may) {
+  const value = ctx.state.values[question.name];
+  const options = question.choices.map((choice, at) => h("option", { value: at }, ctx.speaker.text(choice.text)));
+  const blank = may ? h("option", { value: "blank" }, ctx.speaker.say("prefer_not")) : null;
+  const list = h("select", { "aria-label": ctx.speaker.text(question.text) }, h("option", { value: "" }, ctx.speaker.say("choose")), blank, options);
+  list.value = value === null ? "blank" : (value ?? "");
+  list.addEventListener("change", () => keep(list.value === "" ? undefined : list.value === "blank" ? null : Number(list.value)));
+  return list;
+}
+
+function numberField(ctx, question, id, keep, may) {
+  const say = (key, values) => ctx.speaker.say(key, values);
+  const value = ctx.state.values[question.name];
+  const texts = question.choices.map((choice) => ctx.speaker.text(choice.text));
+  const counts = h("output", { class: "hint", for: id });
+  const show = () => {
+    const choice = choiceOf(question, ctx.state.values[question.name]);
+    counts.textContent = Number.isInteger(choice) ? say("number_counts", { interval: texts[choice] }) : say("number_hint", { intervals: texts.join(" · ") });
+  };
+  const input = h("input", { type: "text", inputmode: "decimal", id, autocomplete: "off", "aria-label": ctx.speaker.text(question.text), size: "8" });
+  input.value = value ?? "";
+  const blank = may ? preferNot(ctx, `${id}-blank`, keep, value === null, () => ((input.value = ""), show())) : null;
+  input.addEventListener("input", () => {
+    keep(input.value.trim());
+    if (blank) blank.querySelector("input").checked = false;
+    show();
+  });
+  show();
+  return h("div", { class: "choices" }, input, blank, counts);
+}

@@ -1,0 +1,147 @@
+/**
+ * Guidance from the published counts, as `sfumato.guidance.Guidance` computes it: so a respondent sees what every level
+ * would reveal before any guidance is asked for, and guidance that does not follow from the counts is refused.
+ */
+
+import { GuidanceRefused } from "./perturb.js";
+
+export const WIDEST = 160; // bits: wider matrices take a phone too long; the page then says that it did not recompute
+const TOLERANCE = 1e-6; // share of the largest eigenvalue by which two computations may differ
+
+/** {counts, startup} as published -> the symmetric matrix A (rows one after another) whose eigenvectors guide. */
+export function classDifference({ counts, startup }, rule) {
+  const { width } = counts;
+  const parts = new Map();
+  for (const [label, part] of Object.entries(counts.classes)) parts.set(label, decoded(part, width, rule));
+  for (const [label, part] of Object.entries(startup?.classes ?? {})) {
+    const plain = unfold(part.upper, width);
+    parts.set(label, parts.has(label) ? combine(parts.get(label), plain, 1, 1) : plain);
+  }
+  const all = [...parts.keys()].sort((a, b) => a - b).map((label) => parts.get(label));
+  if (all.length === 0) return new Float64Array(width * width);
+  if (all.length <= 2) return all.length === 2 ? combine(all[0], all[1], 1, -1) : all[0];
+  const total = all.reduce((sum, part) => combine(sum, part, 1, 1));
+  return all.map((part) => absolute(combine(part, total, 2, -1), width)).reduce((a, b) => combine(a, b, 1, 1)).map((v) => v / 2);
+}
+
+/** A_c with the known part of every bit taken out: a bit of mean q = a + g p becomes (r - a) / g. */
+function decoded({ n, upper }, width, { floor, link }) {
+  const A = unfold(upper, width);
+  const ones = Array.from({ length: width }, (_, i) => A[i * width + i]);
+  const [offset, gain] = link === "linear" ? [0.5, 0.5 * (1 - 2 * floor)] : [floor, 1 - 2 * floor];
+  return A.map((value, at) => {
+    const [i, j] = [Math.floor(at / width), at % width];
+    if (i === j) return (ones[i] - n * offset) / gain;
+    return (value - offset * (ones[i] + ones[j]) + n * offset * offset) / gain ** 2;
+  });
+}
+
+function unfold(upper, width) {
+  if (!Array.isArray(upper) || upper.length !== (width * (width + 1)) / 2) throw new RangeError("counts of another width");
+  const A = new Float64Array(width * width);
+  let at = 0;
+  for (let i = 0; i < width; i++) {
+    for (let j = i; j < width; j++) {
+      A[i * width + j] = A[j * width + i] = upper[at];
+      at += 1;
+    }
+  }
+  return A;
+}
+
+const combine = (A, B, a, b) => A.map((value, at) => a * value + b * B[at]);
+
+function absolute(A, width) {
+  const { values, vectors } = eigen(A, width);
+  const out = new Float64Array(width * width);
+  values.forEach((value, c) => {
+    for (let i = 0; i < width; i++) {
+      for (let j = 0; j < width; j++) out[i * width + j] += Math.abs(value) * vectors[i * width + c] * vectors[j * width + c];
+    }
+  });
+  return out;
+}
+
+/** Eigenvalues and eigenvectors (columns) of a symmetric matrix by Jacobi's rotations, in no order. */
+export function eigen(symmetric, n) {
+  const A = Float64Array.from(symmetric);
+  const E = new Float64Array(n * n);
+  for (let i = 0; i < n; i++) E[i * n + i] = 1;
+  const scale = Math.max(...A.map(Math.abs), Number.MIN_VALUE);
+  for (let sweep = 0; sweep < 60; sweep++) {
+    let largest = 0;
+    for (let p = 0; p < n; p++) {
+      for (let q = p + 1; q < n; q++) {
+        const off = A[p * n + q];
+        largest = Math.max(largest, Math.abs(off));
+        if (Math.abs(off) > scale * 1e-16) rotate(A, E, n, p, q);
+      }
+    }
+    if (largest <= scale * 1e-14) break;
+  }
+  return { values: Array.from({ length: n }, (_, i) => A[i * n + i]), vectors: E };
+}
+
+function rotate(A, E, n, p, q) {
+  const theta = (A[q * n + q] - A[p * n + p]) / (2 * A[p * n + q]);
+  const t = (theta >= 0 ? 1 : -1) / (Math.abs(theta) + Math.hypot(theta, 1));
+  const c = 1 / Math.hypot(t, 1);
+  const s = t * c;
+  for (let i = 0; i < n; i++) {
+    const [x, y] = [A[i * n + p], A[i * n + q]];
+    A[i * n + p] = c * x - s * y;
+    A[i * n + q] = s * x + c * y;
+  }
+  for (let i = 0; i < n; i++) {
+    const [x, y] = [A[p * n + i], A[q * n + i]];
+    A[p * n + i] = c * x - s * y;
+    A[q * n + i] = s * x + c * y;
+  }
+  for (let i = 0; i < n; i++) {
+    const [x, y] = [E[i * n + p], E[i * n + q]];
+    E[i * n + p] = c * x - s * y;
+    E[i * n + q] = s * x + c * y;
+  }
+}
+
+/** What the published counts say: guidance of every level, and whether some guidance follows from them. */
+export class Recomputed {
+  constructor(inputs, { floor, link, order }) {
+    this.width = inputs.counts.width;
+    this.A = classDifference(inputs, { floor, link });
+    const { values, vectors } = eigen(this.A, this.width);
+    const size = (value) => (order === "value" ? value : Math.abs(value));
+    this.ranks = values.map((_, i) => i).sort((a, b) => size(values[b]) - size(values[a]) || a - b);
+    this.values = this.ranks.map((rank) => values[rank]);
+    this.vectors = vectors;
+    this.largest = Math.max(...values.map(Math.abs));
+  }
+
+  /** Guidance of level k; with nothing counted yet the one direction that tells nothing of anybody. */
+  guidance(k) {
+    const n = this.width;
+    if (!(this.largest > 0)) return { V: new Float64Array(n).fill(1 / Math.sqrt(n)), width: n, k: 1 };
+    const V = Float64Array.from({ length: n * k }, (_, at) => this.vectors[Math.floor(at / k) * n + this.ranks[at % k]]);
+    return { V, width: n, k };
+  }
+
+  /**
+   * Refuse V unless its columns are eigenvectors of A with the k leading eigenvalues. Not entry by entry: signs, and
+   * the basis of equal eigenvalues, are the collector's to choose and change nothing in V V'.
+   */
+  check({ V, width, k }) {
+    const allowed = TOLERANCE * this.largest;
+    for (let c = 0; c < k; c++) {
+      const image = new Float64Array(width);
+      let ritz = 0;
+      for (let i = 0; i < width; i++) {
+        for (let j = 0; j < width; j++) image[i] += this.A[i * width + j] * V[j * k + c];
+        ritz += image[i] * V[i * k + c];
+      }
+      const eigenvector = image.every((value, i) => Math.abs(value - ritz * V[i * k + c]) <= allowed);
+      if (!eigenvector || Math.abs(Math.abs(ritz) - Math.abs(this.values[c])) > allowed) {
+        throw new GuidanceRefused("guidance_counts");
+      }
+    }
+  }
+}

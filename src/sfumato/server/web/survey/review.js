@@ -1,0 +1,84 @@
+/** The last page: exactly which bits are sent, what they show, and what was checked. */
+
+import { button, h } from "./element.js";
+import { bars, formal } from "./level.js";
+import { oneHot, posteriors } from "./perturb.js";
+
+export function reviewPage(ctx) {
+  const { state, survey } = ctx;
+  const say = (key, values) => ctx.speaker.say(key, values);
+  const { draw } = state;
+  const { guidance } = ctx;
+  const beliefs = posteriors(oneHot(ctx.space, state.filled), draw.bits, guidance, ctx.space, ctx.rule);
+  const legend = ["yours", "one", "zero"].map((name) => h("li", { class: name }, say(`legend_${name}`)));
+  const send = button(say("send"), () => ctx.confirmed(), "primary");
+  return [
+    h("h1", { tabindex: "-1" }, say("review_title")),
+    h("p", { class: "lead" }, say("review_intro"), " ", say("review_level", { k: guidance.k, limit: state.limit })),
+    h(
+      "section",
+      { class: "bits" },
+      h("ul", { class: "legend", "aria-hidden": "true" }, legend),
+      h("ul", { class: "rows" }, survey.questions.map((question, a) => row(ctx, question, a, beliefs[a]))),
+      h(
+        "div",
+        { class: "label-card" },
+        h("p", { class: "tag" }, say("label_title")),
+        h("p", {}, `${ctx.speaker.text(survey.label.text)} `, h("strong", {}, ctx.speaker.text(survey.label.choices[draw.label].text))),
+      ),
+    ),
+    h("details", {}, h("summary", {}, say("review_message")), h("pre", {}, h("code", {}, JSON.stringify(draw)))),
+    h("details", {}, h("summary", {}, say("picture_title")), bars(ctx, ctx.found), formal(ctx, ctx.found.epsilon)),
+    checks(ctx),
+    h("p", { class: "notice mid" }, h("strong", {}, say("final"))),
+    h("p", { class: "actions" }, button(say("back"), () => ctx.go("level")), send),
+  ];
+}
+
+function row(ctx, question, a, belief) {
+  const { state, space, speaker } = ctx;
+  const texts = question.choices.map((choice) => speaker.text(choice.text));
+  const sent = new Set(state.draw.bits);
+  const ones = texts.filter((_, choice) => sent.has(space.starts[a] + choice));
+  const cells = texts.map((text, choice) => {
+    const one = sent.has(space.starts[a] + choice);
+    const yours = state.choices[a] === choice;
+    return h("li", { class: `${one ? "one" : "zero"}${yours ? " yours" : ""}` }, texts.length > 12 ? (one ? "1" : "0") : text);
+  });
+  const yours = state.choices[a] === null ? null : texts[state.choices[a]];
+  const shown = { belief: speaker.percent(belief[state.filled[a]]), chance: speaker.percent(1 / texts.length) };
+  return h(
+    "li",
+    {},
+    h("span", { class: "asked-text" }, speaker.text(question.text)),
+    h("ul", { class: "cells", "aria-hidden": "true" }, cells),
+    h(
+      "span",
+      { class: "aloud" },
+      yours === null ? "" : `${speaker.say("review_answer")}: ${yours}. `,
+      `${speaker.say("review_sent")}: ${ones.join(", ") || speaker.say("review_nothing")}. `,
+    ),
+    h("span", { class: "hint" }, yours === null ? speaker.say("review_blank") : speaker.say("review_belief", shown)),
+  );
+}
+
+/** What this device checked before it drew, good and missing alike. */
+function checks(ctx) {
+  const say = (key, values) => ctx.speaker.say(key, values);
+  const found = ctx.state.checks;
+  const witnessed = found.witnesses.map((w) => (w.state === "agrees" ? [true, say("check_witness", w)] : [false, say("check_silent", w)]));
+  const lines = [
+    [true, say("check_size")],
+    [true, say("check_hash", { version: ctx.state.draw.version })],
+    [true, say("check_chain")],
+    found.why ? [false, say("check_counts_not", { why: say(found.why) })] : [true, say("check_counts")],
+    [found.remembered, say(found.remembered ? "check_remembered" : "check_first")],
+    ...(witnessed.length ? witnessed : [[false, say("check_unwitnessed")]]),
+  ];
+  return h(
+    "section",
+    { class: "checks" },
+    h("h2", {}, say("checks_title")),
+    h("ul", {}, lines.map(([good, text]) => h("li", { class: good ? "yes" : "no" }, text))),
+  );
+}
