@@ -8,9 +8,10 @@ from sklearn.base import clone
 
 from domains import any_records, domain
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
+from sfumato.guidance import bit_probabilities
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import make_card
-from sfumato.mechanisms import NoisyOperator, RandomizedResponse, RowDrawing
+from sfumato.mechanisms import GuidedProjection, NoisyOperator, RandomizedResponse, RowDrawing
 from sfumato.noise import Streams
 
 LEARNED = {"source": "learned"}
@@ -19,7 +20,7 @@ ROWS = 60_000
 
 def tables_for(mechanism, rows=200, seed=0, **source):
     """A fitting encoding and rows with classes; public unless `source` says otherwise."""
-    shape = "23?5" if isinstance(mechanism, RandomizedResponse) else "nm3oi?"
+    shape = "23?5" if isinstance(mechanism, RandomizedResponse | GuidedProjection) else "nm3oi?"
     if isinstance(mechanism, NoisyOperator):
         shape = "pq3c?"  # operators may refuse a range that contains 0
     encoding = domain(shape, **source)
@@ -97,6 +98,10 @@ def check_blocks_share_no_noise(mechanism):
             noise = [Z[:, column] - fit.embed(X)[:, column] for Z in (first, second)]
             assert np.mean(np.abs(noise[0] - noise[1]) < 1e-9) < 0.01
             assert abs(np.corrcoef(noise)[0, 1]) < 6 / np.sqrt(len(X))
+    if isinstance(fit, GuidedProjection):
+        same = np.mean(first == second, axis=0)
+        q = bit_probabilities(X, fit.V_, fit.floor, fit.link)
+        assert np.all(np.abs(same - (q**2 + (1 - q) ** 2).mean(axis=0)) < 6 / np.sqrt(len(X)))
     for group, column in _responses(fit):
         changed = [np.any(Z[:, group] != X[:, group], axis=1) for Z in (first, second)]
         assert np.mean(changed[0] & changed[1]) < 0.8 * np.mean(changed[0]), column["name"]
@@ -106,6 +111,8 @@ def check_noise_is_as_stated(mechanism):
     """By law and by variance, per column of the release matrix; a statement 30% off is rejected."""
     fit, X, y = fitted(mechanism, rows=ROWS)
     block = fit.perturb(X, y, stream(0))
+    if isinstance(fit, GuidedProjection):
+        return compare_bits(fit, block.X, X)
     if not isinstance(fit, RowDrawing):
         return compare_noise(fit, block.X, X[block.source], fit.laws())
     for code in np.unique(y):
@@ -141,6 +148,14 @@ def compare_noise(fit, Z, X, laws, code=None):
         assert stats.binomtest(kept, len(Z), stated).pvalue > 1e-6
         if code is None or len(Z) * (1 - stated) > 2_500:  # fewer changes cannot tell 30% from chance
             assert stats.binomtest(kept, len(Z), 1 - (1 - stated) / 1.3).pvalue < 1e-20
+
+
+def compare_bits(fit, Z, X):
+    """Every bit is 1 as often as the card's guidance, link and floor say; another floor is rejected."""
+    for floor, fits in ((fit.floor, True), (0.7 * fit.floor or 0.05, False)):
+        q = bit_probabilities(X, fit.V_, floor, fit.link)
+        spread = np.sqrt(np.maximum((q * (1 - q)).sum(axis=0), 1.0))
+        assert (np.abs((Z - q).sum(axis=0) / spread).max() < 5.5) == fits
 
 
 def shown_cells(fit, Z, X):

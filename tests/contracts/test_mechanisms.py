@@ -28,6 +28,9 @@ VARIANTS = {
     "bandwidth": ["published", 0.1],
     "rows": [0.5],
     "category_mixing": [0.3],
+    "floor": [0.0],
+    "link": ["linear"],
+    "order": ["value"],
 }
 OWN_VARIANTS = {("random-rotation", "noise"): ["laplace", "normal", "uniform", "student-t"]}
 """Where a parameter of the same name means something else."""

@@ -4,6 +4,7 @@ from sfumato.errors import UsageError
 from sfumato.mechanisms.additive_noise import AdditiveNoise
 from sfumato.mechanisms.base import Block, Mechanism
 from sfumato.mechanisms.condensation import Condensation
+from sfumato.mechanisms.guided_projection import GuidedProjection
 from sfumato.mechanisms.kernel_resampling import KernelResampling
 from sfumato.mechanisms.multiplicative_noise import MultiplicativeNoise
 from sfumato.mechanisms.noisy_operator import NoisyOperator
@@ -19,6 +20,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
     for mechanism in (
         AdditiveNoise,
         Condensation,
+        GuidedProjection,
         KernelResampling,
         MultiplicativeNoise,
         NoisyOperator,
@@ -46,6 +48,7 @@ __all__ = [
     "AdditiveNoise",
     "Block",
     "Condensation",
+    "GuidedProjection",
     "KernelResampling",
     "Mechanism",
     "MultiplicativeNoise",

@@ -1,0 +1,177 @@
+"""Guided projection: the perturbation of a guided survey, on a table of categories [guided-survey, 4.2]."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sfumato.errors import SchemaError, UsageError
+from sfumato.guarantee import RANDOMIZED_RESPONSE, Guarantee, Key
+from sfumato.guidance import (
+    FLOOR,
+    MU,
+    AnswerSpace,
+    Guidance,
+    Link,
+    Order,
+    SurveyCounts,
+    decode_matrix,
+    perturb_bits,
+    survey_epsilon,
+)
+from sfumato.mechanisms.base import Block, Codes, Matrix, Mechanism, as_matrix
+from sfumato.noise import Law
+from sfumato.statistics import NO_CLASS, Statistics
+from sfumato.table import Encoding
+
+LEARNED = "the guidance: the directions in which the classes differ"
+
+
+class GuidedProjection(Mechanism):
+    """Project one-hot rows on the directions in which the classes differ, and draw one bit for every choice.
+
+    ``P(R_j = 1) = floor + (1 - 2 floor) min(1, (t V V')_j^2)`` with the guidance V [Eqs. 7 and 8; the floor is ours].
+    In a survey V comes from rows that other respondents sent, so it is public. Here it is either given (`guidance`)
+    or learned from the table, and then the floor's epsilon holds only conditionally. Every private column must be
+    categorical: cut numbers at public edges first (`sfumato.guidance.binning`).
+
+    Parameters
+    ----------
+    guidance : base64 of V as it travels (little-endian float64, row by row), from outside this table; None to learn it.
+    mu, order, k : how the level k* is found, see `Guidance`; `k` fixes it. Without meaning where guidance is given.
+    link : "square" as published, or "linear": P = (1 + (t V V')_j) / 2 before the floor.
+    floor : least probability of either value of a bit; 0 as published, which proves nothing.
+    """
+
+    name = "guided-projection"
+    papers = ("guided-survey",)
+    not_protected = (
+        "The label steers what is kept of a record: what tells the classes apart is kept best.",
+        "A collector who chooses the guidance chooses what is read, up to the record's epsilon; without a floor there "
+        "is no limit.",
+    )
+
+    def __init__(
+        self,
+        guidance: str | None = None,
+        mu: float = MU,
+        order: Order = "magnitude",
+        k: int | None = None,
+        link: Link = "square",
+        floor: float = FLOOR,
+    ):
+        self.guidance = guidance
+        self.mu = mu
+        self.order = order
+        self.k = k
+        self.link = link
+        self.floor = floor
+
+    @property
+    def needs_statistics(self) -> bool:
+        return self.guidance is None
+
+    def statistics(self, X: Matrix, y: Codes | None) -> Statistics:
+        if y is None:
+            raise UsageError(
+                "GuidedProjection learns in which directions classes differ, so it needs a label. "
+                "Name it with --label, or give the guidance."
+            )
+        return Statistics.of(X, y)
+
+    def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
+        numeric = [group.column for group in encoding.groups if not group.is_onehot]
+        if numeric:
+            raise SchemaError(
+                f"GuidedProjection works on categories only, and {numeric[0].name!r} is {numeric[0].kind}. "
+                "Cut it at public edges first and declare the intervals as categories."
+            )
+        self.encoding_ = encoding
+        self.space_ = AnswerSpace([group.width for group in encoding.groups])
+        if self.guidance is not None:
+            self.V_ = _given(self.guidance, encoding.width)
+        else:
+            self.V_ = Guidance.from_counts(
+                SurveyCounts.empty(encoding.width),
+                self.mu,
+                order=self.order,
+                link=self.link,
+                floor=self.floor,
+                k=self.k,
+                startup=_counts(statistics),
+            ).V
+        self.epsilon_ = survey_epsilon(self.V_, self.space_, self.floor, self.link)
+        return self
+
+    def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
+        # numpy's doubles are 53 random bits times 2^-53, as a respondent's are
+        bits = perturb_bits(np.rint(X), self.V_, rng.random(X.shape), self.floor, self.link)
+        return Block(bits.astype(np.float64), y, np.arange(len(X)))
+
+    def embed(self, X: ArrayLike) -> Matrix:
+        """Plain answers are classified as they are."""
+        return as_matrix(X)
+
+    def guarantee(self) -> Guarantee:
+        if self.floor == 0:
+            return Guarantee.none(
+                "Without a floor a bit can be certain: whoever chooses the guidance reads chosen answers exactly."
+            ).hindered(self.learned())
+        return Guarantee(
+            component=float(self.epsilon_.bits.max()),
+            column=self.epsilon_.record,
+            record=self.epsilon_.record,
+            exact=False,
+            assumptions=("The uniform numbers behind different bits and rows are independent and secret.",),
+        ).hindered(self.learned())
+
+    def learned(self) -> list[str]:
+        return [*super().learned(), *([LEARNED] if self.guidance is None else [])]
+
+    def laws(self) -> list[Law | None]:
+        return [None] * self.encoding_.width
+
+    def release_columns(self) -> list[dict[str, Any]]:
+        noise = {"law": RANDOMIZED_RESPONSE, "floor": self.floor, "link": self.link}
+        return [
+            {"name": f"c{number:03d}", "kind": "numeric", "units": "encoded", "noise": noise}
+            for number in range(self.encoding_.width)
+        ]
+
+    def transform(self) -> dict[str, Any]:
+        guidance = Guidance(self.V_, np.empty(0)).text
+        return {"kind": "guided", "guidance": guidance, "k": self.V_.shape[1], "floor": self.floor, "link": self.link}
+
+    def noise_path(self) -> str:
+        return "exact-response"
+
+    def parameters_used(self) -> dict[str, Any]:
+        used = {**super().parameters_used(), "k": int(self.V_.shape[1])}
+        used["guidance"] = "learned" if self.guidance is None else "given"
+        return used
+
+
+def _given(text: str, width: int) -> Matrix:
+    try:
+        numbers = len(base64.b64decode(text, validate=True)) / 8
+    except (binascii.Error, ValueError, TypeError):
+        raise UsageError("The 'guidance' parameter of GuidedProjection must be base64 of a matrix.") from None
+    if numbers % width or not numbers:
+        raise UsageError(
+            f"The 'guidance' parameter of GuidedProjection must have a row for each of the {width} encoded columns."
+        )
+    return decode_matrix(text, width, int(numbers) // width)
+
+
+def _counts(statistics: Statistics) -> SurveyCounts:
+    """A_c from moments: scatter plus n times the outer product of the mean, which are whole numbers for 0/1 columns."""
+    rows = {label: part.n for label, part in statistics.items() if label != NO_CLASS and part.n}
+    sums = {
+        c: np.rint(statistics[c].scatter + n * np.outer(statistics[c].mean, statistics[c].mean))
+        for c, n in rows.items()
+    }
+    return SurveyCounts(statistics.width, rows, {label: part.astype(np.int64) for label, part in sums.items()})

@@ -1,0 +1,86 @@
+"""The survey's perturbation on a table: what it learns, what it proves, and that its card says how to read it."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from domains import any_records, domain
+from sfumato.errors import SchemaError, UsageError
+from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
+from sfumato.guidance import Guidance, GuidanceError, SurveyCounts, decode_matrix, encode_matrix
+from sfumato.jobs.layout import Layout
+from sfumato.jobs.make_card import make_card
+from sfumato.mechanisms import GuidedProjection
+
+ENCODING = domain("2322")
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = any_records(ENCODING, rng, 400)
+    return X, (X[:, 1] > 0.5).astype(int)
+
+
+def orthonormal(k=2):
+    return np.ascontiguousarray(np.linalg.qr(np.random.default_rng(1).normal(size=(9, k)))[0])
+
+
+def test_it_learns_the_guidance_of_its_rows_and_says_so(table):
+    X, y = table
+    fit = GuidedProjection(floor=0.1).fit(X, y, encoding=ENCODING)
+    assert np.allclose(fit.V_, Guidance.from_counts(SurveyCounts.of(X, y), floor=0.0).V, atol=1e-12)
+    assert fit.guarantee().kind == EMPIRICAL
+    assert "guidance" in fit.guarantee().in_words()
+    assert math.isfinite(fit.guarantee().record)
+    bits = fit.perturb(X, y, np.random.default_rng(3)).X
+    assert set(np.unique(bits)) == {0.0, 1.0}
+
+
+def test_given_guidance_and_a_floor_are_proved_and_nothing_is_without_a_floor(table):
+    X, y = table
+    V = orthonormal()
+    proved = GuidedProjection(encode_matrix(V)).fit(X, y, encoding=ENCODING)
+    assert np.array_equal(proved.V_, V)
+    assert not proved.needs_statistics
+    assert proved.guarantee().kind == LOCAL_DP
+    assert not proved.guarantee().exact
+    published = GuidedProjection(encode_matrix(V), floor=0.0).fit(X, y, encoding=ENCODING)
+    assert published.guarantee().kind == EMPIRICAL
+    assert published.guarantee().record == math.inf
+
+
+def test_no_event_is_likelier_under_another_answer_than_stated():
+    """Frequencies of bits under all answers: their ratios add up to the stated epsilon, and not to 30% off."""
+    fit = GuidedProjection(encode_matrix(orthonormal()), floor=0.35).fit(np.eye(9)[:1], encoding=ENCODING)
+    every = fit.space_.onehot(fit.space_.every()).astype(float)
+    rng = np.random.default_rng(2)
+    seen = np.array([fit.perturb(np.tile(t, (3000, 1)), None, rng).X.mean(axis=0) for t in every])
+    ratio = np.maximum(np.log(seen.max(0) / seen.min(0)), np.log((1 - seen.min(0)) / (1 - seen.max(0)))).sum()
+    assert 0.7 * fit.guarantee().record < ratio < 1.3 * fit.guarantee().record
+
+
+def test_the_card_tells_everything_that_bayes_rule_needs(table):
+    X, y = table
+    fit = GuidedProjection(link="linear").fit(X, y, encoding=ENCODING)
+    card = Card.from_dict(json.loads(make_card(Layout(fit, ENCODING), fit.guarantee(), rows=400).to_json()))
+    told = card.transform
+    assert np.array_equal(decode_matrix(told["guidance"], 9, told["k"]), fit.V_)
+    assert (told["floor"], told["link"]) == (0.25, "linear")
+    assert card.affine() is None
+    assert card.mechanism["parameters"]["guidance"] == "learned"
+
+
+def test_wrong_tables_and_guidance_are_refused(table):
+    X, y = table
+    with pytest.raises(SchemaError, match="public edges"):
+        GuidedProjection().fit(np.full((4, 1), 0.5), [0, 1, 0, 1], encoding=domain("n"))
+    with pytest.raises(UsageError, match="label"):
+        GuidedProjection().fit(X, encoding=ENCODING)
+    for text, error in (("!", UsageError), ("", UsageError), (encode_matrix(orthonormal()[:8]), UsageError)):
+        with pytest.raises(error):
+            GuidedProjection(text).fit(X, y, encoding=ENCODING)
+    with pytest.raises(GuidanceError, match="orthonormal"):
+        GuidedProjection(encode_matrix(2 * orthonormal())).fit(X, y, encoding=ENCODING)
