@@ -56,6 +56,24 @@ def _boosting() -> Any:
     return HistGradientBoostingClassifier(max_iter=100, learning_rate=0.05, random_state=0)
 
 
+def _reconstructed_naive_bayes() -> Any:
+    from sfumato.classifiers.reconstructed_naive_bayes import ReconstructedNaiveBayes
+
+    return ReconstructedNaiveBayes()
+
+
+def _reconstructed_tree() -> Any:
+    from sfumato.classifiers.on_reconstruction import ReconstructedTree
+
+    return ReconstructedTree()
+
+
+def _noise_aware(kind: str) -> Any:
+    from sfumato.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
+
+    return NoiseAwareDiscriminant(kind)
+
+
 CLASSIFIERS: dict[str, Callable[[], Any]] = {
     "radius-vote": _radius_vote,
     "knn": _knn,
@@ -64,14 +82,43 @@ CLASSIFIERS: dict[str, Callable[[], Any]] = {
     "svm": _svm,
     "forest": _forest,
     "boosting": _boosting,
+    "reconstructed-naive-bayes": _reconstructed_naive_bayes,
+    "reconstructed-tree": _reconstructed_tree,
+    "noise-aware-lda": lambda: _noise_aware("linear"),
+    "noise-aware-qda": lambda: _noise_aware("quadratic"),
 }
 
 KEEPS_ROWS = frozenset({"radius-vote", "knn", "svm"})
 """Classifiers whose model contains released rows: whoever gets the model gets those rows."""
 
 
-def make_classifier(name: str) -> Any:
-    """An unfitted classifier; `fit_on_parts` trains it with what the cards say about the noise."""
+KNOWS_NOISE = (
+    "radius-vote",
+    "reconstructed-naive-bayes",
+    "reconstructed-tree",
+    "noise-aware-lda",
+    "noise-aware-qda",
+)
+"""Classifiers that use the noise themselves; for the others there is the reconstruction to train on."""
+
+
+def make_classifier(name: str, reconstruction: str | None = None) -> Any:
+    """An unfitted classifier; `fit_on_parts` trains it with what the cards say about the noise.
+
+    With a `reconstruction` ("by-class" or "global") it learns from reconstructed values instead of noisy ones.
+    """
     if name not in CLASSIFIERS:
         raise UsageError(f"There is no classifier {name!r}. Choose one of: {', '.join(CLASSIFIERS)}.")
-    return CLASSIFIERS[name]()
+    made = CLASSIFIERS[name]()
+    if reconstruction is None:
+        return made
+    from sfumato.classifiers.assignment import WAYS
+    from sfumato.classifiers.on_reconstruction import OnReconstruction
+
+    if reconstruction not in WAYS:
+        raise UsageError(f"There is no reconstruction {reconstruction!r}. Choose one of: {', '.join(WAYS)}.")
+    if name == "reconstructed-tree":
+        return made.set_params(reconstruction=reconstruction)
+    if name in KNOWS_NOISE:
+        raise UsageError(f"{name} uses the noise itself, so it takes no reconstruction. Leave --reconstruction out.")
+    return OnReconstruction(made, reconstruction)

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sfumato.classifiers.factory import make_classifier
-from sfumato.classifiers.training import Part, fit_on_parts, noise_from_mechanism
+from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_from_mechanism
 from sfumato.errors import PrivacyLeakWarning, UsageError
 from sfumato.mechanisms import Mechanism, PrincipalLaplace
 from sfumato.noise import Streams
@@ -64,7 +64,9 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.mechanism_.fit(encoded, codes, encoding=self._encoding(matrix.shape[1]))
         block = self.mechanism_.perturb(encoded, codes, rng)
         unfitted = make_classifier(self.classifier) if isinstance(self.classifier, str) else clone(self.classifier)
-        part = Part(block.X, codes[block.source], noise_from_mechanism(self.mechanism_))
+        noise = noise_from_mechanism(self.mechanism_)
+        part = Part(block.X, codes[block.source], noise, source=self.mechanism_)
+        self.embeds_ = not (self.mechanism_.columnwise and answers_plain_rows(unfitted))
         self.classifier_ = fit_on_parts(unfitted, [part]) if len(self.classes_) > 1 else None
         return self
 
@@ -97,11 +99,12 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _embed(self, X: ArrayLike) -> Matrix:
         check_is_fitted(self)
-        embedded: Matrix = self.mechanism_.embed(self._encode(validate_data(self, X, dtype=np.float64, reset=False)))
+        encoded = self._encode(validate_data(self, X, dtype=np.float64, reset=False))
+        embedded: Matrix = self.mechanism_.embed(encoded) if self.embeds_ else encoded
         return embedded
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Classes of plain rows, embedded where the release lies."""
+        """Classes of plain rows, embedded where the release lies (unless the classifier answers for plain ones)."""
         Z = self._embed(X)
         if self.classifier_ is None:
             return np.repeat(self.classes_, len(Z))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sfumato.classifiers.distortion import NoiseSummary
 from sfumato.classifiers.label_noise import LabelNoiseCorrection
 from sfumato.classifiers.radius_vote import RadiusVote
+from sfumato.classifiers.reads_noise import ReadsNoise
 from sfumato.errors import TableError
 from sfumato.guarantee import Card
 from sfumato.mechanisms import Mechanism
@@ -29,6 +30,8 @@ class Part:
     y: Codes
     noise: NoiseSummary
     label_keep: float = 1.0
+    source: Card | Mechanism | None = None
+    """Where the noise of every column is described; None for rows without noise."""
 
 
 def noise_summary(laws: Sequence[Law | None], variances: Sequence[float] | None) -> NoiseSummary:
@@ -56,18 +59,33 @@ def noise_from_mechanism(mechanism: Mechanism) -> NoiseSummary:
     return noise_summary(mechanism.laws(), mechanism.transform().get("variances"))
 
 
+def part_of_card(Z: Matrix, y: Codes, card: Card) -> Part:
+    """Released rows with all that their card says."""
+    return Part(Z, y, noise_from_card(card), card.label_keep, card)
+
+
 def fit_on_parts(classifier: Any, parts: Sequence[Part]) -> Any:
-    """Fit on the pooled rows; randomized labels are corrected for, and `RadiusVote` is told each part's noise."""
+    """Fit on the pooled rows; randomized labels are corrected for, and learners that ask are told each part's noise."""
     Z = np.concatenate([part.Z for part in parts])
     y = np.concatenate([part.y for part in parts])
     if len(np.unique(y)) < 2:
         raise TableError("All rows have the same label: there is nothing to learn. At least two classes are needed.")
     extra: dict[str, Any] = {}
+    part_of = np.repeat(np.arange(len(parts)), [len(part.Z) for part in parts])
     if isinstance(classifier, RadiusVote):
-        part_of = np.repeat(np.arange(len(parts)), [len(part.Z) for part in parts])
         extra = {"noise": [part.noise for part in parts], "part": part_of}
+    if isinstance(classifier, ReadsNoise):
+        extra = {"sources": [part.source for part in parts], "part": part_of}
+        if classifier.corrects_labels:
+            return classifier.fit(Z, y, label_keep=[part.label_keep for part in parts], **extra)
     # Rows of all parts have the same classes, so their mixture is kept with the average probability.
     keep = float(np.average([part.label_keep for part in parts], weights=[len(part.Z) for part in parts]))
     if keep < 1.0:
         classifier = LabelNoiseCorrection(classifier, keep=keep)
     return classifier.fit(Z, y, **extra)
+
+
+def answers_plain_rows(classifier: Any) -> bool:
+    """Whether it classifies plain rows as they are, and not where the release lies on average."""
+    inner = classifier.classifier if isinstance(classifier, LabelNoiseCorrection) else classifier
+    return bool(getattr(inner, "answers_plain_rows", False))

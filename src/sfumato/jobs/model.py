@@ -20,7 +20,11 @@ FORMAT, VERSION = "sfumato-model", 1
 TRUSTED = frozenset(
     {
         "sfumato.classifiers.label_noise.LabelNoiseCorrection",
+        "sfumato.classifiers.noise_aware_discriminant.NoiseAwareDiscriminant",
+        "sfumato.classifiers.on_reconstruction.OnReconstruction",
+        "sfumato.classifiers.on_reconstruction.ReconstructedTree",
         "sfumato.classifiers.radius_vote.RadiusVote",
+        "sfumato.classifiers.reconstructed_naive_bayes.ReconstructedNaiveBayes",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
         "sklearn.tree._tree.Tree",

@@ -9,24 +9,30 @@ from typing import Any
 import numpy as np
 
 from sfumato.classifiers.factory import KEEPS_ROWS, make_classifier
-from sfumato.classifiers.training import Part, fit_on_parts, noise_from_card
+from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, part_of_card
 from sfumato.errors import CardError, OutputError, SchemaError, UsageError
 from sfumato.guarantee import Card
 from sfumato.jobs.model import FORMAT, VERSION, Model
 from sfumato.jobs.release import Release
 
 
-def train(folders: Sequence[Path], classifier: str, out: Path, *, force: bool = False) -> Model:
-    """Train `classifier` on the pooled releases in `folders`; every part's noise is taken from its own card."""
+def train(
+    folders: Sequence[Path], classifier: str, out: Path, *, reconstruction: str | None = None, force: bool = False
+) -> Model:
+    """Train `classifier` on the pooled releases in `folders`; every part's noise is taken from its own card.
+
+    With a `reconstruction` ("by-class", "global") it learns from reconstructed values in place of the noisy ones.
+    """
     if not folders:
         raise UsageError("Give at least one folder that `sfumato sanitize` wrote.")
     if out.exists() and not force:
         raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
-    unfitted = make_classifier(classifier)
+    unfitted = make_classifier(classifier, reconstruction)
     releases = [Release.open(folder) for folder in folders]
     check_one_space([release.card for release in releases], [str(folder) for folder in folders])
     parts = [_part(release, folder) for release, folder in zip(releases, folders, strict=True)]
-    model = Model(fit_on_parts(unfitted, parts), about_model(classifier, [release.card for release in releases]))
+    about = about_model(classifier, [release.card for release in releases], reconstruction)
+    model = Model(fit_on_parts(unfitted, parts), about)
     model.save(out)
     return model
 
@@ -44,14 +50,17 @@ def check_one_space(cards: Sequence[Card], names: Sequence[str]) -> None:
 def _part(release: Release, folder: Path) -> Part:
     if release.y is None:
         raise SchemaError(f"The release in {folder} has no label to learn. Sanitize with --label.")
-    return Part(release.Z, release.y, noise_from_card(release.card), release.card.label_keep)
+    return part_of_card(release.Z, release.y, release.card)
 
 
-def _embedding(card: Card) -> dict[str, Any]:
+def _embedding(card: Card, plain: bool) -> dict[str, Any]:
     """The public map of plain rows to where the release lies on average, as far as the card tells.
 
-    A column-wise release lies where its source does, unless noise of another mean multiplied it.
+    A column-wise release lies where its source does, unless noise of another mean multiplied it. Classifiers that
+    answer for `plain` rows need no such map then.
     """
+    if card.is_columnwise and plain:
+        return {"kind": "identity"}
     affine = card.affine()
     if card.is_columnwise and affine is not None:
         matrix, offset = affine
@@ -61,19 +70,21 @@ def _embedding(card: Card) -> dict[str, Any]:
     return {name: value for name, value in card.transform.items() if name != "variances"}
 
 
-def about_model(classifier: str, cards: Sequence[Card]) -> dict[str, Any]:
+def about_model(classifier: str, cards: Sequence[Card], reconstruction: str | None = None) -> dict[str, Any]:
     """The model's own card."""
-    card = cards[0]
+    card, plain = cards[0], answers_plain_rows(make_classifier(classifier, reconstruction))
     return {
         "format": FORMAT,
         "version": VERSION,
         "classifier": classifier,
+        "reconstruction": reconstruction,
+        "answers_plain_rows": plain,
         "contains_rows": classifier in KEEPS_ROWS,
         "space": card.space,
         "source_schema": dict(card.source_schema),
         "release_columns": [column["name"] for column in card.release_schema["columns"]],
         "columnwise": card.is_columnwise,
-        "transform": _embedding(card),
+        "transform": _embedding(card, plain),
         "classes": list(card.classes),
         "label": card.release_schema["label"]["name"],
         "releases": [

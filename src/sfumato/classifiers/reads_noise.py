@@ -1,0 +1,116 @@
+"""What all learners share that are told the noise of every part: parts, checks of their input, labels as seen."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sfumato.classifiers.class_densities import Slice
+from sfumato.classifiers.label_noise import response_matrix
+from sfumato.classifiers.release_columns import ReleaseColumns, clean_columns, columns_of
+from sfumato.errors import CardError
+from sfumato.guarantee import Card
+from sfumato.mechanisms import Mechanism
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+Source = Card | Mechanism | None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Training rows of one part: matrix, class codes as seen, who describes the noise, how often labels were kept."""
+
+    Z: Floats
+    y: Codes
+    source: Source = None
+    label_keep: float = 1.0
+
+    def columns(self) -> ReleaseColumns:
+        """Every column with its noise; refused where card or mechanism do not tell."""
+        columns = clean_columns(self.Z) if self.source is None else columns_of(self.source)
+        if columns[-1].stop != self.Z.shape[1]:
+            raise CardError(
+                f"The card describes {columns[-1].stop} columns, the rows have {self.Z.shape[1]}. "
+                "Card and release do not belong together."
+            )
+        return columns
+
+
+def slices(parts: Sequence[Rows]) -> list[list[Slice]]:
+    """For every column, its slice of every part."""
+    described = [part.columns() for part in parts]
+    if len({tuple((c.start, c.stop) for c in columns) for columns in described}) != 1:
+        raise CardError("The parts have different columns, so there is no joint estimate.")
+    return [
+        [Slice(columns[place], part.Z, part.y) for part, columns in zip(parts, described, strict=True)]
+        for place in range(len(described[0]))
+    ]
+
+
+class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that is trained on released rows and answers for *plain* rows, in the encoding of the source.
+
+    `fit(X, y, sources, part, label_keep)`: `sources` is the card (or fitted mechanism) of the release, or a list of
+    them with, for every row, the number of its own in `part`. None means rows without noise. `label_keep` is the
+    probability that a label was kept, one number or one per source.
+    """
+
+    answers_plain_rows = True
+    """Plain rows are classified as they are, not moved to where the release lies on average."""
+    corrects_labels = False
+    """Whether `label_keep` is used in training; else what the classifier says is corrected afterwards."""
+
+    def _rows(self, X: Any, y: Any, sources: Any, part: Any, label_keep: Any) -> list[Rows]:
+        """Validated rows, part by part; sets `classes_`."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        given = list(sources) if isinstance(sources, Sequence) else [sources]
+        place = np.zeros(len(X), dtype=np.int64) if part is None else np.asarray(part, dtype=np.int64)
+        wrong = place.shape != (len(X),) or (len(place) and (place.min() < 0 or place.max() >= len(given)))
+        if wrong or (part is None and len(given) > 1):
+            raise ValueError(
+                f"The 'part' parameter must hold a number from 0 to {len(given) - 1} for each of {len(X)} rows."
+            )
+        keeps = np.broadcast_to(np.asarray(label_keep, dtype=np.float64), len(given)).tolist()
+        return [
+            Rows(X[place == number], codes[place == number].astype(np.int64), source, keep)
+            for number, (source, keep) in enumerate(zip(given, keeps, strict=True))
+            if (place == number).any()
+        ]
+
+    def _response(self, parts: Sequence[Rows]) -> Floats | None:
+        """T of the rows together (labels of all parts have the same shares); None where labels are exact."""
+        keep = float(np.average([part.label_keep for part in parts], weights=[len(part.y) for part in parts]))
+        return None if keep >= 1.0 or len(self.classes_) < 2 else response_matrix(keep, len(self.classes_))
+
+    def _queries(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
+
+
+class GivesProbabilities(ReadsNoise, ABC):
+    """One that answers with the most probable class."""
+
+    @abstractmethod
+    def predict_proba(self, X: npt.ArrayLike) -> Floats:
+        """Probabilities of the classes of plain rows."""
+
+    def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Classes of plain rows."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+
+def softmax(scores: Floats) -> Floats:
+    """Probabilities from log-probabilities up to a constant, line by line."""
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))

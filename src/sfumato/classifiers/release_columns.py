@@ -1,0 +1,177 @@
+"""What learners must know of every column of a release: where it lies in the matrix, and the noise that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import CardError
+from sfumato.guarantee import Card
+from sfumato.mechanisms import Mechanism
+from sfumato.noise import CUSTOM, Operator, OperatorNoise, make_operator
+from sfumato.reconstruction.described import Described, describe
+from sfumato.table import Group
+
+Matrix = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ReleaseColumn:
+    """Columns `start:stop` of the release matrix: one source column, or one component of a mixing release.
+
+    `described` holds noise and range in raw units, which are `low + width * matrix entry`; None for a column that is
+    constant and tells nothing.
+    """
+
+    start: int
+    stop: int
+    described: Described | None
+    low: float = 0.0
+    width: float = 1.0
+
+    @property
+    def is_categorical(self) -> bool:
+        return self.described is not None and self.described.is_categorical
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether anything was done to it: noise, or answers at random."""
+        one = self.described
+        if one is None:
+            return False
+        missing = one.missing_keep is not None and one.missing_keep < 1.0
+        return one.noise is not None or (one.is_categorical and one.keep < 1.0) or missing
+
+    @property
+    def has_indicator(self) -> bool:
+        """Whether a second matrix column says that the cell is empty."""
+        return self.described is not None and self.described.missing_keep is not None
+
+    def values(self, Z: Matrix) -> Matrix:
+        """Released numbers in raw units; NaN where the cell was reported missing."""
+        raw = self.low + self.width * Z[:, self.start]
+        return np.where(self.missing(Z), np.nan, raw) if self.has_indicator else np.asarray(raw)
+
+    def missing(self, Z: Matrix) -> NDArray[np.bool_]:
+        """Which cells are reported missing."""
+        return np.asarray(Z[:, self.stop - 1] > 0.5) if self.has_indicator else np.zeros(len(Z), dtype=bool)
+
+    def codes(self, Z: Matrix) -> Codes:
+        """Which category each row reports."""
+        return np.asarray(Z[:, self.start : self.stop].argmax(axis=1), dtype=np.int64)
+
+    def encoded(self, raw: Matrix) -> Matrix:
+        """Matrix entries of raw values."""
+        return np.asarray((raw - self.low) / self.width)
+
+
+ReleaseColumns = tuple[ReleaseColumn, ...]
+
+
+def columns_of(source: Card | Mechanism, *, ranges: bool = True) -> ReleaseColumns:
+    """The columns of a release, from its card or from the mechanism that made it in memory.
+
+    Refused where the range of a column is unknown (a secret key) or its noise is (rounded afterwards). With
+    `ranges=False` only the latter: components behind a key have noise of a known law, but no range.
+    """
+    if not ranges and _is_secret(source):
+        additive = make_operator("additive")
+        noises = [OperatorNoise(additive, law) if law is not None else None for law in source.laws()]
+        return tuple(
+            ReleaseColumn(place, place + 1, Described(f"c{place:03d}", "numeric", noise))
+            for place, noise in enumerate(noises)
+        )
+    if isinstance(source, Card):
+        return _of_card(source)
+    return _of_mechanism(source)
+
+
+def _is_secret(source: Card | Mechanism) -> bool:
+    transform = source.transform if isinstance(source, Card) else source.transform()
+    return bool(transform["kind"] == "secret")
+
+
+def clean_columns(X: Matrix) -> ReleaseColumns:
+    """Numbers without any noise, as they are; constant columns tell nothing."""
+    found = []
+    for place, (low, high) in enumerate(zip(X.min(axis=0).tolist(), X.max(axis=0).tolist(), strict=True)):
+        described = Described(f"x{place}", "numeric", None, low, high) if low < high else None
+        found.append(ReleaseColumn(place, place + 1, described))
+    return tuple(found)
+
+
+def _of_card(card: Card) -> ReleaseColumns:
+    names = [column["name"] for column in card.release_schema["columns"]]
+    if not card.is_columnwise:
+        _refuse_secret(card.mechanism["name"], card.affine() is None)
+        return tuple(ReleaseColumn(place, place + 1, describe(card, name)) for place, name in enumerate(names))
+    groups = card.source_encoding().groups
+    return tuple(
+        _placed(group, None if group.is_constant else describe(card, name))
+        for group, name in zip(groups, names, strict=True)
+    )
+
+
+def _of_mechanism(mechanism: Mechanism) -> ReleaseColumns:
+    stated = [column["noise"] for column in mechanism.release_columns()]
+    own = getattr(getattr(mechanism, "noise_", None), "operator", None)
+    groups = mechanism.encoding_.groups
+    if mechanism.columnwise:
+        return tuple(
+            _placed(group, None if group.is_constant else _of_group(group, noise, own))
+            for group, noise in zip(groups, stated, strict=True)
+        )
+    transform = mechanism.transform()
+    _refuse_secret(mechanism.name, transform["kind"] != "affine")
+    matrix, offset = np.array(transform["matrix"]), np.array(transform["offset"])
+    return tuple(
+        _component(place, matrix[place], float(offset[place]), groups, _noise(noise))
+        for place, noise in enumerate(stated)
+    )
+
+
+def _refuse_secret(name: str, secret: bool) -> None:
+    if secret:
+        raise CardError(
+            f"The map of {name} is a secret key, so neither the range of its columns nor what its noise does to "
+            "source columns is known, and nothing can be reconstructed. Use knn, svm, forest, boosting or "
+            "noise-aware-lda, which work in the release's own space."
+        )
+
+
+def _placed(group: Group, described: Described | None) -> ReleaseColumn:
+    if described is None or group.is_onehot:
+        return ReleaseColumn(group.start, group.stop, described)
+    low, high = (float(bound) for bound in group.column.bounds)
+    return ReleaseColumn(group.start, group.stop, described, low, high - low)
+
+
+def _of_group(group: Group, stated: Mapping[str, Any] | None, own: Operator | None) -> Described:
+    name, kind, stated = group.column.name, group.column.kind, stated or {}
+    if group.is_onehot:
+        return Described(name, kind, categories=group.slots, keep=float(stated.get("keep", 1.0)))
+    low, high = (float(bound) for bound in group.column.bounds)
+    keep = float(stated.get("missing_keep", 1.0)) if group.has_indicator else None
+    whole = kind in ("ordinal", "integer")
+    return Described(name, kind, _noise(stated, own), low, high, whole, keep, float(stated.get("grid", 0.0)))
+
+
+def _component(
+    place: int, row: Matrix, offset: float, groups: Sequence[Group], noise: OperatorNoise | None
+) -> ReleaseColumn:
+    """z = v'x + c + noise: its range is that of v'x + c over the domain of the source."""
+    reached = [group.vertices @ row[group.slice] for group in groups]
+    low, high = offset + sum(r.min() for r in reached), offset + sum(r.max() for r in reached)
+    described = Described(f"c{place:03d}", "numeric", noise, float(low), float(high)) if low < high else None
+    return ReleaseColumn(place, place + 1, described)
+
+
+def _noise(stated: Mapping[str, Any] | None, own: Operator | None = None) -> OperatorNoise | None:
+    if not stated or "law" not in stated:
+        return None
+    return OperatorNoise.from_dict(stated, own if stated.get("operator") == CUSTOM else None)
