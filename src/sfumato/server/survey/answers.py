@@ -1,0 +1,100 @@
+"""Answers as they arrive: decoded in one step, checked against the survey, packed into bytes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+ID_LETTERS = 22  # 128 random bits in base64url
+ID_BYTES = 16
+LONGEST_CODE = 64
+UNKNOWN_VERSION = "unknown-version"
+
+
+class SentAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    """The message itself: numbers of the bits that are 1, ascending; nothing about the respondent."""
+
+    id: str
+    version: int
+    label: int
+    bits: list[int]
+    code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer as it is stored: a random name, the guidance it was perturbed by, its class and its bits."""
+
+    id: bytes
+    version: int
+    label: int
+    bits: bytes
+    code: bytes | None = None
+
+
+class AnswerError(ValueError):
+    """An answer that cannot be counted: a short code for programs, and words."""
+
+    def __init__(self, code: str, message: str):
+        super().__init__(message)
+        self.code = code
+
+
+_decoder = msgspec.json.Decoder(SentAnswer)
+
+
+def read_answer(body: bytes, *, width: int, classes: int, latest: int, needs_code: bool) -> Answer:
+    """Check everything that can be checked without the database; `latest` is the newest version of the guidance."""
+    try:
+        sent = _decoder.decode(body)
+    except msgspec.MsgspecError:
+        raise AnswerError(
+            "malformed", "An answer is a JSON object with id, version, label, bits and, where asked for, code."
+        ) from None
+    if not 1 <= sent.version <= latest:
+        raise AnswerError(UNKNOWN_VERSION, "There is no such version of the guidance. Ask for guidance again.")
+    if not 0 <= sent.label < classes:
+        raise AnswerError("unknown-label", f"The label must be the number of a class, 0 to {classes - 1}.")
+    if needs_code and not (sent.code and len(sent.code) <= LONGEST_CODE):
+        raise AnswerError("no-code", "This survey is by invitation: send the code of your invitation along.")
+    code = sent.code.encode() if needs_code and sent.code else None
+    return Answer(_identifier(sent.id), sent.version, sent.label, pack(sent.bits, width), code)
+
+
+def _identifier(text: str) -> bytes:
+    try:
+        found = base64.b64decode(text + "==", altchars=b"-_", validate=True) if len(text) == ID_LETTERS else b""
+    except (binascii.Error, ValueError):
+        found = b""
+    # The last letter holds four bits that do not count: a second spelling of one name would be counted twice.
+    if len(found) != ID_BYTES or spelled(found) != text:
+        raise AnswerError("bad-id", f"The id of an answer is 128 random bits: {ID_LETTERS} letters of base64url.")
+    return found
+
+
+def spelled(identifier: bytes) -> str:
+    """The id as it travels."""
+    return base64.urlsafe_b64encode(identifier).rstrip(b"=").decode("ascii")
+
+
+def pack(ones: Sequence[int], width: int) -> bytes:
+    """Bit j of the answer is bit ``j % 8`` of byte ``j // 8``."""
+    value, before = 0, -1
+    for place in ones:
+        if not before < place < width:
+            raise AnswerError("bad-bits", f"The bits must be ascending numbers below {width}, each at most once.")
+        value |= 1 << place
+        before = place
+    return value.to_bytes((width + 7) // 8, "little")
+
+
+def unpack(packed: Sequence[bytes], width: int) -> NDArray[np.uint8]:
+    """Rows of zeros and ones (m x width)."""
+    rows = np.frombuffer(b"".join(packed), dtype=np.uint8).reshape(len(packed), (width + 7) // 8)
+    return np.unpackbits(rows, axis=1, count=width, bitorder="little")

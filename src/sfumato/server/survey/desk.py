@@ -1,0 +1,198 @@
+"""One survey in one process: takes answers in, hands guidance out from memory, closes batches.
+
+Several processes share a database. Each one's answers are kept by its own transactions, without a lock that another
+would wait for; whoever finds a batch full computes the next version and appends it to the log. The log's primary key
+lets one of them win, and only the winner's answers are marked as counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import numpy as np
+
+from sfumato.guidance import Guidance, SurveyCounts, encode_matrix
+from sfumato.protocol.survey_file import SurveyStudy
+from sfumato.protocol.survey_guidance import guidance_for, inputs_hash
+from sfumato.protocol.survey_log import LogEntry
+from sfumato.server.survey.answers import UNKNOWN_VERSION, Answer, AnswerError, read_answer, unpack
+from sfumato.server.survey.group_commit import GroupCommit
+from sfumato.server.survey.survey_store import NEW, SurveyStore, Version
+
+LOOK_SECONDS = 1.0  # how often a process looks for versions and answers of other processes
+LOOK_AGAIN_SECONDS = 0.05
+REMEMBERED = 64  # older versions whose guidance stays in memory
+
+
+class SurveyDesk:
+    """`take` answers, `inquiry` and `ready` tell guidance; `look` sees what other processes did."""
+
+    def __init__(self, store: SurveyStore, study: str, survey: SurveyStudy):
+        self.store, self.study, self.survey = store, study, survey
+        self._commit: GroupCommit[Answer, str] = GroupCommit(self._write)
+        self._closer = ThreadPoolExecutor(1, thread_name_prefix="close-batch")
+        self._closing = threading.Lock()
+        self._fresh = 0
+        self._looked = 0.0
+        self._ready: dict[int, bytes] = {}
+        self._day, self._open = "", True
+        self._current = self._first_version()
+        self._inquiry = b""
+        self._show(self._current)
+
+    # What respondents ask
+
+    @property
+    def version(self) -> int:
+        return self._current.entry.version
+
+    @property
+    def head(self) -> LogEntry:
+        return self._current.entry
+
+    def is_open(self) -> bool:
+        """Whether the closing day lies ahead; looked up once a day."""
+        today = datetime.datetime.now(datetime.UTC).date()
+        if self._day != str(today):
+            self._day, self._open = str(today), not self.survey.closed(today)
+        return self._open
+
+    def inquiry(self) -> bytes:
+        """Round 1: k* and its version, as JSON."""
+        return self._inquiry
+
+    def ready(self, version: int) -> bytes | None:
+        """Round 2: guidance of a version, as JSON; None where there is no such version."""
+        found = self._ready.get(version)
+        if found is None:
+            stored = self.store.version(self.study, version)
+            if stored is None:
+                return None
+            found = self._ready[version] = _guidance_message(stored, self.survey.width)
+            while len(self._ready) > REMEMBERED:
+                self._ready.pop(next(iter(self._ready)))
+        return found
+
+    async def take(self, body: bytes) -> tuple[Answer, str]:
+        """Keep one answer; returns when it is durable, with what became of it."""
+        try:
+            answer = self._read(body)
+        except AnswerError as error:
+            if error.code != UNKNOWN_VERSION:
+                raise
+            await self.look(LOOK_AGAIN_SECONDS)  # another process may have issued it a moment ago
+            answer = self._read(body)
+        return answer, await self._commit.put(answer)
+
+    def _read(self, body: bytes) -> Answer:
+        return read_answer(
+            body,
+            width=self.survey.width,
+            classes=len(self.survey.classes),
+            latest=self.version,
+            needs_code=self.survey.invitations,
+        )
+
+    # Batches
+
+    def _write(self, answers: Sequence[Answer]) -> list[str]:
+        outcomes = self.store.add(self.study, answers)
+        self._fresh += outcomes.count(NEW)
+        if self._fresh >= self.survey.batch:
+            self._fresh = 0
+            self._closer.submit(self.close_batches)
+        return outcomes
+
+    def close_batches(self) -> int:
+        """Count every full batch that waits; returns the number of versions that this process added."""
+        added = 0
+        with self._closing:
+            while (waiting := self.store.waiting(self.study)) and len(waiting) >= self.survey.batch:
+                latest = self.store.version(self.study)
+                assert latest is not None
+                full = waiting[: len(waiting) - len(waiting) % self.survey.batch]
+                version = self._next(latest, full)
+                won = self.store.add_version(self.study, version, [answer.id for answer in full])
+                added += won
+                self._show(version if won else self.store.version(self.study) or latest)
+        return added
+
+    def _next(self, latest: Version, answers: Sequence[Answer]) -> Version:
+        bits = unpack([answer.bits for answer in answers], self.survey.width)
+        labels = np.array([answer.label for answer in answers], dtype=np.int64)
+        counts = SurveyCounts.from_json(latest.inputs) + SurveyCounts.of(bits, labels)
+        return self._version(guidance_for(self.survey, counts), counts, latest.entry)
+
+    def _version(self, guidance: Guidance, counts: SurveyCounts, previous: LogEntry | None) -> Version:
+        inputs = counts.to_json()
+        entry = LogEntry.chained(
+            previous.hash if previous else self.survey.hash,
+            version=previous.version + 1 if previous else 1,
+            k=guidance.k,
+            sha256=guidance.sha256,
+            inputs_sha256=inputs_hash(inputs),
+            answers=counts.n,
+        )
+        return Version(entry, np.ascontiguousarray(guidance.V, dtype="<f8").tobytes(), inputs, self.store.hour())
+
+    def _first_version(self) -> Version:
+        found = self.store.version(self.study)
+        if found is None:
+            empty = SurveyCounts.empty(self.survey.width)
+            # Of several processes that start together, one appends; all of them then read the same.
+            self.store.add_version(self.study, self._version(guidance_for(self.survey, empty), empty, None), [])
+            found = self.store.version(self.study)
+        assert found is not None
+        return found
+
+    def _show(self, version: Version) -> None:
+        entry = version.entry
+        self._ready[entry.version] = _guidance_message(version, self.survey.width)
+        self._inquiry = msgspec.json.encode({"version": entry.version, "k": entry.k, "head": entry.hash})
+        self._current = version
+
+    async def look(self, patience: float = LOOK_SECONDS) -> None:
+        """See versions that other processes added, and close a batch that they and we filled together.
+
+        Nothing is done if that was done less than `patience` seconds ago: nobody can make us ask the database often.
+        """
+        if time.monotonic() - self._looked < patience:
+            return
+        self._looked = time.monotonic()
+        await asyncio.get_running_loop().run_in_executor(self._closer, self._look)
+
+    def _look(self) -> None:
+        if self.store.latest(self.study) > self.version:
+            found = self.store.version(self.study)
+            if found is not None:
+                self._show(found)
+        if self.store.count(self.study, waiting=True) >= self.survey.batch:
+            self.close_batches()
+
+    async def close(self) -> None:
+        """Finish what is under way."""
+        await self._commit.close()
+        with contextlib.suppress(RuntimeError):
+            self._closer.shutdown(wait=True)
+
+
+def _guidance_message(version: Version, width: int) -> bytes:
+    entry = version.entry
+    V = np.frombuffer(version.matrix, dtype="<f8").reshape(width, entry.k)
+    return msgspec.json.encode(
+        {
+            "version": entry.version,
+            "k": entry.k,
+            "width": width,
+            "v": encode_matrix(V),
+            "sha256": entry.sha256,
+            "head": entry.hash,
+        }
+    )
