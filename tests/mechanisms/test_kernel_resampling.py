@@ -151,7 +151,7 @@ def drawn_through_blocks(fit, X, y, cuts, repetitions, shares):
 
 
 def test_sources_are_multinomial_however_the_table_is_cut():
-    """Rows of uneven blocks: equally likely, and drawn neither too evenly nor too unevenly; other schemes are caught."""
+    """Rows of uneven blocks: equally likely, drawn neither too evenly nor too unevenly; other schemes are caught."""
     X, _ = two_classes(48)
     y = np.random.default_rng(2).integers(2, size=48)
     fit = KernelResampling(rows=96).fit(X, y)

@@ -24,8 +24,6 @@ from sfumato.table import Encoding, Schema
 FORMAT, VERSION = "sfumato-card", 1
 RANDOMIZED_RESPONSE = "randomized-response"
 ADDITIVE = "additive"
-BESIDE_THE_LAW = frozenset({"grid", "missing_keep", "scale_by_class", "missing_keep_by_class"})
-"""What a card says of a column's noise beyond its law."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +171,7 @@ def _law(noise: Mapping[str, Any] | None) -> Law | None:
     if noise is None or noise["law"] == RANDOMIZED_RESPONSE or noise.get("operator", ADDITIVE) != ADDITIVE:
         return None
     try:
-        return law_from_dict({key: value for key, value in noise.items() if key not in BESIDE_THE_LAW})
+        return law_from_dict(noise)
     except UsageError as error:
         raise CardError("The card states a noise law that does not exist: it was edited or is damaged.") from error
 

@@ -46,9 +46,10 @@ class RowDrawing(Mechanism):
 
     def _set_draws(self, statistics: Statistics) -> None:
         self.counts_ = {code: moments.n for code, moments in statistics.items() if moments.n}
-        self.draws_ = apportioned(self.counts_, self._wanted(statistics.n))
+        self.draws_ = apportioned(self.counts_, self.wanted(statistics.n))
 
-    def _wanted(self, there: int) -> int:
+    def wanted(self, there: int) -> int:
+        """Rows to release of a table that has so many."""
         number = isinstance(self.rows, Real) and not isinstance(self.rows, bool)
         if self.rows is None:
             return there

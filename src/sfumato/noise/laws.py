@@ -240,9 +240,13 @@ def make_law(
     return law(**given)
 
 
+BESIDE_THE_LAW = frozenset({"law", "grid", "missing_keep", "scale_by_class", "missing_keep_by_class"})
+"""What a card says of a column's noise beyond the parameters of its law."""
+
+
 def law_from_dict(stated: Mapping[str, Any]) -> Law:
-    """The law that `Law.to_dict` stated."""
-    parameters = {key: value for key, value in stated.items() if key != "law"}
+    """The law that `Law.to_dict` stated, whatever else a card says beside it."""
+    parameters = {key: value for key, value in stated.items() if key not in BESIDE_THE_LAW}
     unknown = set(parameters) - {"scale", "low", "high", "df"}
     if unknown:
         raise UsageError(f"A law has no parameter {', '.join(map(repr, sorted(unknown)))}: use scale, low, high, df.")

@@ -167,7 +167,7 @@ class OperatorNoise:
     @classmethod
     def from_dict(cls, stated: Mapping[str, Any], operator: Operator | None = None) -> OperatorNoise:
         """The inverse of `to_dict`; `operator` is one of your own, for a card that says "custom"."""
-        law = {key: value for key, value in stated.items() if key not in (*OPERATOR_KEYS, "grid", "missing_keep")}
+        law = {key: value for key, value in stated.items() if key not in OPERATOR_KEYS}
         name = stated.get("operator", "additive")
         if operator is not None and operator.name != name:
             raise UsageError(f"The card says that the operator is {name}, not {operator.name}.")
