@@ -1,0 +1,167 @@
+"""One request after the other, tried again where that is safe and can help."""
+
+from __future__ import annotations
+
+import email.utils
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato import __version__
+from sfumato.client.address import Address, check_token
+from sfumato.client.answers import body_of, json_of, refusal
+from sfumato.errors import CoordinatorError
+
+if TYPE_CHECKING:
+    import httpx
+
+Content = Callable[[], Iterator[bytes]]
+"""Makes the body from its beginning, once for every attempt."""
+
+AGAIN = {408, 500, 502, 503, 504}
+NOT_DONE = {429, 503}
+"""The server did nothing, so that even what must happen once only may be asked for again."""
+LONGEST_WAIT = 120.0
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Waits of 0.5, 1, 2, 4, ... seconds, shortened by up to half at random: sites that failed together spread out."""
+
+    attempts: int = 7
+    first: float = 0.5
+    longest: float = 30.0
+    sleep: Callable[[float], None] = time.sleep
+
+    def wait(self, attempt: int, asked: float | None) -> None:
+        doubled = min(self.longest, self.first * 2.0**attempt)
+        pause = doubled * (0.5 + 0.5 * random.random())
+        self.sleep(max(pause, asked or 0.0))
+
+
+class Connection:
+    """Sends requests with the token; keeps sockets open between them. Close it, or use it in a `with` block."""
+
+    def __init__(self, address: Address, token: str | None, *, patience: Patience | None = None, transport: Any = None):
+        import httpx
+
+        self.address, self._patience = address, patience or Patience()
+        headers = {"User-Agent": f"sfumato/{__version__}", "Accept": "application/json"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {check_token(token)}"
+        self._client = httpx.Client(
+            headers=headers,
+            # The server looks at a whole release before it answers.
+            timeout=httpx.Timeout(60.0, connect=15.0, read=900.0),
+            follow_redirects=False,  # a token or a release never goes where the user did not send it
+            trust_env=not address.loopback,  # proxies and certificates of the environment; none to reach ourselves
+            transport=transport,
+        )
+
+    def close(self) -> None:
+        self._client.close()
+
+    def ask(self, method: str, path: str, *, json: Any = None, once: bool = False, **words: Any) -> Any:
+        """Send and read the JSON that comes back (None without a body); `once`: it must not happen twice."""
+        with self.answer(method, path, json=json, once=once, **words) as response:
+            body = body_of(response)
+        return json_of(body) if body else None
+
+    @contextmanager
+    def answer(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        content: Content | None = None,
+        headers: Mapping[str, str] | None = None,
+        parameters: Mapping[str, str] | None = None,
+        once: bool = False,
+    ) -> Iterator[httpx.Response]:
+        """The first answer that is not to be tried again, if it is a good one; its body is not read yet."""
+        for attempt in range(self._patience.attempts):
+            last = attempt == self._patience.attempts - 1
+            request = self._client.build_request(
+                method,
+                self.address.base + path,
+                json=json,
+                content=content() if content else None,
+                headers=dict(headers or {}),
+                params=dict(parameters or {}),
+            )
+            response = self._send(request, once, last)
+            if response is None:
+                self._patience.wait(attempt, None)
+                continue
+            try:
+                if response.is_success:
+                    yield response
+                    return
+                failed = self._failure(response)
+                asked = _seconds(response.headers.get("Retry-After"))
+                if last or not _again(failed.status, once, asked):
+                    raise failed
+            finally:
+                response.close()
+            self._patience.wait(attempt, asked)
+
+    def _failure(self, response: httpx.Response) -> Any:
+        if response.is_redirect:
+            raise CoordinatorError(
+                f"{self.address.base} sends on to another address, and that is not followed: a token or a release "
+                "goes only where you send it. If the coordinator has moved, give the new address with --to."
+            )
+        return refusal(response.status_code, body_of(response))
+
+    def _send(self, request: httpx.Request, once: bool, last: bool) -> httpx.Response | None:
+        """An answer, or None where none came and another attempt is allowed."""
+        import httpx
+
+        try:
+            return self._client.send(request, stream=True)
+        except httpx.UnsupportedProtocol:
+            raise CoordinatorError(f"{self.address.base} cannot be spoken to: check the address.") from None
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            sent_nothing = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+            certificate = "certificate" in str(error).lower()
+            if last or certificate or (once and not sent_nothing):
+                raise CoordinatorError(self._words(error, certificate)) from None
+            return None
+
+    def _words(self, error: Exception, certificate: bool) -> str:
+        if certificate:
+            return (
+                f"The certificate of {self.address.base} is not trusted, so nothing was sent. If your organization has "
+                "its own authority, name its file in SSL_CERT_FILE."
+            )
+        return (
+            f"{self.address.base} cannot be reached ({type(error).__name__}). Check the address, the network and the "
+            "proxy (HTTPS_PROXY), and try again: what was sent already is not sent or counted twice."
+        )
+
+
+def _again(status: int, once: bool, asked: float | None) -> bool:
+    if asked is not None and asked > LONGEST_WAIT:
+        return False
+    if status in NOT_DONE:
+        return True
+    # A conflict that ends by itself says when: an earlier attempt of ours is still being looked at.
+    return not once and (status in AGAIN or (status == 409 and asked is not None))
+
+
+def _seconds(text: str | None) -> float | None:
+    """Retry-After: seconds, or a date."""
+    if not text:
+        return None
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
+    except (TypeError, ValueError):
+        return None

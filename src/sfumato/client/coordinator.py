@@ -1,0 +1,221 @@
+"""A coordinator as a Python object: every call of the server's interface, for sites and owners."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+from sfumato.client.address import Address
+from sfumato.client.answers import RefusedError
+from sfumato.client.connection import Connection, Patience
+from sfumato.client.parcel import Parcel
+from sfumato.errors import CoordinatorError, OutputError, TableError, UsageError
+from sfumato.files import explained, sync_folder
+from sfumato.protocol.messages import (
+    PURPOSES,
+    Invitation,
+    Invited,
+    Message,
+    ModelInfo,
+    Receipt,
+    ReleaseInfo,
+    SiteInfo,
+    StudyInfo,
+    Training,
+)
+
+PIECE = 1 << 20
+Progress = Callable[[str, int, int | None], None]
+Kind = TypeVar("Kind", bound=Message)
+
+
+class Coordinator:
+    """Speaks to the coordinator at `url` with a site's or an owner's `token`.
+
+    >>> with Coordinator("http://127.0.0.1:8000", token) as coordinator:            # doctest: +SKIP
+    ...     coordinator.push("k3f9", Parcel.open("release"))
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        insecure_http: bool = False,
+        patience: Patience | None = None,
+        transport: Any = None,
+    ):
+        self.address = Address.read(url, insecure_http=insecure_http)
+        self._connection = Connection(self.address, token, patience=patience, transport=transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Coordinator at {self.address.base}>"
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # What sites do
+
+    def study(self, study: str) -> StudyInfo:
+        """What the server says the study is; `plan_push` holds it against what was agreed."""
+        return _read(StudyInfo, self._connection.ask("GET", _path(study)))
+
+    def push(self, study: str, parcel: Parcel, *, purpose: str = "train", progress: Progress | None = None) -> Receipt:
+        """Send a release; returns once the server has it durably. Sent before, it is not sent again."""
+        if purpose not in PURPOSES:
+            raise UsageError(f"A release is pushed to {' or '.join(PURPOSES)}. Got {purpose!r} instead.")
+        path = _path(study, "releases", parcel.sha256)
+        headers = {"Content-Type": "application/vnd.apache.parquet", "Content-Length": str(parcel.bytes)}
+        receipt = _read(
+            Receipt,
+            self._connection.ask(
+                "PUT",
+                path,
+                content=lambda: _pieces(parcel.file, parcel.bytes, progress),
+                headers=headers,
+                parameters={"purpose": purpose},
+            ),
+        )
+        if receipt.sha256 != parcel.sha256 or receipt.rows != parcel.rows:
+            raise CoordinatorError("The coordinator's receipt is for something else than what was sent. Ask its owner.")
+        return receipt
+
+    def releases(self, study: str) -> list[ReleaseInfo]:
+        """A site's own releases; all of them for the owner."""
+        return _list(ReleaseInfo, self._connection.ask("GET", _path(study, "releases")), "releases")
+
+    def release(self, study: str, sha256: str) -> ReleaseInfo | None:
+        """One release, or None where the server has none of that content from this token."""
+        try:
+            return _read(ReleaseInfo, self._connection.ask("GET", _path(study, "releases", sha256)))
+        except RefusedError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def withdraw(self, study: str, sha256: str) -> None:
+        """Take a release back: the server removes its file and marks the models that used it."""
+        self._connection.ask("DELETE", _path(study, "releases", sha256))
+
+    # What the owner does
+
+    def invite(self, study: str, site: str, days: int = 365) -> Invited:
+        """Let a site in; its token is in the answer, and nowhere else."""
+        wish = Invitation(site, days).to_dict()
+        return _read(Invited, self._connection.ask("POST", _path(study, "sites"), json=wish, once=True))
+
+    def sites(self, study: str) -> list[SiteInfo]:
+        return _list(SiteInfo, self._connection.ask("GET", _path(study, "sites")), "sites")
+
+    def revoke(self, study: str, site: str) -> None:
+        """Let a site in no longer; what it pushed stays until it is withdrawn."""
+        self._connection.ask("DELETE", _path(study, "sites", site))
+
+    def put_test(self, study: str, table: Path, *, progress: Progress | None = None) -> Any:
+        """Give a PUBLIC table with the label, on which models are tested: its plain rows are sent."""
+        if not table.is_file():
+            raise TableError(f"There is no table {table}.")
+        kind = "application/vnd.apache.parquet" if table.suffix == ".parquet" else "text/csv"
+        size = table.stat().st_size
+        return self._connection.ask(
+            "PUT",
+            _path(study, "test"),
+            content=lambda: _pieces(table, size, progress),
+            headers={"Content-Type": kind, "Content-Length": str(size)},
+        )
+
+    def train(self, study: str, classifier: str) -> str:
+        """Queue a training; returns the id of the model to come."""
+        wish = Training(classifier).to_dict()
+        found = self._connection.ask("POST", _path(study, "models"), json=wish, once=True)
+        if not isinstance(found, dict) or not isinstance(found.get("id"), str):
+            raise _misshapen()
+        return str(found["id"])
+
+    def models(self, study: str) -> list[ModelInfo]:
+        return _list(ModelInfo, self._connection.ask("GET", _path(study, "models")), "models")
+
+    def model(self, study: str, model: str) -> ModelInfo:
+        return _read(ModelInfo, self._connection.ask("GET", _path(study, "models", model)))
+
+    def download(
+        self, study: str, model: str, out: Path, *, force: bool = False, progress: Progress | None = None
+    ) -> None:
+        """Write a model's file; whole, or not at all."""
+        if out.exists() and not force:
+            raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
+        aside = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
+        with explained(out):
+            try:
+                with (
+                    self._connection.answer("GET", _path(study, "models", model, "file")) as response,
+                    aside.open("xb") as file,
+                ):
+                    length = response.headers.get("Content-Length")
+                    total, done = int(length) if length else None, 0
+                    for piece in _received(response):
+                        file.write(piece)
+                        done += len(piece)
+                        if progress is not None:
+                            progress("Receiving", done, total)
+                    file.flush()
+                    os.fsync(file.fileno())
+                aside.replace(out)
+            except BaseException:
+                aside.unlink(missing_ok=True)
+                raise
+            sync_folder(out.parent)
+
+
+def _received(response: Any) -> Iterator[bytes]:
+    import httpx
+
+    try:
+        yield from response.iter_bytes(PIECE)
+    except httpx.HTTPError as error:
+        raise CoordinatorError(
+            f"The download broke off ({type(error).__name__}). Nothing was written; try again."
+        ) from None
+
+
+def _path(study: str, *parts: str) -> str:
+    return "/api/v1/studies/" + "/".join(quote(part, safe="") for part in (study, *parts))
+
+
+def _pieces(path: Path, size: int, progress: Progress | None) -> Iterator[bytes]:
+    """The file piece by piece: memory does not depend on its size."""
+    done = 0
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            yield piece
+            done += len(piece)
+            if progress is not None:
+                progress("Sending", done, size)
+
+
+def _misshapen() -> CoordinatorError:
+    return CoordinatorError("The coordinator's answer lacks something: it has another version. Bring both up to date.")
+
+
+def _read(kind: type[Kind], found: Any) -> Kind:
+    with contextlib.suppress(TypeError, AttributeError):
+        return kind.from_dict(found)
+    raise _misshapen()
+
+
+def _list(kind: type[Kind], found: Any, name: str) -> list[Kind]:
+    entries = found.get(name) if isinstance(found, dict) else found
+    if not isinstance(entries, list):
+        raise _misshapen()
+    return [_read(kind, entry) for entry in entries]

@@ -1,0 +1,74 @@
+"""What leaves a site in a push: one file, whose content is fully described by the card inside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.errors import CardError, TableError
+from sfumato.guarantee import Card
+
+CARD_METADATA = b"sfumato.card"
+ALLOWED_METADATA = {CARD_METADATA, b"ARROW:schema"}
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A release that was looked at: `file` is all that is ever sent, and `sha256` is its content."""
+
+    file: Path
+    card: Card
+    columns: tuple[str, ...]
+    rows: int
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def open(cls, folder: Path | str) -> Parcel:
+        """Check that the file is the release that its card describes, and nothing else."""
+        folder = Path(folder)
+        card = Card.load(folder)
+        file = folder / "release.parquet"
+        if not file.is_file():
+            hint = (
+                " It was written as CSV: sanitize with --format parquet." if (folder / "release.csv").is_file() else ""
+            )
+            raise TableError(f"There is no release.parquet in {folder}.{hint}")
+        try:
+            with pq.ParquetFile(file) as opened:
+                names, metadata = opened.schema_arrow.names, dict(opened.metadata.metadata or {})
+                rows = opened.metadata.num_rows
+        except (pa.ArrowException, OSError):
+            raise TableError(f"{file} is not a Parquet file, or it is damaged.") from None
+        _check_metadata(metadata, card, folder)
+        label = card.release_schema["label"]
+        described = [column["name"] for column in card.release_schema["columns"]] + ([label["name"]] if label else [])
+        if names != described:
+            raise CardError(f"{file} has other columns than its card describes. It was changed: sanitize again.")
+        if rows != card.rows:
+            raise CardError(f"{file} has {rows} rows, and its card speaks of {card.rows}. Sanitize again.")
+        with file.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        return cls(file, card, tuple(names), rows, file.stat().st_size, digest)
+
+
+def _check_metadata(metadata: dict[bytes, bytes], card: Card, folder: Path) -> None:
+    embedded = metadata.get(CARD_METADATA)
+    if embedded is None:
+        raise CardError(f"The release in {folder} has no card inside. Only what `sfumato sanitize` wrote is pushed.")
+    try:
+        same = json.loads(embedded) == json.loads(card.to_json())
+    except ValueError:
+        same = False
+    if not same:
+        raise CardError(f"The card beside the release in {folder} is not the one inside it: one of them was edited.")
+    if metadata.keys() - ALLOWED_METADATA:
+        raise CardError(
+            f"The release in {folder} carries more than its card: another program has written into it, and what that "
+            "added would leave too. Sanitize again and push the folder as it is."
+        )

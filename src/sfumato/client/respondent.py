@@ -1,0 +1,214 @@
+"""A respondent's program: does what the page does, and decides on the device how much leaves it.
+
+The order is the protocol's: inquiry, accept or wait, guidance, checks, one draw of the bits, send the same bits however
+often it must be tried. The respondent's own limit never leaves this program.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import os
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.client.heads import RememberedHeads
+from sfumato.client.survey_server import Inquiry, IssuedGuidance, SurveyServer
+from sfumato.errors import CoordinatorError, SchemaError, UsageError
+from sfumato.files import write_whole
+from sfumato.guidance import GuidanceError, perturb_bits, survey_epsilon, uniforms_from_bytes
+from sfumato.protocol.survey_file import SurveyStudy
+from sfumato.protocol.survey_guidance import answer_space
+from sfumato.protocol.survey_log import LogEntry
+
+MEAN_WAIT = 60.0
+Bytes = Callable[[int], bytes]
+
+
+class NotYetError(CoordinatorError):
+    """The survey asks for more than the respondent's limit allows; nothing was sent."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What will be sent, drawn once: kept until the server has acknowledged it."""
+
+    id: str
+    version: int
+    label: int
+    bits: list[int]
+    code: str | None = None
+
+    def message(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An answer before it is sent, with what it gives away."""
+
+    survey: SurveyStudy
+    drawn: Drawn
+    k: int
+    epsilon: float
+    witnesses: str
+
+
+def choices_of(
+    survey: SurveyStudy, answers: Mapping[str, Any], *, randomness: Bytes = os.urandom
+) -> tuple[NDArray[np.int64], int]:
+    """Choice numbers of every question, and the class; a question left out gets a random choice, drawn here."""
+    unknown = sorted(set(answers) - {question.name for question in survey.questions} - {survey.label.name})
+    if unknown:
+        raise SchemaError(f"The survey does not ask {unknown[0]!r}. It asks: {_names(survey)}.")
+    if answers.get(survey.label.name) is None:
+        raise SchemaError(f"The answers lack {survey.label.name!r}, which the survey wants to predict.")
+    drawn = uniforms_from_bytes(randomness(8 * len(survey.questions)))
+    chosen = [
+        int(drawn[place] * len(question.choices))
+        if answers.get(question.name) is None
+        else question.choice_of(answers[question.name])
+        for place, question in enumerate(survey.questions)
+    ]
+    return np.array(chosen, dtype=np.int64), survey.label.choice_of(answers[survey.label.name])
+
+
+def _names(survey: SurveyStudy) -> str:
+    return ", ".join(question.name for question in survey.questions[:20])
+
+
+def prepare(
+    server: SurveyServer,
+    answers: Mapping[str, Any],
+    max_level: int,
+    *,
+    heads: RememberedHeads | None = None,
+    wait: float = 0.0,
+    code: str | None = None,
+    max_epsilon: float = math.inf,
+    randomness: Bytes = os.urandom,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Prepared:
+    """Wait until the level is acceptable, check the guidance, and draw the bits."""
+    if max_level < 1:
+        raise UsageError(f"--max-level must be at least 1. Got {max_level} instead.")
+    survey, state = server.describe()
+    if state != "open":
+        raise CoordinatorError("The survey is closed. Nothing was sent.")
+    if survey.invitations and not code:
+        raise UsageError("This survey is by invitation: give the code that you were sent.")
+    chosen, label = choices_of(survey, answers, randomness=randomness)
+    asked = _acceptable(server, max_level, wait, sleep)
+    guidance = server.guidance(asked, survey.width)
+    witnesses = check_log(server, survey, guidance, asked, heads)
+    space = answer_space(survey)
+    epsilon = survey_epsilon(guidance.V, space, survey.floor, survey.link).record
+    if epsilon > max_epsilon:
+        raise NotYetError(
+            f"The guidance would let somebody learn as much as epsilon {epsilon:.3g} of your answers, more than the "
+            f"{max_epsilon:g} that you allow. Nothing was sent."
+        )
+    uniforms = uniforms_from_bytes(randomness(8 * survey.width))
+    bits = perturb_bits(space.onehot(chosen[None, :])[0], guidance.V, uniforms, survey.floor, survey.link)
+    ones = [int(place) for place in np.flatnonzero(bits)]
+    name = base64.urlsafe_b64encode(randomness(16)).rstrip(b"=").decode("ascii")
+    drawn = Drawn(name, guidance.version, label, ones, code if survey.invitations else None)
+    return Prepared(survey, drawn, guidance.k, epsilon, witnesses)
+
+
+def _acceptable(server: SurveyServer, max_level: int, wait: float, sleep: Callable[[float], None]) -> Inquiry:
+    """Ask for k* until it is low enough; pauses are random, so that they tell little about the limit."""
+    end = time.monotonic() + wait
+    while True:
+        asked = server.inquire()
+        if asked.k <= max_level:
+            return asked
+        pause = jittered(MEAN_WAIT)
+        if time.monotonic() + pause > end:
+            raise NotYetError(
+                f"The survey asks for level {asked.k} at present, above your limit of {max_level}. Nothing was sent. "
+                "Try again later, or give --wait."
+            )
+        sleep(pause)
+
+
+def jittered(mean: float) -> float:
+    """A floor and an exponential part: requests form no pattern."""
+    return min(mean * (0.2 + 0.8 * random.SystemRandom().expovariate(1.0)), 5 * mean)
+
+
+def check_log(
+    server: SurveyServer, survey: SurveyStudy, guidance: IssuedGuidance, asked: Inquiry, heads: RememberedHeads | None
+) -> str:
+    """Whether the guidance stands in a log that continues the one remembered, and what witnesses say of it."""
+    entries = server.log(survey.hash)
+    by_version: dict[int, LogEntry] = {entry.version: entry for entry in entries}
+    mine = by_version.get(guidance.version)
+    if mine is None or (mine.sha256, mine.k, mine.hash) != (guidance.sha256, guidance.k, asked.head):
+        raise GuidanceError("The guidance is not the one in the public log. Nothing was sent.")
+    remembered = heads.head(server.name) if heads else None
+    if remembered is not None and getattr(by_version.get(remembered[0]), "hash", None) != remembered[1]:
+        raise GuidanceError(
+            f"The log is not the one that this device saw before (version {remembered[0]}): the server shows different "
+            "people different guidance, or began anew. Nothing was sent."
+        )
+    agreeing = 0
+    for witness in survey.witnesses:
+        seen = witnessed_head(witness)
+        if seen is None:
+            continue
+        if seen[0] != survey.hash or getattr(by_version.get(seen[1]), "hash", None) != seen[2]:
+            raise GuidanceError(f"The witness {witness} saw another log. Nothing was sent.")
+        agreeing += 1
+    if heads is not None:
+        heads.remember(server.name, entries[-1].version, entries[-1].hash)
+    return f"{agreeing} of {len(survey.witnesses)} witnesses agree" if agreeing else "not witnessed"
+
+
+def witnessed_head(url: str) -> tuple[str, int, str] | None:
+    """(survey, version, hash) that a witness publishes, or None where it is silent."""
+    import httpx
+
+    try:
+        found = httpx.get(url, timeout=15.0, follow_redirects=False).raise_for_status().json()
+        return str(found["survey"]), int(found["version"]), str(found["hash"])
+    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        return None
+
+
+def send(server: SurveyServer, prepared: Prepared, pending: Path | None = None) -> bool:
+    """Send the drawn bits; they are kept (0600) until acknowledged, and a second attempt sends the same ones."""
+    if pending is not None:
+        write_whole(pending, json.dumps(asdict(prepared.drawn)), private=True)
+    new = server.send(prepared.drawn.message())
+    if pending is not None:
+        pending.unlink(missing_ok=True)
+    return new
+
+
+def resend(server: SurveyServer, pending: Path) -> bool:
+    """Send what an earlier attempt drew and could not bring over."""
+    try:
+        drawn = Drawn(**json.loads(pending.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageError(
+            f"{pending} does not hold an answer that waits to be sent. Remove it to begin anew."
+        ) from error
+    new = server.send(drawn.message())
+    pending.unlink(missing_ok=True)
+    return new
+
+
+def pending_path(folder: Path, server: SurveyServer, answers_file: Path) -> Path:
+    """Where the drawn bits of one answers file wait: a name that says nothing."""
+    name = hashlib.sha256(f"{server.name}\n{answers_file.resolve()}".encode()).hexdigest()[:24]
+    return folder / f"answer-{name}.json"

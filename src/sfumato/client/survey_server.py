@@ -1,0 +1,163 @@
+"""A survey as a respondent's program sees it: every message of docs/survey-protocol.md, and every check of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.client.address import Address
+from sfumato.client.answers import body_of
+from sfumato.client.connection import Connection, Patience
+from sfumato.errors import CardError, CoordinatorError, SfumatoError, UsageError
+from sfumato.guidance import GuidanceError, decode_matrix, hash_matrix
+from sfumato.protocol.survey_file import SurveyStudy
+from sfumato.protocol.survey_guidance import inputs_hash
+from sfumato.protocol.survey_log import LogEntry, check_chain
+
+API = "/api/v1/surveys/"
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """Round 1: the level k* that is asked for at present."""
+
+    version: int
+    k: int
+    head: str
+
+
+@dataclass(frozen=True)
+class IssuedGuidance:
+    """Round 2: guidance that passed every check of its own."""
+
+    version: int
+    k: int
+    V: NDArray[np.float64]
+    sha256: str
+
+
+class SurveyServer:
+    """Speaks to one survey at its `link`: the page's address with #survey=ID, or .../api/v1/surveys/ID."""
+
+    def __init__(
+        self,
+        link: str,
+        *,
+        insecure_http: bool = False,
+        patience: Patience | None = None,
+        transport: Any = None,
+    ):
+        base, self.identity = read_link(link)
+        self.address = Address.read(base, insecure_http=insecure_http)
+        self._connection = Connection(self.address, None, patience=patience, transport=transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    @property
+    def name(self) -> str:
+        """The survey's own address: what heads are remembered by."""
+        return f"{self.address.base}{API}{self.identity}"
+
+    def describe(self) -> tuple[SurveyStudy, str]:
+        """The survey, checked against its hash, and whether it is open."""
+        found = self._ask("GET", "")
+        try:
+            survey = SurveyStudy.from_dict(found["survey"])
+            stated, state = str(found["hash"]), str(found["state"])
+        except (SfumatoError, KeyError, TypeError, AttributeError) as error:
+            raise CoordinatorError("What answered is not a survey that this program can read.") from error
+        if survey.hash != stated:
+            raise CardError("The survey was changed on its way: its hash does not fit. Nothing was sent.")
+        return survey, state
+
+    def inquire(self) -> Inquiry:
+        found = self._ask("GET", "/inquiry")
+        return Inquiry(_whole(found, "version"), _whole(found, "k"), _text(found, "head"))
+
+    def guidance(self, asked: Inquiry, width: int) -> IssuedGuidance:
+        """Guidance of the version and level that the inquiry named, and no other."""
+        found = self._ask("POST", "/ready", json={"version": asked.version})
+        if (_whole(found, "version"), _whole(found, "k")) != (asked.version, asked.k):
+            raise GuidanceError("The server sent guidance of another version or level than it announced.")
+        V = decode_matrix(_text(found, "v"), width, asked.k)
+        if hash_matrix(V) != _text(found, "sha256"):
+            raise GuidanceError("The guidance was changed on its way: its hash does not fit.")
+        return IssuedGuidance(asked.version, asked.k, V, hash_matrix(V))
+
+    def log(self, survey_hash: str, after: LogEntry | None = None) -> list[LogEntry]:
+        """Entries after `after` (from the beginning without it), each following from the one before."""
+        start = 0 if after is None else after.version
+        entries: list[LogEntry] = []
+        while True:
+            found = self._ask("GET", "/log", parameters={"after": str(start + len(entries))})
+            try:
+                page = [LogEntry.from_dict(entry) for entry in found["entries"]]
+            except (KeyError, TypeError) as error:
+                raise CardError("The log of guidance cannot be read. Nothing was sent.") from error
+            entries += page
+            if not page:
+                break
+        check_chain(entries, survey_hash if after is None else after.hash, first=start + 1)
+        return entries
+
+    def inputs(self, entry: LogEntry) -> str:
+        """The published counts behind a version, as the log promised them."""
+        with self._connection.answer("GET", f"{API}{self.identity}/log/{entry.version}/inputs") as response:
+            text = body_of(response).decode("ascii", errors="replace")
+        if inputs_hash(text) != entry.inputs_sha256:
+            raise CardError(f"The counts behind version {entry.version} are not those that the log promised.")
+        return text
+
+    def matrix(self, entry: LogEntry, width: int) -> NDArray[np.float64]:
+        """The guidance of any version in the log."""
+        return self.guidance(Inquiry(entry.version, entry.k, entry.hash), width).V
+
+    def send(self, answer: dict[str, Any]) -> bool:
+        """Send one answer; whether the server counted it only now. The same id is never counted twice."""
+        with self._connection.answer("POST", f"{API}{self.identity}/answers", json=answer) as response:
+            new = response.status_code == 201
+            body_of(response)
+        return new
+
+    def _ask(self, method: str, path: str, **words: Any) -> Any:
+        return self._connection.ask(method, f"{API}{self.identity}{path}", **words)
+
+
+def read_link(link: str) -> tuple[str, str]:
+    """(address of the server, id of the survey) of a link that somebody was given."""
+    parts = urlsplit(link.strip())
+    fragment = parse_qs(parts.fragment).get("survey", [""])[0]
+    if fragment.startswith(("https://", "http://")):  # a page elsewhere names the server in full
+        return read_link(fragment)
+    path, _, last = parts.path.rstrip("/").rpartition("/")
+    identity, base = (fragment, parts.path) if fragment else (last, path)
+    base = base.removesuffix("index.html").rstrip("/")
+    for ending in ("/survey", "/api/v1/surveys"):
+        base = base.removesuffix(ending)
+    if not _ID.fullmatch(identity) or parts.query:
+        raise UsageError("This is not the link of a survey. It looks like https://host/survey/#survey=ID.")
+    return f"{parts.scheme}://{parts.netloc}{base}", identity
+
+
+def _whole(found: Any, key: str) -> int:
+    value = found.get(key) if isinstance(found, dict) else None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise CoordinatorError(f"The server's answer lacks a proper {key!r}: this is not a survey.")
+    return value
+
+
+def _text(found: Any, key: str) -> str:
+    value = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(value, str):
+        raise CoordinatorError(f"The server's answer lacks a proper {key!r}: this is not a survey.")
+    return value
