@@ -57,6 +57,7 @@ class Settings:
     validators: int = 2
     validation_seconds: int = 600
     validation_memory: int = 2 << 30
+    training_memory: int = 8 << 30
     shutdown_seconds: int = 60
     spare_disk_bytes: int = 64 << 20
     trust_proxy: bool = False

@@ -1,0 +1,77 @@
+"""Everything that routes share, made once by `create_app` and found at `app.state.context`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anyio import CapacityLimiter
+
+from sfumato.server.folder import DataFolder
+from sfumato.server.logs import log
+from sfumato.server.metrics import Metrics
+from sfumato.server.rates import Buckets
+from sfumato.server.settings import Settings
+from sfumato.server.store import Store
+from sfumato.server.validation.limits import Limits
+from sfumato.server.validation.pool import ValidationPool
+
+if TYPE_CHECKING:  # only a process that trains needs it
+    from sfumato.server.worker.worker import Worker
+
+DISK_THREADS = 16
+
+
+@dataclass
+class Context:
+    """Threads that write to the disk and that wait for a validator are counted apart from those that answer small
+    requests, which therefore never wait for a large push."""
+
+    settings: Settings
+    store: Store
+    folder: DataFolder
+    metrics: Metrics
+    validators: ValidationPool
+    token_rates: Buckets
+    study_rates: Buckets
+    stranger_rates: Buckets
+    disk: CapacityLimiter
+    checking: CapacityLimiter
+    worker: Worker | None = None
+    pushes: int = 0
+
+    @classmethod
+    def open(cls, settings: Settings) -> Context:
+        """Open store and folder; nothing runs yet."""
+        store = Store.open(settings)
+        limits = Limits(rows=settings.max_rows, seconds=settings.validation_seconds, memory=settings.validation_memory)
+        return cls(
+            settings=settings,
+            store=store,
+            folder=DataFolder(settings.data),
+            metrics=Metrics(),
+            validators=ValidationPool(settings.validators, limits),
+            token_rates=Buckets(settings.token_rate),
+            study_rates=Buckets(settings.study_rate),
+            stranger_rates=Buckets(settings.stranger_rate),
+            disk=CapacityLimiter(DISK_THREADS),
+            checking=CapacityLimiter(settings.validators),
+        )
+
+    def start(self) -> None:
+        """Clean up after those who died, before anything new comes in."""
+        self.folder.open()
+        with self.folder.settling(exclusive=True):
+            self.folder.sweep(self.store.kept_files())
+        if self.settings.worker:
+            from sfumato.server.worker.worker import Worker
+
+            self.worker = Worker(self.store, self.folder, self.settings, log)
+            self.worker.start()
+
+    def close(self) -> None:
+        if self.worker is not None:
+            self.worker.stop()
+        self.validators.close()
+        self.folder.close()
+        self.store.close()

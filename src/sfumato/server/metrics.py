@@ -1,0 +1,36 @@
+"""Prometheus metrics of one process: how many, how long, how large; nothing about anybody."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+class Metrics:
+    """A registry of its own for every app, so that two apps in one process do not mix."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        labels = ("method", "route", "status")
+        self.requests = Counter("sfumato_requests", "Requests answered.", labels, registry=self.registry)
+        self.seconds = Histogram(
+            "sfumato_request_seconds",
+            "Time to answer.",
+            ("method", "route"),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.pushes = Counter("sfumato_pushes", "Pushes by what became of them.", ("outcome",), registry=self.registry)
+        self.push_bytes = Counter("sfumato_push_bytes", "Bytes of release bodies received.", registry=self.registry)
+        self.pushing = Gauge("sfumato_pushes_in_progress", "Pushes being received or checked.", registry=self.registry)
+        self.validation = Histogram(
+            "sfumato_validation_seconds",
+            "Time to check a pushed file, waiting included.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.models = Gauge("sfumato_models_waiting", "Models that wait or are trained.", registry=self.registry)
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)

@@ -1,0 +1,94 @@
+"""Every refusal of the server: a status, a short code for programs, and words that say what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+from sfumato.protocol.messages import ErrorMessage
+
+
+class ApiError(HTTPException):
+    """A refusal; `objections` lists every reason where there are several."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        objections: list[str] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(status, message, headers)
+        self.code = code
+        self.objections = objections or []
+
+
+def unauthorized() -> ApiError:
+    """One message for all tokens that are not good: which of them it is helps only a thief."""
+    return ApiError(
+        401,
+        "unauthorized",
+        "The token is missing, unknown, revoked or expired. Ask the owner of the study for a new one.",
+        headers={"WWW-Authenticate": "Bearer"},
+    )
+
+
+def not_found(what: str = "page") -> ApiError:
+    return ApiError(404, "not-found", f"There is no such {what} here.")
+
+
+def forbidden(needs: str) -> ApiError:
+    return ApiError(403, "forbidden", f"Only {needs} may do this.")
+
+
+def too_large(most: int, what: str = "body") -> ApiError:
+    return ApiError(
+        413, "too-large", f"The {what} is larger than {most} bytes, the most that this server takes.", headers=CLOSE
+    )
+
+
+def too_slow() -> ApiError:
+    return ApiError(408, "too-slow", "Nothing came for too long. Try again.", headers=CLOSE)
+
+
+def busy(seconds: float, what: str = "requests") -> ApiError:
+    wait = max(1, round(seconds + 0.5))
+    return ApiError(
+        429, "too-many", f"Too many {what} in a short time. Try again in {wait} s.", headers={"Retry-After": str(wait)}
+    )
+
+
+def disk_full() -> ApiError:
+    return ApiError(507, "disk-full", "The server's disk is full. Nothing was kept; try again when there is room.")
+
+
+def unavailable(what: str = "database") -> ApiError:
+    return ApiError(
+        503, "unavailable", f"The server's {what} does not answer. Try again in a moment.", headers={"Retry-After": "5"}
+    )
+
+
+CLOSE = {"Connection": "close"}
+_WORDS = {
+    400: "The request cannot be understood.",
+    401: "The token is missing or not good.",
+    403: "The token is for another role.",
+    404: "There is nothing here under this name, or it belongs to another study.",
+    408: "Nothing came for too long.",
+    409: "The same content was pushed by another site.",
+    410: "The content was withdrawn before.",
+    413: "The body is too large.",
+    422: "The content is refused; `objections` says why.",
+    429: "Too many requests; Retry-After says when to come again.",
+    500: "A fault of the server.",
+    503: "The database does not answer; try again later.",
+    507: "The disk is full.",
+}
+
+
+def declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What a route may answer beside success, for the API's description."""
+    return {status: {"model": ErrorMessage, "description": _WORDS[status]} for status in statuses}

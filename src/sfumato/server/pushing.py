@@ -1,0 +1,126 @@
+"""A push from body to receipt: received, checked, moved to its place, recorded, and only then acknowledged."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anyio import to_thread
+from starlette.requests import Request
+
+from sfumato.protocol.messages import Receipt
+from sfumato.server.context import Context
+from sfumato.server.problems import ApiError, not_found
+from sfumato.server.receiving import Received, full_disk_explained, received_body
+from sfumato.server.store.releases import ELSEWHERE, NEW, WITHDRAWN, Recorded, TestTable
+from sfumato.server.validation.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Push:
+    """One site's wish to have one content in one study."""
+
+    study: str
+    site: str
+    sha256: str
+    purpose: str
+
+    async def run(self, request: Request, context: Context) -> tuple[int, Receipt]:
+        """201 and a receipt, or 200 and the same receipt for what was pushed before."""
+        known = await to_thread.run_sync(context.store.pushed_before, self.study, self.site, self.sha256)
+        if known is None:
+            definition = await to_thread.run_sync(pool_definition, context, self.study)
+            async with received_body(request, context) as body:
+                self._check_hash(body)
+                verdict = await checked(context, "release", body.path, definition)
+                if verdict.objections:
+                    context.metrics.pushes.labels("refused").inc()
+                    raise refused("The release is refused", verdict)
+                known = await to_thread.run_sync(self._settle, context, body, verdict, limiter=context.disk)
+        context.metrics.pushes.labels(known.outcome).inc()
+        return self._answer(known)
+
+    def _check_hash(self, body: Received) -> None:
+        if body.sha256 != self.sha256:
+            raise ApiError(
+                400, "hash-mismatch", "The body is not the content that the address names: it was changed or cut short."
+            )
+
+    def _settle(self, context: Context, body: Received, verdict: Verdict) -> Recorded:
+        """Rename and commit. A file whose row is not committed is nobody's, and is removed at the next start."""
+        place = context.folder.release(self.study, self.sha256)
+        with full_disk_explained(), context.folder.settling():
+            context.folder.settle(body.path, place)
+            recorded = context.store.record_release(
+                self.study,
+                self.site,
+                self.sha256,
+                purpose=self.purpose,
+                size=body.size,
+                rows=verdict.rows,
+                epsilon=verdict.epsilon,
+                card=verdict.card,
+            )
+            if context.store.release(self.study, self.sha256).withdrawn:  # type: ignore[union-attr]
+                place.unlink(missing_ok=True)
+        return recorded
+
+    def _answer(self, known: Recorded) -> tuple[int, Receipt]:
+        if known.outcome == ELSEWHERE:
+            raise ApiError(409, "pushed-elsewhere", "Another site has pushed the same content to this study.")
+        if known.outcome == WITHDRAWN:
+            raise ApiError(410, "withdrawn", "This release was withdrawn. Sanitize again to push these rows once more.")
+        return 201 if known.outcome == NEW else 200, known.receipt
+
+
+async def keep_test_table(request: Request, context: Context, study: str) -> TestTable:
+    """Receive a public test table, check it, and make it the study's."""
+    definition = await to_thread.run_sync(pool_definition, context, study)
+    async with received_body(request, context) as body:
+        format = "parquet" if await to_thread.run_sync(_is_parquet, body.path) else "csv"
+        named = body.path.with_suffix(f".{format}")
+        body.path.rename(named)
+        try:
+            verdict = await checked(context, "table", named, definition)
+            if verdict.objections:
+                raise refused("The test table is refused", verdict)
+            table = TestTable(body.sha256, format, body.size, verdict.rows, context.store.today())
+
+            def settle() -> None:
+                with full_disk_explained():
+                    context.folder.settle(named, context.folder.test_table(study, table.sha256, format))
+                    context.store.set_test_table(study, table)
+
+            await to_thread.run_sync(settle, limiter=context.disk)
+        finally:
+            named.unlink(missing_ok=True)
+    return table
+
+
+async def checked(context: Context, what: str, path: Path, definition: dict[str, Any]) -> Verdict:
+    """The verdict of a child process; waiting for one costs no thread."""
+    started = time.perf_counter()
+    verdict = await to_thread.run_sync(context.validators.check, what, path, definition, limiter=context.checking)
+    context.metrics.validation.observe(time.perf_counter() - started)
+    return verdict
+
+
+def refused(what: str, verdict: Verdict) -> ApiError:
+    reasons = verdict.objections
+    more = f" (and {len(reasons) - 1} more reasons)" if len(reasons) > 1 else ""
+    return ApiError(422, "refused", f"{what}: {reasons[0]}{more}", objections=reasons)
+
+
+def pool_definition(context: Context, study: str) -> dict[str, Any]:
+    """The definition of a study that pools releases; other kinds take none."""
+    found = context.store.study(study)
+    if found is None or found.kind != "pool":
+        raise not_found("study that takes releases")
+    return found.definition
+
+
+def _is_parquet(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"PAR1"

@@ -1,0 +1,78 @@
+"""Models: asked for, watched, and downloaded by who may."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from fastapi.responses import FileResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from sfumato.classifiers.factory import CLASSIFIERS, KEEPS_ROWS
+from sfumato.protocol.messages import DONE, ModelInfo
+from sfumato.server.access import AnyCaller, Ctx, Owner
+from sfumato.server.problems import ApiError, declared, forbidden, not_found
+from sfumato.server.pushing import pool_definition
+from sfumato.server.store.tokens import OWNER
+
+router = APIRouter(prefix="/api/v1/studies/{study_id}/models", tags=["models"])
+ModelId = Annotated[str, Path(max_length=64, description="Id of a model.")]
+MOST_WAITING = 100
+_FILE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+}
+
+
+class Training(BaseModel):
+    """Which classifier to train on the pool."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    classifier: Annotated[str, Field(max_length=60, json_schema_extra={"enum": list(CLASSIFIERS)})]
+
+
+@router.post("", status_code=202, responses=declared(400, 401, 403, 404, 413, 422, 429, 503))
+def train_model(training: Training, caller: Owner, context: Ctx) -> ModelInfo:
+    """Ask for a model; a worker trains it in the background."""
+    pool_definition(context, caller.study)
+    if training.classifier not in CLASSIFIERS:
+        names = ", ".join(CLASSIFIERS)
+        raise ApiError(422, "unknown-classifier", f"There is no such classifier. Choose one of: {names}.")
+    if context.store.waiting_models() >= MOST_WAITING:
+        raise ApiError(429, "too-many", "Too many models wait already. Try again later.", headers={"Retry-After": "60"})
+    keeps = training.classifier in KEEPS_ROWS
+    queued = context.store.queue_model(caller.study, training.classifier, contains_rows=keeps)
+    if context.worker is not None:
+        context.worker.wake()
+    return queued
+
+
+@router.get("", responses=declared(401, 404, 429, 503))
+def list_models(caller: AnyCaller, context: Ctx) -> list[ModelInfo]:
+    """All models of the study, with state and results."""
+    return context.store.models(caller.study)
+
+
+@router.get("/{model_id}", responses=declared(401, 404, 422, 429, 503))
+def read_model(model_id: ModelId, caller: AnyCaller, context: Ctx) -> ModelInfo:
+    """One model: state, progress, results, card."""
+    found = context.store.model(caller.study, model_id)
+    if found is None:
+        raise not_found("model")
+    return found
+
+
+@router.get(
+    "/{model_id}/file",
+    response_class=FileResponse,
+    responses=_FILE | declared(401, 403, 404, 409, 422, 429, 503),
+)
+def download_model(model_id: ModelId, caller: AnyCaller, context: Ctx) -> FileResponse:
+    """The model as a skops file. One that contains released rows is for the owner alone."""
+    found = read_model(model_id, caller, context)
+    if found.contains_rows and caller.role != OWNER:
+        raise forbidden("the owner: this model contains released rows of all sites, and it")
+    path = context.folder.model(caller.study, found.id)
+    if found.state != DONE or not path.is_file():
+        raise ApiError(409, "not-ready", "This model is not trained yet, or training it failed.")
+    return FileResponse(path, media_type="application/octet-stream", filename=f"{found.classifier}-{found.id}.skops")

@@ -1,0 +1,79 @@
+"""Releases: pushed, listed and withdrawn; never read back."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+
+from sfumato.protocol.messages import Receipt, ReleaseInfo
+from sfumato.server.access import AnyCaller, Ctx, Owner, Sha256, SiteCaller
+from sfumato.server.problems import declared, not_found
+from sfumato.server.pushing import Push, keep_test_table
+from sfumato.server.store import TestTable
+
+router = APIRouter(prefix="/api/v1/studies/{study_id}", tags=["releases"])
+
+
+def _binary(*kinds: str) -> dict[str, Any]:
+    body = {"schema": {"type": "string", "format": "binary"}}
+    return {"requestBody": {"required": True, "content": dict.fromkeys(kinds, body)}}
+
+
+PARQUET, CSV = "application/vnd.apache.parquet", "text/csv"
+_AGAIN: dict[int | str, dict[str, Any]] = {
+    200: {"model": Receipt, "description": "It was pushed before: the same receipt."}
+}
+_PUSH = declared(400, 401, 403, 404, 408, 409, 410, 413, 422, 429, 503, 507)
+
+
+@router.put(
+    "/releases/{sha256}",
+    status_code=201,
+    responses=_AGAIN | _PUSH,
+    openapi_extra=_binary(PARQUET),
+)
+async def push_release(
+    sha256: Sha256,
+    caller: SiteCaller,
+    context: Ctx,
+    request: Request,
+    response: Response,
+    purpose: Annotated[Literal["train", "test"], Query()] = "train",
+) -> Receipt:
+    """Push release.parquet, its card inside. Repeating a push is safe; the receipt means that it is durable."""
+    response.status_code, receipt = await Push(caller.study, caller.site, sha256, purpose).run(request, context)
+    return receipt
+
+
+@router.get("/releases", responses=declared(401, 404, 429, 503))
+def list_releases(caller: AnyCaller, context: Ctx) -> list[ReleaseInfo]:
+    """A site's own releases; for the owner all of them: counts and cards, never rows."""
+    return context.store.releases(caller.study, caller.site)
+
+
+@router.get("/releases/{sha256}", responses=declared(401, 404, 422, 429, 503))
+def read_release(sha256: Sha256, caller: AnyCaller, context: Ctx) -> ReleaseInfo:
+    """One release with its card."""
+    found = context.store.release(caller.study, sha256, caller.site)
+    if found is None:
+        raise not_found("release")
+    return found
+
+
+@router.delete("/releases/{sha256}", status_code=204, responses=declared(401, 404, 422, 429, 503))
+def withdraw_release(sha256: Sha256, caller: AnyCaller, context: Ctx) -> None:
+    """Withdraw a release: its rows are deleted, and models that used it are marked."""
+    if not context.store.withdraw(caller.study, sha256, caller.site):
+        raise not_found("release")
+    context.folder.release(caller.study, sha256).unlink(missing_ok=True)
+
+
+@router.put(
+    "/test",
+    responses=declared(400, 401, 403, 404, 408, 413, 422, 429, 503, 507),
+    openapi_extra=_binary(PARQUET, CSV),
+)
+async def put_test_table(caller: Owner, context: Ctx, request: Request) -> TestTable:
+    """A PUBLIC table of plain rows to test models on: anybody may see it. It replaces an earlier one."""
+    return await keep_test_table(request, context, caller.study)

@@ -1,0 +1,52 @@
+"""A study and its sites."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from pydantic import BaseModel, ConfigDict, Field
+
+from sfumato.protocol.messages import Invited, SiteInfo, StudyInfo
+from sfumato.server.access import AnyCaller, Ctx, Owner
+from sfumato.server.problems import declared, not_found
+from sfumato.server.store.studies import LONGEST_DAYS
+
+router = APIRouter(prefix="/api/v1/studies/{study_id}", tags=["studies"])
+
+
+class Invitation(BaseModel):
+    """Who is invited, and for how long; inviting a site again ends its older token."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Annotated[str, Field(min_length=1, max_length=60, description="Letters, digits, spaces, dots, hyphens.")]
+    days: Annotated[int, Field(ge=1, le=LONGEST_DAYS)] = 365
+
+
+@router.get("", responses=declared(401, 404, 429, 503))
+def read_study(caller: AnyCaller, context: Ctx) -> StudyInfo:
+    """What the study asks for; its `hash` is what sites compare with the owner by another way."""
+    found = context.store.study(caller.study)
+    if found is None:
+        raise not_found("study")
+    return found
+
+
+@router.post("/sites", status_code=201, responses=declared(400, 401, 403, 404, 413, 422, 429, 503))
+def invite_site(invitation: Invitation, caller: Owner, context: Ctx) -> Invited:
+    """Invite a site; its token is shown this once."""
+    return context.store.invite(caller.study, invitation.name, invitation.days)
+
+
+@router.get("/sites", responses=declared(401, 403, 404, 429, 503))
+def list_sites(caller: Owner, context: Ctx) -> list[SiteInfo]:
+    """Every site, with what it has pushed."""
+    return context.store.sites(caller.study)
+
+
+@router.delete("/sites/{name}", status_code=204, responses=declared(401, 403, 404, 422, 429, 503))
+def revoke_site(name: Annotated[str, Path(max_length=60)], caller: Owner, context: Ctx) -> None:
+    """End a site's tokens. What it pushed stays, until it is withdrawn."""
+    if not context.store.revoke(caller.study, name):
+        raise not_found("site")

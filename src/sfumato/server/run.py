@@ -1,0 +1,65 @@
+"""Serve with uvicorn until told to stop; requests under way are finished first."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from sfumato.errors import OutputError
+from sfumato.server.app import create_app
+from sfumato.server.logs import configure_logs
+from sfumato.server.settings import Settings
+
+
+class _Server(uvicorn.Server):
+    """A server that tells when it listens."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and not self.should_exit:
+            self._ready()
+
+
+def serve(
+    settings: Settings, host: str = "127.0.0.1", port: int = 8000, ready: Callable[[str], None] = lambda _: None
+) -> None:
+    """Listen until SIGINT or SIGTERM. `ready` is called with the address; port 0 takes any free one."""
+    configure_logs()
+    listening = _listen(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{listening.getsockname()[1]}"
+    try:
+        app = create_app(settings)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=settings.trust_proxy,
+            forwarded_allow_ips="*" if settings.trust_proxy else None,
+            timeout_graceful_shutdown=settings.shutdown_seconds,
+            timeout_keep_alive=30,
+            lifespan="on",
+        )
+        _Server(config, lambda: ready(address)).run(sockets=[listening])
+    finally:
+        listening.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(1024)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise OutputError(f"The server cannot listen at {host}, port {port}: {reason}. Choose another port.") from None
+    return listening

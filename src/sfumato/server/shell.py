@@ -1,0 +1,120 @@
+"""What surrounds every request: an id, limits on the body, security headers, a log line, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+
+from sfumato.server.logs import fault, log
+from sfumato.server.metrics import Metrics
+from sfumato.server.problems import too_large, too_slow
+from sfumato.server.settings import Settings
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+SECURITY = {
+    "Content-Security-Policy": CSP,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_LARGE = re.compile(r"/api/v1/studies/[^/]+/(releases/[^/]+|test)")
+
+
+class Shell:
+    """An ASGI app around the app. It never reads a body itself, so that large ones can stream through."""
+
+    def __init__(self, app: App, settings: Settings, metrics: Metrics) -> None:
+        self._app, self._settings, self._metrics = app, settings, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, status = time.perf_counter(), 500
+        scope.setdefault("state", {})["request_id"] = request = secrets.token_hex(8)
+        headers = Headers(scope=scope)
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                self._dress(MutableHeaders(scope=message), scope, headers, request)
+            await send(message)
+
+        try:
+            await self._app(scope, self._limited(scope, headers, receive), answer)
+        except Exception as error:  # the app has answered 500 already, or the client is gone
+            log("fault", 40, request=request, **fault(error))
+        finally:
+            self._note(scope, status, time.perf_counter() - started, request)
+
+    def _limited(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
+        """Count what comes in: at most what the route takes, and no pause longer than the settings allow."""
+        large = scope["method"] == "PUT" and _LARGE.fullmatch(scope["path"])
+        most = self._settings.max_json_bytes
+        if large:
+            most = self._settings.max_push_bytes if large[1] != "test" else self._settings.max_test_bytes
+        announced = headers.get("content-length", "")
+        received, complete = 0, False
+
+        async def limited() -> Message:
+            nonlocal received, complete
+            if complete:
+                return await receive()
+            if announced.isdigit() and int(announced) > most:
+                raise too_large(most)
+            try:
+                message = await asyncio.wait_for(receive(), self._settings.idle_seconds)
+            except TimeoutError:
+                raise too_slow() from None
+            received += len(message.get("body", b""))
+            complete = not message.get("more_body", False)
+            if received > most:
+                raise too_large(most)
+            return message
+
+        return limited
+
+    def _dress(self, out: MutableHeaders, scope: Scope, headers: Headers, request: str) -> None:
+        for name, value in SECURITY.items():
+            out.setdefault(name, value)
+        out["X-Request-ID"] = request
+        if not scope["path"].startswith("/static/"):
+            out.setdefault("Cache-Control", "no-store")
+        if self._settings.trust_proxy and headers.get("x-forwarded-proto") == "https":
+            out.setdefault("Strict-Transport-Security", "max-age=31536000")
+
+    def _note(self, scope: Scope, status: int, seconds: float, request: str) -> None:
+        route = getattr(scope.get("route"), "path", None) or "(none)"
+        method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "PUT", "DELETE") else "OTHER"
+        self._metrics.requests.labels(method, route, str(status)).inc()
+        self._metrics.seconds.labels(method, route).observe(seconds)
+        caller = scope["state"].get("caller")
+        log(
+            "request",
+            method=method,
+            route=route,
+            status=status,
+            ms=round(seconds * 1000, 1),
+            request=request,
+            study=getattr(caller, "study", None),
+            site=getattr(caller, "site", None),
+        )

@@ -1,0 +1,127 @@
+"""Whether a pushed Parquet file is what its card says, and what the study asks for.
+
+First the footer (sizes, columns, card), then the rows, block by block: every cell is a finite number or a known
+category, and rows vary at least as much as the noise that the card states: a release that does not was made
+otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.errors import CardError, SfumatoError, TableError
+from sfumato.guarantee import Card
+from sfumato.guarantee.recompute import recomputed
+from sfumato.jobs.release import CARD_METADATA, matrix_of
+from sfumato.protocol.acceptance import objections, read_card
+from sfumato.protocol.pool_study import PoolStudy
+from sfumato.server.validation.evidence import Evidence
+from sfumato.server.validation.limits import Limits
+from sfumato.server.validation.verdict import Verdict
+
+BLOCK = 1 << 16
+NOT_PARQUET = (
+    "The body is not a Parquet file, or it is damaged. Push the release.parquet that `sfumato sanitize` wrote."
+)
+
+
+def check_release(path: Path, definition: Mapping[str, Any], limits: Limits) -> Verdict:
+    """Read the file with nothing but suspicion."""
+    study = PoolStudy.from_dict(definition)
+    try:
+        with pq.ParquetFile(
+            path,
+            pre_buffer=False,
+            buffer_size=1 << 20,
+            thrift_string_size_limit=4 * limits.card_bytes,
+            thrift_container_size_limit=1_000_000,
+        ) as file:
+            if wrong := _too_large(file.metadata, path.stat().st_size, limits):
+                return Verdict.refused(wrong)
+            card = _card(file, limits)
+            if wrongs := objections(study, card):
+                return Verdict.refused(*(reason[:1000] for reason in wrongs[:50]))
+            if wrong := _other_columns(file.schema_arrow, card):
+                return Verdict.refused(wrong)
+            rows = _check_rows(file, card)
+    except SfumatoError as error:
+        return Verdict.refused(str(error)[:1000])
+    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, ArithmeticError):
+        return Verdict.refused(NOT_PARQUET)
+    proved = max(recomputed(card).proved, card.stated_guarantee().proved)
+    return Verdict(rows=rows, epsilon=proved if math.isfinite(proved) else None, card=card.to_dict())
+
+
+def _too_large(footer: Any, size: int, limits: Limits) -> str | None:
+    if footer.num_rows > limits.rows:
+        return f"The release has more than {limits.rows} rows, the most that this server takes. Push it in parts."
+    if footer.num_row_groups > limits.row_groups:
+        return f"The file has more than {limits.row_groups} row groups. Write larger ones."
+    unpacked = 0
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        if not 0 <= group.total_byte_size <= limits.row_group_bytes:
+            return f"A row group of the file has more than {limits.row_group_bytes} bytes. Write smaller ones."
+        unpacked += group.total_byte_size
+    if unpacked > limits.expansion * max(size, 1 << 16):
+        return "The file would grow more than a hundredfold when it is unpacked, as no release does."
+    return None
+
+
+def _card(file: pq.ParquetFile, limits: Limits) -> Card:
+    text = (file.metadata.metadata or {}).get(CARD_METADATA)
+    if text is None:
+        raise CardError("The file holds no card. Push the release.parquet that `sfumato sanitize` wrote.")
+    if len(text) > limits.card_bytes:
+        raise CardError(f"The card inside the release has more than {limits.card_bytes} bytes.")
+    card = read_card(text)
+    if card.rows != file.metadata.num_rows:
+        raise CardError("The card speaks of another number of rows than the release has: one of them was edited.")
+    return card
+
+
+def _other_columns(schema: pa.Schema, card: Card) -> str | None:
+    """Columns that no card speaks of might hold anything; types that nobody expects, too."""
+    columns = [column["name"] for column in card.release_schema["columns"]]
+    if schema.names != [*columns, card.release_schema["label"]["name"]]:
+        return "The release's columns are not those of its card, in their order: one of them was edited."
+    for field in schema:
+        kind = field.type
+        plain = pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_timestamp(kind)
+        if not (plain or pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind)):
+            return f"Column {field.name[:60]!r} of the release has a type that no release has."
+    return None
+
+
+def _check_rows(file: pq.ParquetFile, card: Card) -> int:
+    evidence, rows = Evidence.of(card), 0
+    for batch in file.iter_batches(batch_size=BLOCK, use_threads=False):
+        table = pa.Table.from_batches([batch])
+        _check_empty(table, card)
+        matrix, codes = matrix_of(table, card)
+        if not np.isfinite(matrix).all():
+            raise TableError("The release holds cells that are not finite numbers: it was changed.")
+        evidence.add(matrix, codes)
+        rows += len(matrix)
+    if rows != card.rows:
+        raise CardError("The card speaks of another number of rows than the release has: one of them was edited.")
+    if wrong := evidence.against():
+        raise TableError(wrong)
+    return rows
+
+
+def _check_empty(table: pa.Table, card: Card) -> None:
+    """Only a column whose schema has "missing" may have empty cells."""
+    may = set()
+    if card.is_columnwise:
+        may = {group.column.name for group in card.source_encoding().groups if group.column.missing}
+    for name in table.column_names:
+        if name not in may and table[name].null_count:
+            raise TableError(f"Column {name!r} of the release has empty cells, which its schema does not expect.")
