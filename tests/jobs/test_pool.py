@@ -14,13 +14,15 @@ from sfumato.errors import CardError, TableError, UsageError
 from sfumato.jobs.model import Model
 from sfumato.jobs.pool import HELD_OUT, Request, train_pool
 from sfumato.jobs.pooling.by_sites import MOST_ALONE, MOST_COUNTS, plan_of
-from sfumato.jobs.pooling.error_rate import ErrorRate, wilson
+from sfumato.jobs.pooling.error_rate import ErrorRate
 from sfumato.jobs.pooling.gather import EMBEDDED, PUBLIC, Limits
 from sfumato.jobs.pooling.pushed import Pushed
-from sfumato.jobs.pooling.trials import Part, dealt
+from sfumato.jobs.pooling.trials import Part, Queries, dealt
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.table import Column, Schema, open_table, write_table
 
+SLOW = {"boosting", "reconstructed-naive-bayes"}
+"""Trained like the others, but for minutes where many tests run."""
 WINE = load_wine(as_frame=True).frame.rename(columns={"target": "cultivar"})
 COLUMNS = [name for name in WINE.columns if name != "cultivar"]
 
@@ -58,7 +60,7 @@ def sites(tmp_path_factory):
     return made, rows.iloc[140:]
 
 
-@pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name != "boosting"])  # trained alike, but slowly
+@pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name not in SLOW])
 def test_every_classifier_is_trained_measured_and_saved(sites, tmp_path, name):
     releases, rest = sites
     request = Request([releases[0], *releases[3:]], name, test_table=written(rest, tmp_path / "test.csv"))
@@ -66,10 +68,14 @@ def test_every_classifier_is_trained_measured_and_saved(sites, tmp_path, name):
     assert Model.load(tmp_path / "m.skops").about == json.loads(json.dumps(dict(model.about)))
     assert model.about["contains_rows"] is (name in ("radius-vote", "knn", "svm"))
     folded, (tested,) = results["cross_validation"], results["test"]
-    assert (folded["rows"], tested["rows"]) == (80, 38)
-    for rate in (folded, tested):
+    assert tested["rows"] == 38
+    assert results["by_sites"]["tested_on"] == PUBLIC
+    # Learners of plain rows that cannot classify perturbed ones are not held against them.
+    assert (folded is None) is (name in ("reconstructed-tree", "noise-aware-lda", "noise-aware-qda"))
+    assert any("plain rows" in note for note in results["notes"]) is (folded is None)
+    for rate in (tested, *([folded] if folded else [])):
         assert rate["interval"][0] <= rate["error"] <= rate["interval"][1]
-        assert rate["error"] < 0.25 < rate["commonest"]
+        assert rate["error"] < 0.35 < rate["commonest"]
     json.dumps(results, allow_nan=False)
 
 
@@ -212,7 +218,8 @@ def test_errors_against_randomized_labels_are_those_against_true_ones(tmp_path):
 def test_the_interval_is_wilsons():
     for wrong, rows in ((0, 10), (3, 17), (50, 50), (120, 1000)):
         expected = stats.binomtest(wrong, rows).proportion_ci(method="wilson")
-        assert wilson(wrong / rows, rows) == pytest.approx((expected.low, expected.high))
+        rate = ErrorRate.of(wrong, rows)
+        assert (rate.low, rate.high) == pytest.approx((expected.low, expected.high))
 
 
 def test_the_correction_for_labels_inverts_what_randomization_did():
@@ -228,6 +235,22 @@ def test_the_correction_for_labels_inverts_what_randomization_did():
     assert 0.93 < np.mean([rate.low <= error <= rate.high for rate in rates]) < 0.98
     assert np.mean([rate.low <= 1.3 * error <= rate.high for rate in rates]) < 0.3
     assert ErrorRate.of(5, 10, keep=0.25, classes=4).to_dict()["error"] is None
+
+
+def test_learners_of_plain_rows_are_told_which_rows_are_perturbed():
+    class Plain:
+        answers_plain_rows = True
+
+        def predict(self, Z):
+            return np.zeros(len(Z), dtype=int)
+
+        def predict_released(self, Z, card):
+            assert card == "its card"
+            return np.ones(len(Z), dtype=int)
+
+    rows, labels = np.zeros((4, 1)), np.array([0, 1, 1, 1])
+    assert Queries([Part(rows, labels, None)], 2).wrong(Plain()) == 3
+    assert Queries([Part(rows, labels, None, 1.0, "its card")], 2).wrong(Plain()) == 1
 
 
 def test_folds_are_even_within_every_class():

@@ -10,13 +10,21 @@ from typing import Any
 import numpy as np
 
 from sfumato.classifiers.factory import make_classifier
-from sfumato.classifiers.training import Part, fit_on_parts
+from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts
 from sfumato.errors import UsageError
 from sfumato.jobs.model import Model
 from sfumato.jobs.pooling.by_sites import Plan, by_number_of_sites, plan_of
 from sfumato.jobs.pooling.gather import DRAWN_AGAIN, EMBEDDED, PUBLIC, Limits, Pool, gather
 from sfumato.jobs.pooling.pushed import Pushed
-from sfumato.jobs.pooling.trials import FOLDS, Queries, cross_validation, dealt, fitting_classifier, split
+from sfumato.jobs.pooling.trials import (
+    FOLDS,
+    Queries,
+    answers_released,
+    cross_validation,
+    dealt,
+    fitting_classifier,
+    split,
+)
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.train import about_model
 
@@ -34,6 +42,12 @@ FOLDED = (
 )
 
 
+PLAIN_ONLY = (
+    "This classifier learned what plain rows are like, and would mistake perturbed ones: its error can be measured "
+    "only on a public test table, or by the sites at home (`sfumato evaluate`)."
+)
+
+
 @dataclass(frozen=True)
 class Request:
     """What to train on, and to test with where there is anything; the rows of `test_table` are plain and public."""
@@ -47,7 +61,7 @@ class Request:
 
 def train_pool(request: Request, out: Path, progress: Progress = silent) -> tuple[Model, dict[str, Any]]:
     """Train on the pool, write the model to `out`, and return it with how well it does."""
-    make_classifier(request.classifier)  # an unknown name is refused before anything is read
+    made = make_classifier(request.classifier)  # an unknown name is refused before anything is read
     if not request.releases:
         raise UsageError("No site has pushed a release to train on yet.")
     rng = np.random.default_rng(SEED)
@@ -61,11 +75,16 @@ def train_pool(request: Request, out: Path, progress: Progress = silent) -> tupl
         request.limits.tested_rows,
         rng,
         count,
+        plain=answers_plain_rows(made),
     )
     results = _measured(request, pool, rng, count)
     count.begin("Training on the whole pool")
     fitted = fit_on_parts(fitting_classifier(request.classifier, pool.rows), pool.parts)
-    results["test"] = [_tested(fitted, kind, queries) for kind, queries in pool.tests.items()]
+    results["test"] = [
+        _tested(fitted, kind, queries)
+        for kind, queries in pool.tests.items()
+        if kind == PUBLIC or answers_released(request.classifier, pool.parts)
+    ]
     model = Model(fitted, _about(request, pool))
     model.save(out)
     count()
@@ -77,32 +96,33 @@ def _measured(request: Request, pool: Pool, rng: np.random.Generator, count: _Co
     parts = [part for mine in sites.values() for part in mine]
     kind, left, queries = _to_compare_sites(pool, sites, rng)
     plan = plan_of(left, rng)
-    count.known(FOLDS + plan.trainings + 1)
-    count.begin("Cross-validation")
-    rate, commonest = cross_validation(request.classifier, parts, pool.classes, rng, count)
-    count.begin("Error by number of sites")
-    points, alone = by_number_of_sites(request.classifier, left, queries, plan, rng, count)
+    released = answers_released(request.classifier, pool.parts)
+    count.known(FOLDS * released + plan.trainings * (released or kind == PUBLIC) + 1)
+    folded = compared = None
+    if released:
+        count.begin("Cross-validation")
+        rate, commonest = cross_validation(request.classifier, parts, pool.classes, rng, count)
+        folded = {**rate.to_dict(), "commonest": commonest.to_dict()["error"], "folds": FOLDS, "words": FOLDED}
+    if released or kind == PUBLIC:
+        count.begin("Error by number of sites")
+        points, alone = by_number_of_sites(request.classifier, left, queries, plan, rng, count)
+        compared = {
+            "tested_on": kind,
+            "words": TESTED_ON[kind],
+            "rows": queries.rows,
+            "commonest": queries.commonest().to_dict()["error"],
+            "points": points,
+            "alone": alone,
+        }
     return {
         "classifier": request.classifier,
         "sites": len(pool.sites),
         "releases": len(request.releases),
         "rows": sum(card.rows for card in pool.cards),
         "trained_rows": pool.rows,
-        "cross_validation": {
-            **rate.to_dict(),
-            "commonest": commonest.to_dict()["error"],
-            "folds": FOLDS,
-            "words": FOLDED,
-        },
-        "by_sites": {
-            "tested_on": kind,
-            "words": TESTED_ON[kind],
-            "rows": len(queries.y),
-            "commonest": queries.commonest().to_dict()["error"],
-            "points": points,
-            "alone": alone,
-        },
-        "notes": [*pool.notes, *_notes(pool, parts, plan)],
+        "cross_validation": folded,
+        "by_sites": compared,
+        "notes": [*pool.notes, *([] if released else [PLAIN_ONLY]), *_notes(pool, parts, plan)],
     }
 
 
@@ -140,8 +160,7 @@ def _notes(pool: Pool, measured: Sequence[Part], plan: Plan) -> list[str]:
 
 
 def _tested(fitted: Any, kind: str, queries: Queries) -> dict[str, Any]:
-    wrong = int(np.count_nonzero(np.asarray(fitted.predict(queries.Z)) != queries.y))
-    rate, commonest = queries.error_rate(wrong), queries.commonest()
+    rate, commonest = queries.error_rate(queries.wrong(fitted)), queries.commonest()
     return {"kind": kind, **rate.to_dict(), "commonest": commonest.to_dict()["error"], "words": TESTED_ON[kind]}
 
 

@@ -6,14 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from scipy import stats
-
-CONFIDENCE = 0.95
+from sfumato.metrics import proportion_interval
 
 
 @dataclass(frozen=True)
 class ErrorRate:
-    """Share of wrong answers among `rows`; lower is better. The interval is Wilson's, of `CONFIDENCE`."""
+    """Share of wrong answers among `rows`; lower is better. The interval is Wilson's, of 95%."""
 
     error: float
     low: float
@@ -34,7 +32,7 @@ class ErrorRate:
         if rows < 1:
             raise ValueError(f"The 'rows' parameter of ErrorRate.of must be at least 1. Got {rows!r} instead.")
         seen = wrong / rows
-        figures = (seen, *wilson(seen, rows))
+        figures = (seen, *proportion_interval(wrong, rows))
         contrast = keep - (1.0 - keep) / max(classes - 1, 1)
         if contrast <= 0.0:  # labels that tell nothing of the truth
             return cls(math.nan, 0.0, 1.0, rows)
@@ -44,15 +42,3 @@ class ErrorRate:
     def to_dict(self) -> dict[str, Any]:
         known = not math.isnan(self.error)
         return {"error": self.error if known else None, "interval": [self.low, self.high], "rows": self.rows}
-
-
-def wilson(share: float, rows: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Wilson's (1927) score interval of a binomial share.
-
-    >>> [round(end, 4) for end in wilson(0.1, 100)]
-    [0.0552, 0.1744]
-    """
-    z = float(stats.norm.ppf(0.5 + confidence / 2))
-    middle = (share + z * z / (2 * rows)) / (1 + z * z / rows)
-    half = z / (1 + z * z / rows) * math.sqrt(share * (1 - share) / rows + z * z / (4 * rows * rows))
-    return max(0.0, middle - half), min(1.0, middle + half)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from sfumato.classifiers.training import Part
+from sfumato.classifiers.training import Part, noise_summary
 from sfumato.errors import CardError, TableError
 from sfumato.guarantee import Card
 from sfumato.jobs.pooling.pushed import BLOCK_ROWS, Pushed, chosen_rows, embedded_card, picked_blocks, read_part
-from sfumato.jobs.pooling.trials import Queries, pooled_queries
+from sfumato.jobs.pooling.trials import Queries
 from sfumato.jobs.train import check_one_space
 from sfumato.table import open_table
 
@@ -72,8 +72,13 @@ def gather(
     tested_rows: int,
     rng: np.random.Generator,
     read: Callable[[], None],
+    *,
+    plain: bool,
 ) -> Pool:
-    """Read everything that was pushed; `most_rows` says, for the width of the space, how many rows to keep."""
+    """Read everything that was pushed; `most_rows` says, for the width of the space, how many rows to keep.
+
+    `plain`: the classifier answers for plain rows as they are, wherever a release keeps the source's columns.
+    """
     cards = checked_cards([*releases, *test_releases])
     mine, theirs = cards[: len(releases)], cards[len(releases) :]
     there = sum(card.rows for card in mine)
@@ -90,7 +95,7 @@ def gather(
     if share < 1.0:
         pool.notes.append(f"The pool holds {there:,} rows; a random sample of {pool.rows:,} was trained on.")
     if test_table is not None:
-        _add_public(pool, test_table, tested_rows, rng)
+        _add_public(pool, test_table, tested_rows, rng, plain=plain)
         read()
     if theirs:
         _add_embedded(pool, test_releases, theirs, tested_rows, rng, read)
@@ -107,7 +112,7 @@ def checked_cards(pushed: Sequence[Pushed]) -> list[Card]:
     return cards
 
 
-def _add_public(pool: Pool, path: Path, rows: int, rng: np.random.Generator) -> None:
+def _add_public(pool: Pool, path: Path, rows: int, rng: np.random.Generator, *, plain: bool) -> None:
     """Plain rows, carried by the card's public map to where the releases lie."""
     affine = pool.cards[0].affine()
     if affine is None:
@@ -126,7 +131,11 @@ def _add_public(pool: Pool, path: Path, rows: int, rng: np.random.Generator) -> 
         X.append(encoding.encode(picked).X)
         y.append(encoding.encode_label(picked))
     matrix, offset = affine
-    pool.tests[PUBLIC] = Queries(np.concatenate(X) @ matrix.T + offset, np.concatenate(y), 1.0, pool.classes)
+    Z = np.concatenate(X)
+    if not (plain and pool.cards[0].is_columnwise):
+        Z = Z @ matrix.T + offset
+    exact = noise_summary([None] * Z.shape[1], None)
+    pool.tests[PUBLIC] = Queries([Part(Z, np.concatenate(y), exact)], pool.classes)
 
 
 def _add_embedded(
@@ -142,10 +151,10 @@ def _add_embedded(
     for one, card in zip(pushed, cards, strict=True):
         parts.append(read_part(one, card, max(1, int(share * card.rows)), rng))
         read()
-    if sum(len(part.y) for part in parts):
-        pool.tests[EMBEDDED] = pooled_queries(parts, pool.classes)
+    if parts := [part for part in parts if len(part.y)]:
+        pool.tests[EMBEDDED] = Queries(parts, pool.classes)
 
 
 def _thinned(part: Part, share: float, rng: np.random.Generator) -> Part:
     chosen = chosen_rows(len(part.y), max(1, round(share * len(part.y))), rng)
-    return Part(part.Z[chosen], part.y[chosen], part.noise, part.label_keep)
+    return replace(part, Z=part.Z[chosen], y=part.y[chosen])

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.classifiers.training import Codes, Matrix, Part, noise_from_card
+from sfumato.classifiers.training import Codes, Matrix, Part, part_of_card
 from sfumato.errors import CardError, SchemaError, TableError
 from sfumato.guarantee import Card
 from sfumato.jobs.release import CARD_METADATA, matrix_of
@@ -62,7 +62,7 @@ def read_part(pushed: Pushed, card: Card, rows: int, rng: np.random.Generator) -
         assert codes is not None
         Z.append(matrix)
         y.append(codes)
-    return Part(stacked(Z, len(card.laws())), joined_codes(y), noise_from_card(card), card.label_keep)
+    return part_of_card(stacked(Z, len(card.laws())), joined_codes(y), card)
 
 
 def picked_blocks(table: Table, chosen: Codes) -> Iterator[pa.Table]:

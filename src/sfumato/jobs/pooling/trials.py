@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from sfumato.classifiers.factory import make_classifier
-from sfumato.classifiers.training import Codes, Matrix, Part, fit_on_parts
+from sfumato.classifiers.training import Codes, Part, answers_plain_rows, fit_on_parts
 from sfumato.jobs.pooling.error_rate import ErrorRate
 
 FOLDS = 5
@@ -21,19 +21,42 @@ Step = Callable[[], None]
 
 @dataclass(frozen=True)
 class Queries:
-    """Rows to be classified, in the space of the releases, with the labels that answers are held against."""
+    """Rows to be classified, and labels that answers are held against; a part without `source` holds plain rows."""
 
-    Z: Matrix
-    y: Codes
-    label_keep: float
+    parts: Sequence[Part]
     classes: int
 
+    @property
+    def y(self) -> Codes:
+        return np.concatenate([part.y for part in self.parts])
+
+    @property
+    def rows(self) -> int:
+        return sum(len(part.y) for part in self.parts)
+
     def error_rate(self, wrong: float) -> ErrorRate:
-        return ErrorRate.of(wrong, len(self.y), keep=self.label_keep, classes=self.classes)
+        """Labels of several parts were kept with the average probability."""
+        keep = float(np.average([part.label_keep for part in self.parts], weights=[len(part.y) for part in self.parts]))
+        return ErrorRate.of(wrong, self.rows, keep=keep, classes=self.classes)
 
     def commonest(self) -> ErrorRate:
         """Always answering the class that is commonest here: the figure to beat."""
-        return self.error_rate(len(self.y) - int(np.bincount(self.y).max()))
+        return self.error_rate(self.rows - int(np.bincount(self.y).max()))
+
+    def wrong(self, fitted: Any) -> int:
+        """Disagreements of a trained classifier; learners that answer for plain rows are told when these are not."""
+        if answers_plain_rows(fitted) and any(part.source is not None for part in self.parts):
+            found = [fitted.predict_released(part.Z, part.source) for part in self.parts if len(part.y)]
+        else:
+            found = [fitted.predict(np.concatenate([part.Z for part in self.parts]))]
+        return int(np.count_nonzero(np.concatenate(found) != self.y))
+
+
+def answers_released(name: str, parts: Sequence[Part]) -> bool:
+    """Whether the classifier can be held against perturbed rows, and not only against plain ones."""
+    made = make_classifier(name)
+    corrected_outside = any(part.label_keep < 1.0 for part in parts) and not getattr(made, "corrects_labels", False)
+    return not answers_plain_rows(made) or (hasattr(made, "predict_released") and not corrected_outside)
 
 
 def wrong_answers(classifier: str, parts: Sequence[Part], queries: Queries) -> int:
@@ -44,8 +67,7 @@ def wrong_answers(classifier: str, parts: Sequence[Part], queries: Queries) -> i
     # So few rows are learned fastest by one thread: several would spend their time waiting for each other.
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")  # a network that has not converged is still measured
-        fitted = fit_on_parts(_smaller(classifier, sum(len(part.y) for part in parts)), parts)
-        return int(np.count_nonzero(np.asarray(fitted.predict(queries.Z)) != queries.y))
+        return queries.wrong(fit_on_parts(_smaller(classifier, sum(len(part.y) for part in parts)), parts))
 
 
 def fitting_classifier(name: str, rows: int) -> Any:
@@ -75,30 +97,23 @@ def split(parts: Sequence[Part], folds: Sequence[Codes], out: int, classes: int)
     """Everything but the fold `out` to learn from, and that fold to be classified."""
     left = [_picked(part, fold != out) for part, fold in zip(parts, folds, strict=True)]
     held = [_picked(part, fold == out) for part, fold in zip(parts, folds, strict=True)]
-    return left, pooled_queries(held, classes)
+    return left, Queries(_inhabited(held), classes)
 
 
 def _picked(part: Part, rows: Any) -> Part:
-    return Part(part.Z[rows], part.y[rows], part.noise, part.label_keep)
-
-
-def pooled_queries(parts: Sequence[Part], classes: int) -> Queries:
-    """Rows of several releases as queries; the labels were kept with the average probability."""
-    sizes = [len(part.y) for part in parts]
-    keep = float(np.average([part.label_keep for part in parts], weights=sizes)) if sum(sizes) else 1.0
-    return Queries(np.concatenate([p.Z for p in parts]), np.concatenate([p.y for p in parts]), keep, classes)
+    return replace(part, Z=part.Z[rows], y=part.y[rows])
 
 
 def cross_validation(
     classifier: str, parts: Sequence[Part], classes: int, rng: np.random.Generator, step: Step
 ) -> tuple[ErrorRate, ErrorRate]:
     """Error of the rows of each fold after training on the others; and of always answering the commonest class."""
-    rows = pooled_queries(parts, classes)
+    rows = Queries(parts, classes)
     dealings = [dealt(part, FOLDS, rng) for part in parts]
     wrong = 0
     for fold in range(FOLDS):
         left, held = split(parts, dealings, fold, classes)
-        if len(held.y):
+        if held.rows:
             wrong += wrong_answers(classifier, _inhabited(left), held)
         step()
     return rows.error_rate(wrong), rows.commonest()
