@@ -108,7 +108,7 @@ def clean_columns(X: Matrix) -> ReleaseColumns:
 def _of_card(card: Card) -> ReleaseColumns:
     names = [column["name"] for column in card.release_schema["columns"]]
     if not card.is_columnwise:
-        _refuse_secret(card.mechanism["name"], card.affine() is None)
+        _refuse_unknown(card.mechanism["name"], card.transform["kind"])
         return tuple(ReleaseColumn(place, place + 1, describe(card, name)) for place, name in enumerate(names))
     groups = card.source_encoding().groups
     return tuple(
@@ -127,7 +127,7 @@ def _of_mechanism(mechanism: Mechanism) -> ReleaseColumns:
             for group, noise in zip(groups, stated, strict=True)
         )
     transform = mechanism.transform()
-    _refuse_secret(mechanism.name, transform["kind"] != "affine")
+    _refuse_unknown(mechanism.name, transform["kind"])
     matrix, offset = np.array(transform["matrix"]), np.array(transform["offset"])
     return tuple(
         _component(place, matrix[place], float(offset[place]), groups, _noise(noise))
@@ -135,12 +135,16 @@ def _of_mechanism(mechanism: Mechanism) -> ReleaseColumns:
     )
 
 
-def _refuse_secret(name: str, secret: bool) -> None:
-    if secret:
+def _refuse_unknown(name: str, kind: str) -> None:
+    if kind == "secret":
         raise CardError(
-            f"The map of {name} is a secret key, so neither the range of its columns nor what its noise does to "
-            "source columns is known, and nothing can be reconstructed. Use knn, svm, forest, boosting or "
-            "noise-aware-lda, which work in the release's own space."
+            f"The map of {name} is a secret key, so the range of its columns is unknown, and nothing can be "
+            "reconstructed. Use noise-aware-lda, knn, svm, forest or boosting, which work in the release's own space."
+        )
+    if kind != "affine":
+        raise CardError(
+            f"The columns of {name} are answers, not numbers with noise of a known law, and nothing can be "
+            "reconstructed from them one by one. Use naive-bayes, forest or boosting."
         )
 
 

@@ -14,8 +14,16 @@ def train(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that `sfumato sanitize` wrote.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Model file to write, for example model.skops.")],
     classifier: Annotated[
-        str, typer.Option(help="radius-vote, knn, naive-bayes, mlp, svm, forest or boosting.")
+        str,
+        typer.Option(
+            help="radius-vote, reconstructed-naive-bayes, reconstructed-tree, noise-aware-lda, noise-aware-qda "
+            "(they use the noise), knn, naive-bayes, mlp, svm, forest or boosting."
+        ),
     ] = "radius-vote",
+    reconstruction: Annotated[
+        str | None,
+        typer.Option(help="Train on reconstructed values instead of noisy ones: by-class or global."),
+    ] = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -25,12 +33,13 @@ def train(
     Examples:
       sfumato train release --out model.skops
       sfumato train site-a site-b site-c --classifier forest --out model.skops
+      sfumato train release --classifier forest --reconstruction by-class --out model.skops
     """
     from sfumato.jobs.train import train as run
 
     console = Console(quiet, as_json)
     with console.listening():
-        model = run(folders, classifier, out, force=force)
+        model = run(folders, classifier, out, reconstruction=reconstruction, force=force)
     about = model.about
     console.say(
         f"Trained {classifier} on {about['rows']:,} released rows of {len(folders)} release(s): {out}."

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sfumato.errors import OutputError, TableError
 from sfumato.files import write_whole
 from sfumato.jobs.model import Model
-from sfumato.jobs.predict import rows_to_classify
+from sfumato.jobs.predict import classifier_for, rows_to_classify
 from sfumato.metrics import proportion_interval
 
 
@@ -73,7 +73,7 @@ def evaluate(
             f"The table has no rows with the label {model.about['label']!r}, so there is nothing to compare with. "
             "To classify rows without a label: sfumato predict."
         )
-    answers = np.asarray(model.classifier.predict(Z), dtype=np.int64)
+    answers = np.asarray(classifier_for(model, source).predict(Z), dtype=np.int64)
     confusion = np.zeros((len(model.classes), len(model.classes)), dtype=np.int64)
     np.add.at(confusion, (truth, answers), 1)
     found = Evaluation(tuple(model.classes), confusion)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.errors import CardError, OutputError
+from sfumato.errors import CardError, OutputError, UsageError
 from sfumato.guarantee import Card, Key
 from sfumato.jobs.model import Model
 from sfumato.jobs.release import matrix_of, read_release
@@ -39,8 +39,9 @@ def predict(model_path: Path, source: Any, out: Path, *, key: Path | None = None
         raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
     model = Model.load(model_path)
     Z, truth = rows_to_classify(model, source, key)
-    codes = np.asarray(model.classifier.predict(Z), dtype=np.int64)
-    probabilities = _probabilities(model, Z)
+    classifier = classifier_for(model, source)
+    codes = np.asarray(classifier.predict(Z), dtype=np.int64)
+    probabilities = _probabilities(classifier, Z)
     columns = {"prediction": model.encoding().decode_label(codes)}
     if probabilities is not None:
         columns["probability"] = pa.array(probabilities.max(axis=1))
@@ -48,6 +49,33 @@ def predict(model_path: Path, source: Any, out: Path, *, key: Path | None = None
     accuracy = None if truth is None else float(np.mean(truth == codes))
     commonest = None if truth is None else float(np.bincount(truth).max() / len(truth))
     return Predicted(codes, probabilities, accuracy, commonest, len(codes))
+
+
+@dataclass(frozen=True)
+class ForReleased:
+    """A classifier of plain rows that can also answer for rows perturbed as a card says."""
+
+    classifier: Any
+    card: Card
+
+    def predict(self, Z: Matrix) -> Any:
+        return self.classifier.predict_released(Z, self.card)
+
+    def predict_proba(self, Z: Matrix) -> Any:
+        return self.classifier.predict_proba_released(Z, self.card)
+
+
+def classifier_for(model: Model, source: Any) -> Any:
+    """What answers for these rows: learners that answer for plain rows must be told when the rows are not."""
+    released = isinstance(source, str | Path) and Path(source).is_dir()
+    if not released or not model.about.get("answers_plain_rows"):
+        return model.classifier
+    if not hasattr(model.classifier, "predict_released"):
+        raise UsageError(
+            f"{model.about['classifier']} learned what plain rows are like, and would mistake perturbed ones. Give the "
+            "plain rows, or train reconstructed-naive-bayes, which can classify both."
+        )
+    return ForReleased(model.classifier, Card.load(source))
 
 
 def rows_to_classify(model: Model, source: Any, key: Path | None) -> tuple[Matrix, NDArray[np.int64] | None]:
@@ -94,8 +122,8 @@ def _map(model: Model, key: Path | None) -> tuple[Matrix, Matrix]:
     return loaded.affine()
 
 
-def _probabilities(model: Model, Z: Matrix) -> Matrix | None:
+def _probabilities(classifier: Any, Z: Matrix) -> Matrix | None:
     try:
-        return np.asarray(model.classifier.predict_proba(Z), dtype=np.float64)
+        return np.asarray(classifier.predict_proba(Z), dtype=np.float64)
     except (AttributeError, NotImplementedError):
         return None

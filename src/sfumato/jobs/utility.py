@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
 from sfumato.classifiers.factory import make_classifier
-from sfumato.classifiers.training import Part, fit_on_parts, noise_from_card, noise_summary
+from sfumato.classifiers.training import Part, fit_on_parts, noise_summary, part_of_card
 from sfumato.jobs.auditing.evidence import Codes, Evidence, Matrix, sampled
 from sfumato.jobs.progress import Progress
 from sfumato.metrics import accuracy, phi
@@ -128,11 +128,14 @@ def _trial(evidence: Evidence, people: Codes, rows: Codes, X: Matrix, y: Codes) 
     card = evidence.card
     queries = evidence.embed(X)
     assert queries is not None
-    noise = noise_summary([None] * evidence.Z.shape[1], None) if card is None else noise_from_card(card)
     exact = noise_summary([None] * evidence.encoding.width, None)
+    if card is None:
+        released = Part(evidence.Z[rows], evidence.y[rows], noise_summary([None] * evidence.Z.shape[1], None))
+    else:
+        released = part_of_card(evidence.Z[rows], evidence.y[rows], card)
     return Trial(
         original=Part(evidence.people.X[people], evidence.people.y[people], exact),
-        release=Part(evidence.Z[rows], evidence.y[rows], noise, 1.0 if card is None else card.label_keep),
+        release=released,
         X=X,
         queries=queries,
         y=y,
