@@ -96,6 +96,7 @@ def scores(attack, mixed=False, n=400):
             column_moments=ColumnMoments(sample.mean(axis=0), np.cov(sample, rowvar=False)),
             column_distributions=tuple(np.sort(sample, axis=0).T),
             sample=sample,
+            register=members,
             candidates=np.vstack([members, control]),
             targets=members,
             known_rows=RowPairs(members[20:45], np.arange(20, 45)),
@@ -108,6 +109,7 @@ def scores(attack, mixed=False, n=400):
             targets=members,
             control_targets=control,
             members=np.arange(2 * n) < n,
+            register=members,
         )
         aside = replace(whole, targets=control)
         aside = replace(aside, images=None)
@@ -204,6 +206,7 @@ def test_the_guess_does_not_change_what_is_known(attack):
         column_moments=ColumnMoments(X.mean(axis=0), np.cov(X, rowvar=False)),
         column_distributions=tuple(np.sort(X, axis=0).T),
         sample=X,
+        register=X,
         candidates=X,
         targets=X,
         known_rows=RowPairs(X[:10], np.arange(10)),

@@ -80,6 +80,7 @@ class Knowledge:
     noise: per release column a `Law`, a `Response` (at each slot of a categorical column) or None (exact).
     noise_covariance: s x s. column_distributions: per encoded source column a sorted sample of its values.
     known_rows: rows with their images. sample: rows of the same distribution that are not in the release.
+    register: original rows of everybody in the table, without saying whose is which release row.
     candidates: rows of which some are in the table. targets: original rows that the adversary already holds, NaN where
     it does not. images: of each target its row in the release. secret: position in `encoding.groups` of the column it
     wants to learn.
@@ -96,6 +97,7 @@ class Knowledge:
     column_distributions: tuple[Matrix, ...] | None = None
     known_rows: RowPairs | None = None
     sample: Matrix | None = None
+    register: Matrix | None = None
     candidates: Matrix | None = None
     targets: Matrix | None = None
     images: NDArray[np.int64] | None = None
@@ -163,6 +165,14 @@ class Values(Guess):
 @dataclass(frozen=True)
 class Links(Guess):
     """For each target the release row that the adversary takes for the target's, and how far away it is."""
+
+    index: NDArray[np.int64]
+    distance: Matrix
+
+
+@dataclass(frozen=True)
+class Sources(Guess):
+    """For each release row the person of the register that the adversary takes for its source, and how far away."""
 
     index: NDArray[np.int64]
     distance: Matrix

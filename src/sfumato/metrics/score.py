@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sfumato.attacks.base import Abstain, Bounds, Guess, Links, MembershipScores, Posteriors, Secrets, Values
+from sfumato.attacks.base import Abstain, Bounds, Guess, Links, MembershipScores, Posteriors, Secrets, Sources, Values
 from sfumato.metrics.score_bounds import score_bounds
-from sfumato.metrics.score_people import score_links, score_membership
+from sfumato.metrics.score_people import score_links, score_membership, score_sources
 from sfumato.metrics.score_values import score_posteriors, score_secrets, score_values
 from sfumato.metrics.scored import ScoredGuess, Truth
 
@@ -29,6 +29,8 @@ def score_guess(guess: Guesses, truth: Truth, control_guess: Guesses | None = No
         return score_posteriors(guess, truth)
     if isinstance(guess, Links):
         return score_links(guess, truth, control_guess if isinstance(control_guess, Links) else None)
+    if isinstance(guess, Sources):
+        return score_sources(guess, truth)
     if isinstance(guess, MembershipScores):
         return score_membership(guess, truth)
     if isinstance(guess, Abstain):

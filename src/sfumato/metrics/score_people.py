@@ -1,10 +1,10 @@
-"""Scores of guesses about people: which row is theirs, and whether they are in the table at all."""
+"""Scores of guesses about people: which row is theirs, whose a row is, and whether they are in the table at all."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sfumato.attacks.base import Abstain, Links, MembershipScores
+from sfumato.attacks.base import Abstain, Links, MembershipScores, Sources
 from sfumato.metrics.privacy import Interval, Matrix, auc, auc_interval, proportion_interval, same_rows, worst_records
 from sfumato.metrics.scored import ScoredGuess, Truth
 
@@ -39,6 +39,38 @@ def score_links(guess: Links, truth: Truth, control_guess: Links | None = None) 
         riskiest=tuple(exposed.tolist()),
         details=details,
     )
+
+
+def score_sources(guess: Sources, truth: Truth) -> ScoredGuess | Abstain:
+    """Source-hit rate: share of release rows whose source was found; an identical person counts as the source.
+
+    baseline: somebody of the register at random. control: None, since every release row has a source. worst: share of
+    hits among the 1% of rows of which the adversary is surest. Details: the rate by its name, and the share of the
+    register of whom no row was released.
+    """
+    if truth.register is None:
+        return Abstain("no register to be scored against")
+    right = same_rows(truth.register[guess.index], truth.rows)
+    surest = worst_records(-guess.distance, truth.share)
+    exposed = np.flatnonzero(right)
+    exposed = exposed[np.argsort(guess.distance[exposed], kind="stable")][: len(surest)]
+    return ScoredGuess(
+        score=float(right.mean()),
+        baseline=_chance(truth.register, truth.rows),
+        control=None,
+        interval=proportion_interval(float(right.sum()), len(right)),
+        worst=float(right[surest].mean()),
+        riskiest=tuple(exposed.tolist()),
+        details={"source_hits": float(right.mean()), "never_drawn": _without_row(truth.register, truth.rows)},
+    )
+
+
+def _without_row(register: Matrix, rows: Matrix) -> float:
+    """Share of the register that is behind no release row."""
+    together = np.round(np.vstack([rows, register]), 9)
+    _, code = np.unique(together, axis=0, return_inverse=True)
+    code = code.reshape(-1)
+    return float(np.mean(~np.isin(code[len(rows) :], code[: len(rows)])))
 
 
 def _chance(rows: Matrix, targets: Matrix) -> float:

@@ -18,7 +18,7 @@ class Truth:
 
     rows: the person behind each release row (n x d), in the order of the release. control: people of the same
     population who are not in the table. targets, control_targets: whole records of the people that the attack was
-    aimed at. members: of each candidate whether it is in the table.
+    aimed at. members: of each candidate whether it is in the table. register: everybody in the table.
     tolerance: see `privacy.learned`. share: which part of the records counts as "the worst".
     """
 
@@ -28,6 +28,7 @@ class Truth:
     targets: Matrix | None = None
     control_targets: Matrix | None = None
     members: NDArray[np.bool_] | None = None
+    register: Matrix | None = None
     tolerance: float = TOLERANCE
     share: float = 0.01
 

@@ -85,6 +85,10 @@ def measure(details: Mapping[str, Any], tolerance: float | None) -> str:
     """What success counts; told by the figures that come with it, so that new attacks of a known kind are covered."""
     if "auc" in details:
         return "Success is 0 if members and strangers cannot be told apart, 1 if they always can."
+    if "source_hits" in details:
+        return "Success is the share of released rows whose source was found."
+    if "bounds_hold" in details:
+        return "Success is the share of a column's range that the interval leaves out, 0 where it misses the truth."
     if "eligible" in details:
         return "Success is the share of people about whom something unlikely became believable, and is true."
     if "median_distance" in details:
@@ -104,7 +108,7 @@ def grouped_reasons(attacks: Sequence[Mapping[str, Any]]) -> list[tuple[str, str
 
 def counts_values(entry: Mapping[str, Any]) -> bool:
     """Whether success counts values guessed right, so that columns of different attacks can be compared."""
-    return not {"auc", "eligible", "median_distance"} & set(entry.get("details") or ())
+    return not {"auc", "eligible", "median_distance", "source_hits", "bounds_hold"} & set(entry.get("details") or ())
 
 
 def _scores(entry: Mapping[str, Any], worst_baseline: float | None) -> list[Score]:

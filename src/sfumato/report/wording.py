@@ -18,6 +18,7 @@ KNOWLEDGE = {
     "known_rows": "some original records together with their released rows",
     "sample": "records of like people",
     "images": "which released row is whose",
+    "register": "the original records of everybody in the table",
     "candidates": "records of people who may or may not be in the table",
     "targets": "original records of the people attacked",
     "secret": "everything about them but one column, the secret",
@@ -28,6 +29,10 @@ DETAILS = {
     "median_distance": ("Median distance of a person in the table to the nearest released row", "figure"),
     "median_distance_control": ("The same for a person who is not in the table", "figure"),
     "strangers_as_near": ("Strangers who lie as near (0.5: members lie no nearer than strangers)", "figure"),
+    "source_hits": ("Released rows whose nearest original record is their source (source-hit rate)", "figure"),
+    "never_drawn": ("Share of people in the table of whom no row was released", "figure"),
+    "bounds_hold": ("Share of intervals that hold the truth", "figure"),
+    "mean_width": ("Mean width of the intervals, as a share of the range", "figure"),
     "eligible": ("Share of records that have a rare property at all", "figure"),
     "largest_odds_ratio": ("Largest factor by which the release raised the odds of a property", "factor"),
 }

@@ -70,12 +70,14 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
     strangers = None if holdout is None else holdout.X
     control_targets = None if strangers is None else strangers[sampled(len(strangers), MOST_TARGETS, rng)]
     candidates, members, inside = None, None, np.empty(0, dtype=np.int64)
-    outside = strangers_without_twins(people, strangers)
+    outside = strangers_without_twins(evidence.register, strangers)
     if len(outside):
-        inside = sampled(len(people), MOST_CANDIDATES, rng)
+        everybody = evidence.register
+        chosen = sampled(len(everybody), MOST_CANDIDATES, rng)
+        inside = chosen[chosen < len(people)]  # people whom no row was drawn from come after these
         outside = outside[sampled(len(outside), MOST_CANDIDATES, rng)]
-        candidates = np.vstack([people[inside], outside])
-        members = np.arange(len(candidates)) < len(inside)
+        candidates = np.vstack([everybody[chosen], outside])
+        members = np.arange(len(candidates)) < len(chosen)
     population = people if strangers is None or len(strangers) < 2 else strangers
     pairs, paired, images, lent = None, targets[:0], None, targets[:0]
     if evidence.behind is not None:
@@ -100,6 +102,7 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         column_distributions=tuple(np.sort(population, axis=0).T),
         known_rows=pairs,
         sample=strangers,
+        register=evidence.register,
         candidates=candidates,
         targets=people[targets],
         images=images,
@@ -111,6 +114,7 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         targets=people[targets],
         control_targets=control_targets,
         members=members,
+        register=evidence.register,
         tolerance=tolerance,
     )
     aside = None if control_targets is None else replace(known, targets=control_targets, images=None)

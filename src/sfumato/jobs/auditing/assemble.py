@@ -21,11 +21,22 @@ from sfumato.jobs.auditing.evidence import (
 )
 from sfumato.jobs.auditing.known_noise import estimated_noise
 from sfumato.jobs.auditing.request import AuditRequest
+from sfumato.mechanisms import MECHANISMS, Mechanism, RowDrawing, make_mechanism
 from sfumato.table import Encoding, Table, open_table
 
 SAME_ORDER = "No trace: the rows of release and original stand in the same order, which was found by comparing them."
 IDENTICAL = "No trace: release rows were matched to identical original rows; {share:.0%} of the release was matched."
 UNKNOWN = "No trace, and the rows of the release are not in the order of the original: nobody can tell which is whose."
+
+
+NEVER_DRAWN = (
+    "Rows were drawn: from {share:.0%} of the people no row was. They count as members in the membership test and "
+    "stand in the register; attacks on a person's own row are aimed at the others."
+)
+NOT_ALL_USED = (
+    "The release was not made from all rows of the original, and which of them it could have drawn is unknown: people "
+    "from whom no row was drawn are left out, so that the membership test is on the safe side."
+)
 
 
 @dataclass
@@ -50,6 +61,7 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
     if len(draft.Z) < 2:
         raise TableError(f"The release has {len(draft.Z)} rows; an audit needs at least two.")
     whole: People | None = None
+    undrawn: People | None = None
     alignment, source = "trace", draft.source
     if source is None:
         whole = read_people(draft.original, draft.encoding)
@@ -62,6 +74,7 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
     else:
         positions, numbers = _chosen(source, request.max_rows, rng)
         people = _people(draft, whole, numbers)
+        undrawn = _undrawn(draft, source, people.total, request.max_rows, rng)
         behind = np.searchsorted(numbers, source[positions])
     Z = draft.Z[positions]
     truth = None if behind is None else people.X[behind]
@@ -82,6 +95,7 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
         card=draft.card,
         key_used=draft.key_used,
         holdout=_holdout(draft, people, request, rng),
+        undrawn=undrawn,
         alignment=alignment,
         sampled=len(positions) < available,
         notes=draft.notes,
@@ -124,6 +138,25 @@ def _people(draft: Draft, whole: People | None, numbers: Codes) -> People:
             "Give the table that the release was made from."
         )
     return people
+
+
+def _undrawn(draft: Draft, source: Codes, total: int, most: int, rng: np.random.Generator) -> People | None:
+    """People of whom no row was released, where rows are drawn: they are in the table all the same.
+
+    As large a share of them as of the others, where these are a sample.
+    """
+    if draft.card is None or not issubclass(MECHANISMS.get(draft.card.mechanism["name"], Mechanism), RowDrawing):
+        return None
+    mechanism = make_mechanism(draft.card.mechanism["name"], dict(draft.card.mechanism["parameters"]))
+    assert isinstance(mechanism, RowDrawing)
+    drawn = np.unique(source)
+    if mechanism.wanted(total) != draft.card.rows:
+        draft.notes.append(NOT_ALL_USED)
+        return None
+    never = np.setdiff1d(np.arange(total), drawn)
+    never = never[sampled(len(never), round(len(never) * min(1.0, most / max(len(drawn), 1))), rng)]
+    draft.notes.append(NEVER_DRAWN.format(share=(total - len(drawn)) / total))
+    return read_people(draft.original, draft.encoding, never)
 
 
 def _holdout(draft: Draft, people: People, request: AuditRequest, rng: np.random.Generator) -> People | None:

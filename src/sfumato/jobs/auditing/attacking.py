@@ -19,6 +19,7 @@ from sfumato.attacks import (
     MembershipScores,
     Posteriors,
     Secrets,
+    Sources,
     Values,
 )
 from sfumato.attacks.known_rows import KnownRows
@@ -114,7 +115,7 @@ def attempt(attack: Attack, arena: Arena) -> Attempt:
         guess = aimed(attack, known)
         has_control = arena.aside is not None and "targets" in attack.knows and "images" not in attack.knows
         control = aimed(attack, arena.aside) if has_control and arena.aside is not None else None
-        if arena.evidence.behind is None and isinstance(guess, Values | Posteriors | Links):
+        if arena.evidence.behind is None and isinstance(guess, Values | Posteriors | Links | Sources):
             return Attempt(**told, not_applicable=NO_TRACE, details=distances(guess, control))
         scored, kept = scored_apart(attack, guess, arena, control)
         if isinstance(scored, Abstain):

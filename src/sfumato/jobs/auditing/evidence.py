@@ -42,7 +42,8 @@ class Evidence:
     """The audited part of a release.
 
     Z: release rows (n x s); positions: their places in the release's file. people: original rows (m x d).
-    behind: for every row of Z the position in `people` of its source, None where nobody can tell.
+    behind: for every row of Z the position in `people` of its source, None where nobody can tell. undrawn: people of
+    the table of whom no row was released, where rows are drawn.
     affine: (A, c) as far as card and key tell; key_used: it came from a secret key. noise, variance: what the card
     says of the noise, or an estimate; None where nothing is known.
     """
@@ -61,6 +62,7 @@ class Evidence:
     card: Card | None = None
     key_used: bool = False
     holdout: People | None = None
+    undrawn: People | None = None
     alignment: str = "trace"
     sampled: bool = False
     notes: list[str] = field(default_factory=list)
@@ -69,6 +71,11 @@ class Evidence:
     def truth(self) -> Matrix | None:
         """The encoded source row behind every release row (n x d)."""
         return None if self.behind is None else self.people.X[self.behind]
+
+    @property
+    def register(self) -> Matrix:
+        """Everybody in the table, as far as they are audited: those behind a release row first."""
+        return self.people.X if self.undrawn is None else np.vstack([self.people.X, self.undrawn.X])
 
     def embed(self, X: Matrix) -> Matrix | None:
         """Where unperturbed rows lie in the release's space; None where the map is a secret."""

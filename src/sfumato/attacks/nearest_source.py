@@ -1,0 +1,33 @@
+"""Linkage the other way round: from whose record was this released row drawn?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Sources
+from sfumato.attacks.likelihood import embed
+from sfumato.attacks.observation import noise_mean, noise_weights
+from sfumato.neighbours import nearest
+
+
+class NearestSource(Attack):
+    """The adversary holds a register of everybody in the table and asks of each released row whose it was.
+
+    He takes the person whose record lies nearest, counting a column for less the more noise it has. Where rows are
+    drawn (kernel resampling) this is the source-hit rate: nobody's place in the release says anything, and the nearest
+    record still gives the source away. People who were never drawn are in the register too.
+    """
+
+    name = "nearest-source"
+    knows = frozenset({"release", "register"})
+    helps = frozenset({"transform", "noise", "noise_covariance"})
+
+    def guess(self, known: Knowledge) -> Guess:
+        """The nearest person of every release row."""
+        if not known.columnwise and known.transform is None:
+            return Abstain("needs the transform of a release that mixes columns")
+        assert known.register is not None
+        weights = noise_weights(known)
+        people = (embed(known, known.register) + noise_mean(known)) * weights
+        distance, index = nearest(known.release * weights, np.ascontiguousarray(people), k=1)
+        return Sources(index[:, 0].astype(np.int64), distance[:, 0])
