@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from sfumato.cli import audit, demo, learn, reconstruct, release
+from sfumato.cli import audit, demo, learn, push, reconstruct, release, serve, study
 from sfumato.cli.console import run_guarded
 
 app = typer.Typer(
@@ -35,6 +35,10 @@ app.command()(learn.train)
 app.command()(learn.predict)
 app.command()(learn.evaluate)
 app.command()(reconstruct.reconstruct)
+app.command()(push.push)
+app.command()(push.withdraw)
+app.add_typer(study.app, name="study")
+app.command()(serve.serve)
 app.command()(demo.demo)
 
 

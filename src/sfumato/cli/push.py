@@ -1,0 +1,140 @@
+"""push, withdraw: a site's side of a study."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli.console import Console, Json, Quiet
+from sfumato.errors import UsageError
+
+if TYPE_CHECKING:  # brings scikit-learn with it, which --help does not need
+    from sfumato.client import Coordinator
+
+To = Annotated[str, typer.Option("--to", metavar="URL", help="The coordinator's address, https://...")]
+TokenFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="File with the token; else the variable SFUMATO_TOKEN.")
+]
+InsecureHttp = Annotated[bool, typer.Option(help="Allow http:// to another machine, unencrypted.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+def push(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that `sfumato sanitize` wrote.")],
+    to: To,
+    study: Annotated[str, typer.Option(metavar="ID", help="Id of the study.")],
+    dry_run: Annotated[bool, typer.Option(help="Show what would leave, and whether it would be taken.")] = False,
+    yes: Yes = False,
+    study_hash: Annotated[
+        str | None, typer.Option(metavar="HASH", help="The study's hash as agreed by another way: sha256:...")
+    ] = None,
+    purpose: Annotated[str, typer.Option(help="train, or test: rows to test models with.")] = "train",
+    token_file: TokenFile = None,
+    insecure_http: InsecureHttp = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Send a release to a study: one file, DIR/release.parquet, with its card inside. Nothing else leaves.
+
+    Shows what will leave and asks before the first push to a study. Compare the hash that it shows with the one that
+    the study's owner told you by another way, or give that one with --study-hash. Pushing again what was pushed before
+    does nothing. The receipt is kept as DIR/receipt-ID.json.
+
+    Examples:
+      sfumato push release --to https://study.example --study k3f9abcd2345 --dry-run
+      sfumato push release --to https://study.example --study k3f9abcd2345 --token-file site.token
+    """
+    from sfumato.client import carry_out, plan_push
+
+    console = Console(quiet, as_json)
+    check_hash(study_hash)
+    with coordinator(to, token_file, insecure_http, console) as connected:
+        plan = plan_push(connected, folder, study, purpose=purpose, study_hash=study_hash)
+        if dry_run:
+            _show_dry(console, plan)
+            return
+        if not plan.objections and not plan.agreed and not yes:
+            _ask(plan.in_words(), as_json)
+        with console.listening() as progress:
+            done = carry_out(plan, connected, progress=progress)
+    receipt = done.receipt
+    console.say(
+        f"Pushed {receipt.rows:,} rows ({receipt.bytes:,} bytes) to {study} at {plan.address} as {receipt.site}. "
+        f"Receipt: {done.receipt_file}"
+    )
+    console.result({**plan.to_dict(), "receipt": receipt.to_dict(), "receipt_file": str(done.receipt_file)})
+
+
+def _show_dry(console: Console, plan: object) -> None:
+    from sfumato.client import Plan
+
+    assert isinstance(plan, Plan)
+    console.say(plan.in_words())
+    console.say()
+    if plan.objections:
+        console.say("The study would not take it:")
+        for line in plan.objections:
+            console.say(f"  - {line}")
+    else:
+        console.say("The study would take it. Nothing was sent.")
+    console.result({**plan.to_dict(), "receipt": None})
+
+
+def _ask(words: str, as_json: bool) -> None:
+    """Show what will leave, and wait for a yes."""
+    if as_json or not sys.stdin.isatty():
+        raise UsageError(
+            "This is the first push to this study, and there is nobody to ask. Look at it with --dry-run, compare the "
+            "study's hash, then push with --yes."
+        )
+    print(words)
+    print()
+    if not typer.confirm("Is this the study that you agreed to, and may this leave?"):
+        raise UsageError("Not confirmed, so nothing was sent.")
+
+
+def withdraw(
+    release: Annotated[
+        str, typer.Argument(metavar="DIR_OR_SHA256", help="Folder that was pushed, or the sha256 on its receipt.")
+    ],
+    to: To,
+    study: Annotated[str, typer.Option(metavar="ID", help="Id of the study.")],
+    token_file: TokenFile = None,
+    insecure_http: InsecureHttp = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Take a pushed release back: its rows are deleted at the coordinator, and models that used it are marked.
+
+    What was learned from it or copied before is not undone, and your ledger goes on counting it. The same release is
+    not taken again.
+
+    Example: sfumato withdraw release --to https://study.example --study k3f9abcd2345 --token-file site.token
+    """
+    from sfumato.client import Parcel
+
+    console = Console(quiet, as_json)
+    known = re.fullmatch(r"(?:sha256:)?([0-9a-f]{64})", release)
+    sha256 = known[1] if known else Parcel.open(Path(release)).sha256
+    with coordinator(to, token_file, insecure_http, console) as connected:
+        connected.withdraw(study, sha256)
+    console.say(f"Withdrawn from {study}: {sha256}")
+    console.result({"study": study, "sha256": sha256, "withdrawn": True})
+
+
+def coordinator(to: str, token_file: Path | None, insecure_http: bool, console: Console) -> Coordinator:
+    """The coordinator that the options name; warnings about the token's file are shown."""
+    from sfumato.client import Coordinator
+    from sfumato.client.address import read_token
+
+    with console.listening():
+        return Coordinator(to, read_token(token_file), insecure_http=insecure_http)
+
+
+def check_hash(study_hash: str | None) -> None:
+    if study_hash is not None and not re.fullmatch(r"sha256:[0-9a-f]{64}", study_hash):
+        raise UsageError("--study-hash wants sha256: and 64 hexadecimal digits, as `sfumato study new` printed them.")

@@ -1,0 +1,52 @@
+"""serve: the coordinator's server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.console import Console, Quiet
+from sfumato.cli.study import Database, server_part
+from sfumato.errors import OutputError, UsageError
+
+
+def serve(
+    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder for everything that is kept.")],
+    database: Database = None,
+    host: Annotated[str, typer.Option(help="Address to listen at; behind a proxy, leave it.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen at; 0 takes a free one.")] = 8000,
+    quiet: Quiet = False,
+) -> None:
+    """Serve studies until interrupted; requests under way are finished first.
+
+    Prints its address and writes it to DIR/address. Sites reach it over HTTPS through a proxy: see docs/consortium.md.
+    Other settings are variables, SFUMATO_MAX_PUSH_BYTES and the like: see docs/operations.md.
+
+    Example: sfumato serve --data server
+    """
+    if not 0 <= port <= 65535:
+        raise UsageError(f"--port must be between 0 and 65535. Got {port} instead.")
+    if data.exists() and not data.is_dir():
+        raise OutputError(f"{data} is a file, and the server needs a folder. Choose another name.")
+    from sfumato.files import write_whole
+
+    console = Console(quiet, False)
+    run = server_part("run").serve
+    settings = server_part("settings").Settings.from_environment(data=data, database=database)
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    announced = data / "address"
+
+    def ready(address: str) -> None:
+        write_whole(announced, address + "\n")
+        if not quiet:
+            print(f"Serving {data} at {address}. Stop with Ctrl-C.", flush=True)
+
+    try:
+        run(settings, host, port, ready)
+    except KeyboardInterrupt:
+        pass  # asked to stop, and stopped: everything acknowledged is durable
+    finally:
+        announced.unlink(missing_ok=True)
+    console.say("Stopped.")

@@ -1,0 +1,290 @@
+"""study new, invite, revoke, status, releases, test, train, models, download: the coordinator's commands."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli.console import Console, Force, Json, Quiet
+from sfumato.cli.push import InsecureHttp, To, TokenFile, Yes, coordinator
+from sfumato.errors import CoordinatorError, OutputError, UsageError
+
+app = typer.Typer(no_args_is_help=True, help="Studies: make them, invite sites, train, download.")
+
+StudyId = Annotated[str, typer.Argument(metavar="ID", help="Id of the study.")]
+Database = Annotated[
+    str | None, typer.Option(metavar="URL", help="PostgreSQL, else SQLite in --data; or SFUMATO_DATABASE.")
+]
+
+
+def server_part(name: str) -> Any:
+    """A module of the server, or a word about what to install."""
+    import importlib
+
+    try:
+        return importlib.import_module(f"sfumato.server.{name}")
+    except ImportError as error:
+        raise UsageError(
+            f"The server needs {error.name}, which is not installed: pip install 'sfumato[server]'."
+        ) from None
+
+
+@app.command()
+def new(
+    file: Annotated[Path, typer.Argument(metavar="STUDY_FILE", help="What the study asks for, as YAML.")],
+    data: Annotated[Path, typer.Option(metavar="DIR", help="The server's data folder.")],
+    database: Database = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Make a study on this machine's server, and write its owner's token to a file that only you can read.
+
+    Tell the sites the id and the hash by another way than the server: the hash says that they and you mean the same
+    study. Works while the server runs, and before.
+
+    Example: sfumato study new study.yaml --data server
+    """
+    from sfumato.files import write_whole
+    from sfumato.protocol.study_file import load_study
+
+    if not file.is_file():
+        raise UsageError(f"There is no study file {file}.")
+    console = Console(quiet, as_json)
+    study = load_study(file)
+    settings = server_part("settings").Settings.from_environment(data=data, database=database)
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    store = server_part("store").Store.open(settings)
+    try:
+        identity, token = store.create_study(study)
+    finally:
+        store.close()
+    token_file = data / f"owner-{identity}.token"
+    write_whole(token_file, token + "\n", private=True)
+    console.say(
+        f"Study {study.name}\n  id     {identity}\n  hash   {study.hash}\n  token  {token_file}  (the owner's; keep it)"
+    )
+    console.result({"id": identity, "name": study.name, "hash": study.hash, "token_file": str(token_file)})
+
+
+@app.command()
+def invite(
+    study: StudyId,
+    site: Annotated[str, typer.Option(metavar="NAME", help="Name of the site.")],
+    to: To,
+    days: Annotated[int, typer.Option(help="How long the token is good.")] = 365,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the token there; else it is printed.")] = None,
+    token_file: TokenFile = None,
+    insecure_http: InsecureHttp = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Let a site in. Its token is shown this once; inviting a site again replaces its token.
+
+    Example: sfumato study invite k3f9abcd2345 --site North --to https://study.example --token-file owner.token
+    """
+    from sfumato.files import write_whole
+
+    if out is not None and out.exists():
+        raise OutputError(f"{out} exists already. Choose another name.")
+    console = Console(quiet, as_json)
+    with coordinator(to, token_file, insecure_http, console) as connected:
+        invited = connected.invite(study, site, days)
+    if out is not None:
+        write_whole(out, invited.token + "\n", private=True)
+    where = f"in {out}" if out is not None else invited.token
+    console.say(f"Invited {invited.name} until {invited.expires}. Token: {where}")
+    shown = {"name": invited.name, "expires": invited.expires, "token_file": None if out is None else str(out)}
+    console.result({**shown, **({"token": invited.token} if out is None else {})})
+
+
+@app.command()
+def revoke(
+    study: StudyId,
+    site: Annotated[str, typer.Option(metavar="NAME", help="Name of the site.")],
+    to: To,
+    token_file: TokenFile = None,
+    insecure_http: InsecureHttp = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """End a site's token. What it pushed stays until it is withdrawn.
+
+    Example: sfumato study revoke k3f9abcd2345 --site North --to https://study.example --token-file owner.token
+    """
+    console = Console(quiet, as_json)
+    with coordinator(to, token_file, insecure_http, console) as connected:
+        connected.revoke(study, site)
+    console.say(f"Revoked: {site} can no longer push to {study}.")
+    console.result({"study": study, "site": site, "revoked": True})
+
+
+@app.command()
+def status(
+    study: StudyId,
+    to: To,
+    token_file: TokenFile = None,
+    insecure_http: InsecureHttp = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Show a study: what it is, its sites (to the owner) or your releases (to a site), and its models.
+
+    Example: sfumato study status k3f9abcd2345 --to https://study.example --token-file owner.token
+    """
+    from sfumato.cli.study_lines import model_lines, release_lines, site_lines
+    from sfumato.client.answers import RefusedError, plain
+
+    console = Console(quiet, as_json)
+    with coordinator(to, token_file, insecure_http, console) as connected:
+        info = connected.study(study)
+        try:
+            sites = connected.sites(study)
+        except RefusedError as error:
+            if error.status != 403:
+                raise
+            sites = None
+        releases = connected.releases(study)
+        models = connected.models(study)
+    console.say(
+        f"{plain(info.name)} ({info.id}), {plain(info.kind)}, since {plain(info.created)}\nhash {plain(info.hash)}"
+    )
+    console.say()
+    for line in release_lines(releases) if sites is None else site_lines(sites):
+        console.say(line)
+    console.say()
+    for line in model_lines(models):
+        console.say(line)
+    console.result(
+        {
+            "study": info.to_dict(),
+            "sites": None if sites is None else [site.to_dict() for site in sites],
+            "releases": [release.to_dict() for release in releases],
+            "models": [model.to_dict() for model in models],
+        }
+    )
+
+
+@app.command("test")
+def give_test_table(
+    study: StudyId,
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="PUBLIC rows with their label: CSV or Parquet.")],
+    to: To,
+    yes: Yes = False,
+    token_file: TokenFile = None,
+    insecure_http: InsecureHttp = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Give the study a PUBLIC table to test models on. Its rows are sent as they are: never give a private one.
+
+    Example: sfumato study test k3f9abcd2345 public.csv --to https://study.example --token-file owner.token
+    """
+    import sys
+
+    console = Console(quiet, as_json)
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            raise UsageError("The rows of the table are sent as they are. If they are public, add --yes.")
+        if not typer.confirm(f"The rows of {table} are sent as they are, without noise. Are they public?"):
+            raise UsageError("Not confirmed, so nothing was sent.")
+    with coordinator(to, token_file, insecure_http, console) as connected, console.listening() as progress:
+        kept = connected.put_test(study, table, progress=progress)
+    rows = kept.get("rows") if isinstance(kept, dict) else None
+    console.say(f"Models of {study} are tested on {table} from now on" + (f" ({rows:,} rows)." if rows else "."))
+    console.result({"study": study, "rows": rows})
+
+
+@app.command()
+def train(
+    study: StudyId,
+    to: To,
+    classifier: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Repeatable; else those that the study names.")
+    ] = None,
+    wait: Annotated[bool, typer.Option(help="Wait until all are trained, and show their errors.")] = False,
+    token_file: TokenFile = None,
+    insecure_http: InsecureHttp = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Have classifiers trained on all that was pushed; the server does it in the background.
+
+    Example: sfumato study train k3f9abcd2345 --classifier naive-bayes --wait --to https://study.example
+    """
+    from sfumato.cli.study_lines import model_lines
+
+    console = Console(quiet, as_json)
+    with coordinator(to, token_file, insecure_http, console) as connected:
+        names = classifier or list(connected.study(study).definition.get("classifiers") or ())
+        if not names:
+            raise UsageError("The study names no classifiers. Give one with --classifier.")
+        wanted = [connected.train(study, name) for name in names]
+        if wait:
+            with console.listening() as progress:
+                models = wait_for(connected, study, wanted, progress)
+        else:
+            models = [connected.model(study, model) for model in wanted]
+    for line in model_lines(models):
+        console.say(line)
+    console.result({"models": [model.to_dict() for model in models]})
+    if failed := [model for model in models if model.state == "failed"]:
+        raise CoordinatorError(f"{len(failed)} of {len(models)} trainings failed; `sfumato study models` says why.")
+
+
+def wait_for(connected: Any, study: str, wanted: list[str], progress: Any, pause: float = 0.5) -> list[Any]:
+    """The models once all are done or failed."""
+    while True:
+        models = [connected.model(study, model) for model in wanted]
+        progress("Training", round(100 * sum(m.progress for m in models)), 100 * len(models))
+        if all(model.state in ("done", "failed") for model in models):
+            return models
+        time.sleep(pause)
+
+
+@app.command()
+def models(
+    study: StudyId,
+    to: To,
+    token_file: TokenFile = None,
+    insecure_http: InsecureHttp = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """List the models of a study, with their errors.
+
+    Example: sfumato study models k3f9abcd2345 --to https://study.example --token-file owner.token
+    """
+    from sfumato.cli.study_lines import model_lines
+
+    console = Console(quiet, as_json)
+    with coordinator(to, token_file, insecure_http, console) as connected:
+        found = connected.models(study)
+    for line in model_lines(found):
+        console.say(line)
+    console.result({"models": [model.to_dict() for model in found]})
+
+
+@app.command()
+def download(
+    study: StudyId,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Id of the model, from `study models`.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Model file to write, for example model.skops.")],
+    to: To,
+    token_file: TokenFile = None,
+    insecure_http: InsecureHttp = False,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Download a trained model. One that contains released rows is for the owner alone.
+
+    Example: sfumato study download k3f9abcd2345 m7 --out model.skops --to https://study.example
+    """
+    console = Console(quiet, as_json)
+    with coordinator(to, token_file, insecure_http, console) as connected, console.listening() as progress:
+        connected.download(study, model, out, force=force, progress=progress)
+    console.say(f"Wrote {out}. Try it at home: sfumato evaluate {out} TABLE")
+    console.result({"model": model, "file": str(out)})

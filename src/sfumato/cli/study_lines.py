@@ -1,0 +1,68 @@
+"""Sites, releases and models as lines of a terminal; what a server says is printed as plain text only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sfumato.client.answers import plain
+from sfumato.protocol.messages import ModelInfo, ReleaseInfo, SiteInfo
+
+
+def site_lines(sites: Sequence[SiteInfo]) -> Iterator[str]:
+    if not sites:
+        yield "No site was invited yet."
+        return
+    width = max(len(site.name) for site in sites)
+    yield f"{'site':{width}}  {'releases':>8}  {'rows':>10}  {'last push':10}  token until  guarantee (site-asserted)"
+    for site in sites:
+        until = "revoked" if site.revoked else plain(site.expires)
+        counts = f"{site.releases:>8,}  {site.rows:>10,}  {plain(site.last_push or 'never'):10}"
+        yield f"{plain(site.name):{width}}  {counts}  {until:11}  {plain(site.guarantee or '-')}"
+
+
+def release_lines(releases: Sequence[ReleaseInfo]) -> Iterator[str]:
+    if not releases:
+        yield "Nothing was pushed yet."
+        return
+    yield f"{'sha256':64}  {'rows':>10}  {'purpose':7}  received"
+    for release in releases:
+        withdrawn = "  withdrawn" if release.withdrawn else ""
+        about = f"{release.rows:>10,}  {plain(release.purpose):7}  {plain(release.received)}"
+        yield f"{plain(release.sha256):64}  {about}{withdrawn}"
+
+
+def model_lines(models: Sequence[ModelInfo]) -> Iterator[str]:
+    if not models:
+        yield "No model was trained yet."
+        return
+    width = max(len(model.classifier) for model in models)
+    for model in models:
+        yield f"{plain(model.id)}  {plain(model.classifier):{width}}  {_words(model)}"
+
+
+def _words(model: ModelInfo) -> str:
+    if model.state == "failed":
+        return f"failed: {plain(model.failure or 'no reason was given')}"
+    if model.state != "done":
+        return f"{plain(model.state)}, {model.progress:.0%} {plain(model.step)}".rstrip()
+    words = [f"{name} {_error(found)}" for name, found in _errors(model)] or ["trained"]
+    if model.contains_rows:
+        words.append("contains released rows")
+    if model.uses_withdrawn:
+        words.append("USES A WITHDRAWN RELEASE")
+    return "; ".join(words)
+
+
+def _errors(model: ModelInfo) -> Iterator[tuple[str, dict[str, object]]]:
+    results = model.results or {}
+    for found in results.get("test") or ():
+        yield f"error on {plain(str(found.get('kind')))}", found
+    if found := results.get("cross_validation"):
+        yield "cross-validation error", found
+
+
+def _error(found: dict[str, object]) -> str:
+    error, interval = found.get("error"), found.get("interval")
+    if not isinstance(error, int | float) or not isinstance(interval, list) or len(interval) != 2:
+        return "unknown"
+    return f"{error:.3f} ({interval[0]:.3f} to {interval[1]:.3f})"
