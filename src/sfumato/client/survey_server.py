@@ -139,12 +139,11 @@ def read_link(link: str) -> tuple[str, str]:
     fragment = parse_qs(parts.fragment).get("survey", [""])[0]
     if fragment.startswith(("https://", "http://")):  # a page elsewhere names the server in full
         return read_link(fragment)
-    path, _, last = parts.path.rstrip("/").rpartition("/")
-    identity, base = (fragment, parts.path) if fragment else (last, path)
-    base = base.removesuffix("index.html").rstrip("/")
-    for ending in ("/survey", "/api/v1/surveys"):
-        base = base.removesuffix(ending)
-    if not _ID.fullmatch(identity) or parts.query:
+    base, _, last = parts.path.rstrip("/").partition(API)
+    if fragment:
+        base = base.removesuffix("index.html").rstrip("/").removesuffix("/survey")
+    identity = fragment or last
+    if not _ID.fullmatch(identity) or parts.query or not parts.scheme:
         raise UsageError("This is not the link of a survey. It looks like https://host/survey/#survey=ID.")
     return f"{parts.scheme}://{parts.netloc}{base}", identity
 

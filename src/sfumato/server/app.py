@@ -20,6 +20,7 @@ from sfumato.server.problems import ApiError, disk_full, unavailable
 from sfumato.server.routes import models, releases, service, studies
 from sfumato.server.settings import Settings
 from sfumato.server.shell import Shell
+from sfumato.server.survey.attach import attach_surveys
 
 ROUTERS = (service.router, studies.router, releases.router, models.router)
 
@@ -35,6 +36,7 @@ def create_app(settings: Settings) -> FastAPI:
         try:
             yield
         finally:
+            await surveys.close()
             context.close()
             log("stopped")
 
@@ -51,6 +53,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.context, app.state.store, app.state.settings = context, context.store, settings
     for router in ROUTERS:
         app.include_router(router)
+    surveys = attach_surveys(app, context.store, settings)
     app.add_middleware(Shell, settings=settings, metrics=context.metrics)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _misunderstood)

@@ -52,6 +52,7 @@ class Settings:
     token_rate: Rate = Rate(20, 200)
     study_rate: Rate = Rate(200, 2000)
     stranger_rate: Rate = Rate(5, 50)
+    respondent_rate: Rate = Rate(20, 600)
     idle_seconds: float = 60.0
     session_hours: float = 8.0
     validators: int = 2

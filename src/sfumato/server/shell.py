@@ -35,6 +35,7 @@ SECURITY = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+RESPONDENTS = ("/api/v1/surveys/", "/survey")
 _LARGE = re.compile(r"/api/v1/studies/[^/]+/(releases/[^/]+|test)")
 
 
@@ -107,6 +108,8 @@ class Shell:
         method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "PUT", "DELETE") else "OTHER"
         self._metrics.requests.labels(method, route, str(status)).inc()
         self._metrics.seconds.labels(method, route).observe(seconds)
+        if route.startswith(RESPONDENTS):
+            return  # when somebody answered is nobody's business: counted, never written down
         caller = scope["state"].get("caller")
         log(
             "request",

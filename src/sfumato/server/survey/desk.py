@@ -12,8 +12,9 @@ import contextlib
 import datetime
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -26,6 +27,8 @@ from sfumato.server.survey.answers import UNKNOWN_VERSION, Answer, AnswerError, 
 from sfumato.server.survey.group_commit import GroupCommit
 from sfumato.server.survey.survey_store import NEW, SurveyStore, Version
 
+Result = TypeVar("Result")
+
 LOOK_SECONDS = 1.0  # how often a process looks for versions and answers of other processes
 LOOK_AGAIN_SECONDS = 0.05
 REMEMBERED = 64  # older versions whose guidance stays in memory
@@ -37,7 +40,7 @@ class SurveyDesk:
     def __init__(self, store: SurveyStore, study: str, survey: SurveyStudy):
         self.store, self.study, self.survey = store, study, survey
         self._commit: GroupCommit[Answer, str] = GroupCommit(self._write)
-        self._closer = ThreadPoolExecutor(1, thread_name_prefix="close-batch")
+        self._closer = ThreadPoolExecutor(2, thread_name_prefix="survey")
         self._closing = threading.Lock()
         self._fresh = 0
         self._looked = 0.0
@@ -68,17 +71,22 @@ class SurveyDesk:
         """Round 1: k* and its version, as JSON."""
         return self._inquiry
 
-    def ready(self, version: int) -> bytes | None:
+    async def ready(self, version: int) -> bytes | None:
         """Round 2: guidance of a version, as JSON; None where there is no such version."""
+        if version > self.version:
+            await self.look(LOOK_AGAIN_SECONDS)
         found = self._ready.get(version)
-        if found is None:
-            stored = self.store.version(self.study, version)
-            if stored is None:
-                return None
+        if found is None and 1 <= version <= self.version:
+            stored = await self.in_thread(self.store.version, self.study, version)
+            assert stored is not None
             found = self._ready[version] = _guidance_message(stored, self.survey.width)
             while len(self._ready) > REMEMBERED:
                 self._ready.pop(next(iter(self._ready)))
         return found
+
+    async def in_thread(self, work: Callable[..., Result], *given: Any) -> Result:
+        """Ask the database without holding up those who are answered from memory."""
+        return await asyncio.get_running_loop().run_in_executor(self._closer, work, *given)
 
     async def take(self, body: bytes) -> tuple[Answer, str]:
         """Keep one answer; returns when it is durable, with what became of it."""
@@ -166,7 +174,7 @@ class SurveyDesk:
         if time.monotonic() - self._looked < patience:
             return
         self._looked = time.monotonic()
-        await asyncio.get_running_loop().run_in_executor(self._closer, self._look)
+        await self.in_thread(self._look)
 
     def _look(self) -> None:
         if self.store.latest(self.study) > self.version:

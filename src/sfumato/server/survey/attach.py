@@ -1,0 +1,50 @@
+"""Surveys as a part of an app: routes of the protocol, the respondents' page, and the API's description."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.responses import Response
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from sfumato.server.routes import surveys
+from sfumato.server.settings import Settings
+from sfumato.server.store import Store
+from sfumato.server.survey.desks import SurveyDesks
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self' https:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+
+
+class RespondentPage(StaticFiles):
+    """The static folder that a respondent's browser runs; witnesses are asked over https, nothing else leaves."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["Content-Security-Policy"] = PAGE_POLICY
+        response.headers["Cache-Control"] = "no-cache"  # asked for again, so that a mended page reaches everybody
+        return response
+
+
+def attach_surveys(app: FastAPI, store: Store, settings: Settings) -> SurveyDesks:
+    """Add surveys to an app; its owner closes the desks when it stops."""
+    desks = app.state.surveys = SurveyDesks(store, settings.respondent_rate)
+    folder = str(files("sfumato.server.web").joinpath("survey"))
+    # First in line: every other route would be tried on each answer before its own.
+    app.router.routes[0:0] = [*surveys.ROUTES, Mount("/survey", RespondentPage(directory=folder, html=True))]
+    describe = app.openapi
+
+    def with_surveys() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = describe()
+            app.openapi_schema["paths"] |= surveys.described()
+        return app.openapi_schema
+
+    app.openapi = with_surveys  # type: ignore[method-assign]
+    return desks

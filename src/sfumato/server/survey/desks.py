@@ -1,0 +1,81 @@
+"""The surveys of one process, opened when somebody first asks for one.
+
+Nothing here waits for the app's start: an app that is mounted inside a foreign one is never told that it started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import secrets
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from sfumato.protocol.study_file import study_from_dict
+from sfumato.protocol.survey_file import SurveyStudy
+from sfumato.server.logs import fault, log
+from sfumato.server.rates import Buckets
+from sfumato.server.settings import Rate
+from sfumato.server.store import Store
+from sfumato.server.survey.desk import LOOK_SECONDS, SurveyDesk
+from sfumato.server.survey.survey_store import SurveyStore
+
+
+class SurveyDesks:
+    """Desks by study, with a task that keeps each of them up to date."""
+
+    def __init__(self, store: Store, rate: Rate):
+        self._store, self.surveys = store, SurveyStore(store)
+        self._desks: dict[str, SurveyDesk] = {}
+        self._opening = asyncio.Lock()
+        self._watch: asyncio.Task[None] | None = None
+        self._rates, self._secret = Buckets(rate), secrets.token_bytes(32)
+
+    async def find(self, study: str) -> SurveyDesk | None:
+        """The desk of a survey; None where there is no such survey."""
+        found = self._desks.get(study)
+        if found is not None:
+            return found
+        async with self._opening:
+            if study not in self._desks:
+                desk = await asyncio.get_running_loop().run_in_executor(None, self._open, study)
+                if desk is None:
+                    return None
+                self._desks[study] = desk
+                if self._watch is None or self._watch.done():
+                    self._watch = asyncio.create_task(self._keep_watch())
+        return self._desks[study]
+
+    def _open(self, study: str) -> SurveyDesk | None:
+        info = self._store.study(study)
+        if info is None or info.kind != SurveyStudy.kind:
+            return None
+        survey = study_from_dict(info.definition)
+        assert isinstance(survey, SurveyStudy)
+        return SurveyDesk(self.surveys, study, survey)
+
+    async def _keep_watch(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for desk in list(self._desks.values()):
+                try:
+                    await desk.look()
+                except SQLAlchemyError as error:  # it may come back; answers are refused meanwhile, none is lost
+                    log("database", 40, **fault(error))
+
+    def too_many(self, address: str) -> float:
+        """Seconds that a client must wait, 0 if none: by a keyed hash of its address that only this process can make,
+        in memory, and forgotten when it is not used."""
+        return self._rates.wait(hmac.new(self._secret, address.encode(), hashlib.sha256).hexdigest())
+
+    async def close(self) -> None:
+        """Finish what is under way."""
+        if self._watch is not None:
+            self._watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watch
+        for desk in self._desks.values():
+            await desk.close()
+        self._desks.clear()

@@ -1,0 +1,279 @@
+"""The survey's protocol over HTTP: two rounds, one answer, and every refusal in its own words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.testclient import TestClient
+from survey_examples import example_survey, message, some_bits
+
+from sfumato.client.heads import RememberedHeads
+from sfumato.client.respondent import NotYetError, choices_of, prepare, resend, send
+from sfumato.client.survey_server import SurveyServer, read_link
+from sfumato.errors import CoordinatorError, SchemaError, UsageError
+from sfumato.guidance import GuidanceError, decode_matrix
+from sfumato.protocol.survey_guidance import verify_guidance
+from sfumato.protocol.survey_log import LogEntry, check_chain
+from sfumato.server.app import create_app
+from sfumato.server.settings import Rate, Settings
+
+ANSWERS = {"q0": "yes", "q1": "no", "q2": "yes", "q3": None, "ill": "no"}
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> FastAPI:
+    return create_app(Settings(data=tmp_path / "data", worker=False))
+
+
+@pytest.fixture
+def study(app: FastAPI) -> str:
+    return str(app.state.store.create_study(example_survey())[0])
+
+
+@pytest.fixture
+def client(app: FastAPI) -> Iterator[TestClient]:
+    with TestClient(app) as client:
+        yield client
+
+
+def path(study: str, rest: str = "") -> str:
+    return f"/api/v1/surveys/{study}{rest}"
+
+
+def fill(client: TestClient, study: str, number: int, version: int = 1) -> None:
+    rng = np.random.default_rng(number)
+    for _ in range(number):
+        body = message(some_bits(rng), label=int(rng.integers(2)), version=version)
+        assert client.post(path(study, "/answers"), content=body).status_code == 201
+
+
+def test_two_rounds_and_an_answer(client: TestClient, study: str) -> None:
+    described = client.get(path(study)).json()
+    assert described["state"] == "open"
+    assert described["hash"] == example_survey().hash
+    asked = client.get(path(study, "/inquiry")).json()
+    told = client.post(path(study, "/ready"), json={"version": asked["version"]}).json()
+    assert (told["version"], told["k"], told["head"]) == (asked["version"], asked["k"], asked["head"])
+    decode_matrix(told["v"], told["width"], told["k"])
+    body = message([1, 4])
+    assert client.post(path(study, "/answers"), content=body).status_code == 201
+    again = client.post(path(study, "/answers"), content=body)
+    assert (again.status_code, again.json()["id"]) == (200, json.loads(body)["id"])
+
+
+def test_the_log_can_be_followed_and_recomputed(app: FastAPI, client: TestClient, study: str) -> None:
+    fill(client, study, 45)
+    app.state.surveys._desks[study].close_batches()
+    survey = example_survey()
+    entries = [LogEntry.from_dict(entry) for entry in client.get(path(study, "/log")).json()["entries"]]
+    assert entries[-1].answers == 40
+    head = client.get(path(study, "/head")).json()
+    assert head == {"survey": survey.hash, "version": entries[-1].version, "hash": check_chain(entries, survey.hash)}
+    for entry in entries:
+        inputs = client.get(path(study, f"/log/{entry.version}/inputs")).text
+        told = client.post(path(study, "/ready"), json={"version": entry.version}).json()
+        verify_guidance(survey, inputs, decode_matrix(told["v"], survey.width, entry.k), entry.k)
+    after = client.get(path(study, f"/log?after={entries[-1].version}")).json()["entries"]
+    assert after == []
+    fill(client, study, 1, version=1)  # a version once issued is taken until the survey closes
+
+
+@pytest.mark.parametrize(
+    ("how", "where", "body", "status", "code"),
+    [
+        ("post", "/answers", b"{", 422, "malformed"),
+        ("post", "/answers", message([1], version=7), 422, "unknown-version"),
+        ("post", "/answers", message([1], label=5), 422, "unknown-label"),
+        ("post", "/answers", message([11]), 422, "bad-bits"),
+        ("post", "/answers", message([1], address="here"), 422, "malformed"),
+        ("post", "/answers", b"x" * 100_000, 413, "too-large"),
+        ("post", "/ready", b'{"version": 9}', 404, "unknown-version"),
+        ("post", "/ready", b'{"version": "x"}', 422, "malformed"),
+        ("get", "/log?after=-1", None, 422, "malformed"),
+        ("get", "/log/9/inputs", None, 404, "unknown-version"),
+        ("put", "/answers", b"", 405, "wrong-method"),
+    ],
+)
+def test_refusals_say_why(
+    client: TestClient, study: str, how: str, where: str, body: bytes | None, status: int, code: str
+) -> None:
+    refused = client.request(how.upper(), path(study, where), content=body)
+    assert (refused.status_code, refused.json()["error"]) == (status, code)
+    assert len(refused.json()["message"]) > 20
+
+
+def test_one_id_names_one_answer(client: TestClient, study: str) -> None:
+    body = json.loads(message([1]))
+    assert client.post(path(study, "/answers"), json=body).status_code == 201
+    refused = client.post(path(study, "/answers"), json=body | {"bits": [2]})
+    assert (refused.status_code, refused.json()["error"]) == (409, "other-answer")
+
+
+def test_unknown_surveys_and_other_kinds_are_not_found(client: TestClient) -> None:
+    assert client.get(path("nothing")).status_code == 404
+    assert client.get(path("../studies")).status_code == 404
+
+
+def test_a_closed_survey_counts_no_more(app: FastAPI, client: TestClient) -> None:
+    study = app.state.store.create_study(example_survey(closes="2020-01-01"))[0]
+    assert client.get(path(study)).json()["state"] == "closed"
+    refused = client.post(path(study, "/answers"), content=message([1]))
+    assert (refused.status_code, refused.json()["error"]) == (410, "closed")
+
+
+def test_invitations_are_used_once(app: FastAPI, client: TestClient) -> None:
+    study = app.state.store.create_study(example_survey(invitations=True))[0]
+    code = app.state.surveys.surveys.add_codes(study, 1)[0]
+    assert client.post(path(study, "/answers"), content=message([1])).json()["error"] == "no-code"
+    assert client.post(path(study, "/answers"), content=message([1], code=code)).status_code == 201
+    refused = client.post(path(study, "/answers"), content=message([1], code=code))
+    assert (refused.status_code, refused.json()["error"]) == (403, "bad-code")
+
+
+def test_any_page_may_ask_and_nothing_is_remembered_in_it(client: TestClient, study: str) -> None:
+    asked = client.options(path(study, "/answers"), headers={"Origin": "https://elsewhere.example"})
+    assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, "*")
+    told = client.get(path(study, "/inquiry"))
+    assert told.headers["access-control-allow-origin"] == "*"
+    assert "set-cookie" not in told.headers
+    refused = client.post(path(study, "/answers"), content=b"{")
+    assert refused.headers["access-control-allow-origin"] == "*"
+
+
+def test_one_client_cannot_flood(tmp_path: Path) -> None:
+    app = create_app(Settings(data=tmp_path, worker=False, respondent_rate=Rate(1, 5)))
+    study = app.state.store.create_study(example_survey())[0]
+    with TestClient(app) as client:
+        answers = [client.get(path(study, "/inquiry")).status_code for _ in range(8)]
+    assert answers[:5] == [200] * 5
+    assert answers[-1] == 429
+
+
+def test_answers_leave_no_line_in_the_log(client: TestClient, study: str, capfd: pytest.CaptureFixture[str]) -> None:
+    capfd.readouterr()
+    fill(client, study, 2)
+    client.get("/healthz")
+    lines = capfd.readouterr().err
+    assert "surveys" not in lines
+    assert study not in lines
+
+
+def test_the_page_is_served_with_its_policy(client: TestClient) -> None:
+    page = client.get("/survey/")
+    assert page.status_code == 200
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    script = client.get("/survey/perturb.js")
+    assert "getRandomValues" in script.text
+    assert "javascript" in script.headers["content-type"]
+
+
+def test_the_server_works_inside_a_foreign_app(app: FastAPI, study: str) -> None:
+    """Custom plug-ins that one can easily install to existing systems [guided-survey, 6]: no start-up is needed."""
+    foreign = TestClient(Starlette(routes=[Mount("/ours", app)]))
+    assert foreign.get(f"/ours{path(study, '/inquiry')}").json()["version"] == 1
+    assert foreign.get("/ours/survey/").status_code == 200
+
+
+def test_the_description_names_every_route(client: TestClient) -> None:
+    paths = client.get("/api/v1/openapi.json").json()["paths"]
+    assert {name.rpartition("}")[2] for name in paths if "/surveys/" in name} == {
+        *("", "/inquiry", "/ready", "/answers", "/log", "/inputs", "/head")
+    }
+
+
+# The respondent's program
+
+
+@pytest.fixture
+def server(client: TestClient, study: str) -> SurveyServer:
+    return SurveyServer(f"http://127.0.0.1/survey/#survey={study}", transport=client._transport)
+
+
+def test_a_program_answers_like_the_page(
+    app: FastAPI, client: TestClient, study: str, server: SurveyServer, tmp_path: Path
+) -> None:
+    heads = RememberedHeads(tmp_path / "heads.json")
+    prepared = prepare(server, ANSWERS, 9, heads=heads)
+    assert prepared.witnesses == "not witnessed"
+    assert 0 < prepared.epsilon < 100
+    pending = tmp_path / "pending.json"
+    assert send(server, prepared, pending)
+    assert not pending.exists()
+    assert not server.send(prepared.drawn.message())  # the same answer again is not counted again
+    assert app.state.surveys.surveys.count(study) == 1
+    assert heads.head(server.name) == (1, client.get(path(study, "/head")).json()["hash"])
+
+
+def test_a_level_above_the_limit_sends_nothing(app: FastAPI, study: str, server: SurveyServer) -> None:
+    level = server.inquire().k
+    if level == 1:
+        with pytest.raises(UsageError, match="at least 1"):
+            prepare(server, ANSWERS, 0)
+    else:
+        with pytest.raises(NotYetError, match=f"level {level}"):
+            prepare(server, ANSWERS, level - 1)
+    with pytest.raises(NotYetError, match="more than the"):
+        prepare(server, ANSWERS, 9, max_epsilon=0.01)
+    assert app.state.surveys.surveys.count(study) == 0
+
+
+def test_a_log_that_does_not_continue_the_remembered_one_is_refused(server: SurveyServer, tmp_path: Path) -> None:
+    heads = RememberedHeads(tmp_path / "heads.json")
+    heads.remember(server.name, 1, "0" * 64)
+    with pytest.raises(GuidanceError, match="not the one that this device saw"):
+        prepare(server, ANSWERS, 9, heads=heads)
+
+
+def test_drawn_bits_wait_privately_and_are_sent_unchanged(
+    server: SurveyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared, pending = prepare(server, ANSWERS, 9), tmp_path / "pending.json"
+    with monkeypatch.context() as broken:
+        broken.setattr(server, "send", lambda _: (_ for _ in ()).throw(CoordinatorError("away")))
+        with pytest.raises(CoordinatorError):
+            send(server, prepared, pending)
+    assert pending.stat().st_mode & 0o077 == 0
+    sent: list[dict[str, object]] = []
+    monkeypatch.setattr(server, "send", lambda answer: bool(sent.append(answer)) or True)
+    assert resend(server, pending)
+    assert sent == [prepared.drawn.message()]
+    assert not pending.exists()
+
+
+def test_answers_that_do_not_fit_are_named() -> None:
+    survey = example_survey()
+    with pytest.raises(SchemaError, match="does not ask 'age'"):
+        choices_of(survey, {**ANSWERS, "age": 3})
+    with pytest.raises(SchemaError, match="lack 'ill'"):
+        choices_of(survey, {"q0": "yes"})
+    with pytest.raises(SchemaError, match="not one of its choices"):
+        choices_of(survey, {**ANSWERS, "q0": "perhaps"})
+    drawn = {int(choices_of(survey, ANSWERS)[0][3]) for _ in range(60)}
+    assert drawn == {0, 1}  # "prefer not to say" is any choice
+
+
+@pytest.mark.parametrize(
+    ("link", "base"),
+    [
+        ("https://host/survey/#survey=abc", "https://host"),
+        ("https://host/survey/index.html#survey=abc", "https://host"),
+        ("https://host:8/part/survey/#survey=abc&code=x", "https://host:8/part"),
+        ("https://host/api/v1/surveys/abc", "https://host"),
+        ("https://pages.example/#survey=https://host/api/v1/surveys/abc", "https://host"),
+    ],
+)
+def test_links_are_read(link: str, base: str) -> None:
+    assert read_link(link) == (base, "abc")
+
+
+@pytest.mark.parametrize("link", ["https://host/", "https://host/survey/", "https://host/survey/#survey=a/b", "x"])
+def test_other_links_are_refused(link: str) -> None:
+    with pytest.raises(UsageError, match="not the link of a survey"):
+        read_link(link)
