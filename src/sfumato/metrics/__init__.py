@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sfumato.metrics.density_loss import Loss, RowDensity, dapl, half_l1
 from sfumato.metrics.privacy import (
     Interval,
     auc,
@@ -21,6 +22,7 @@ from sfumato.metrics.privacy import (
 from sfumato.metrics.recovery import recovery_curve
 from sfumato.metrics.score import score_guess
 from sfumato.metrics.scored import ScoredGuess, Truth, usual_guess
+from sfumato.metrics.sources import HardInterval, Hits, hard_interval, source_hit_rate
 from sfumato.metrics.unified import (
     Unified,
     column_privacy,
@@ -41,8 +43,12 @@ from sfumato.metrics.utility import (
 )
 
 __all__ = [
+    "HardInterval",
+    "Hits",
     "Interval",
+    "Loss",
     "Phi",
+    "RowDensity",
     "ScoredGuess",
     "Truth",
     "Unified",
@@ -56,7 +62,10 @@ __all__ = [
     "column_distances",
     "column_privacy",
     "component_privacy",
+    "dapl",
     "falls",
+    "half_l1",
+    "hard_interval",
     "interval_width",
     "kolmogorov_smirnov",
     "mean_interval",
@@ -68,6 +77,7 @@ __all__ = [
     "rises",
     "root_mean_square",
     "score_guess",
+    "source_hit_rate",
     "total_variation",
     "unified_privacy",
     "usual_guess",
