@@ -27,6 +27,7 @@ from sfumato.attacks.base import (
     UndeclaredKnowledgeError,
     Values,
 )
+from sfumato.attacks.carried_noise import CarriedNoise
 
 
 def all_attacks() -> tuple[type[Attack], ...]:
@@ -46,6 +47,7 @@ __all__ = [
     "Abstain",
     "Attack",
     "Bounds",
+    "CarriedNoise",
     "ColumnMoments",
     "Guess",
     "Knowledge",

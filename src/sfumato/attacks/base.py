@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.attacks.carried_noise import CarriedNoise
 from sfumato.errors import SfumatoError
 from sfumato.noise import Law
 from sfumato.table import Encoding
@@ -77,7 +78,8 @@ class Knowledge:
 
     release: n x s, in the encoded units of the release. labels: n class codes.
     columnwise: every release column is an encoded source column.
-    noise: per release column a `Law`, a `Response` (at each slot of a categorical column) or None (exact).
+    noise: per release column a `Law` (additive noise), a `CarriedNoise` (of another operator), a `Response` (at each
+    slot of a categorical column) or None (exact).
     noise_covariance: s x s. column_distributions: per encoded source column a sorted sample of its values.
     known_rows: rows with their images. sample: rows of the same distribution that are not in the release.
     register: original rows of everybody in the table, without saying whose is which release row.
@@ -91,7 +93,7 @@ class Knowledge:
     columnwise: bool = True
     labels: NDArray[np.int64] | None = None
     transform: Transform | None = None
-    noise: tuple[Law | Response | None, ...] | None = None
+    noise: tuple[Law | Response | CarriedNoise | None, ...] | None = None
     noise_covariance: Matrix | None = None
     column_moments: ColumnMoments | None = None
     column_distributions: tuple[Matrix, ...] | None = None

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge, Matrix, Response
+from sfumato.attacks.carried_noise import CarriedNoise
 from sfumato.attacks.norm_bounds import row_norm_bound, value_bound
 from sfumato.table import Group
 
@@ -26,7 +27,8 @@ class DistanceBound(Attack):
 
     Noise of covariance N adds 2 tr N to a squared distance on average, a projection keeps it only on average (relative
     variance 2/s, which the leaked rows betray): values within `sureness` standard deviations count as possible, and
-    the guess is the interval that they span. Slots that were answered by randomized response are left out.
+    the guess is the interval that they span. Slots that were answered by randomized response, and numbers that were
+    multiplied or otherwise not kept at their distances, are left out.
     """
 
     name = "distance-bound"
@@ -117,9 +119,11 @@ def _nothing_known(count: int, group: Group, secret: int) -> Bounds:
 
 
 def _exact_slots(known: Knowledge) -> NDArray[np.int64]:
-    """Release columns that were not answered by randomized response."""
+    """Release columns that keep distances but for added noise: no randomized response, no other operator."""
     laws = known.noise or (None,) * known.release.shape[1]
-    return np.array([slot for slot, law in enumerate(laws) if not isinstance(law, Response)], dtype=np.int64)
+    return np.array(
+        [slot for slot, law in enumerate(laws) if not isinstance(law, Response | CarriedNoise)], dtype=np.int64
+    )
 
 
 def _noise_variances(known: Knowledge) -> Matrix:

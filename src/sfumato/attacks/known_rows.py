@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Matrix, Transform, Values
 from sfumato.attacks.linear_estimate import wiener
-from sfumato.attacks.observation import Observation, into_domain, observe
+from sfumato.attacks.observation import Observation, into_domain, observe, own_columns
 
 EXACT = 1e-6
 """Relative difference of distances up to which a map counts as a rotation."""
@@ -67,7 +67,7 @@ def _prior(known: Knowledge, mean: Matrix) -> Observation:
     """What is taken for granted of the map: the source's own columns, or nothing."""
     s, d = known.release.shape[1], known.encoding.width
     if known.columnwise:
-        return observe(known, mean, Transform.identity(d))
+        return observe(known, mean, own_columns(known))
     return observe(known, mean, Transform(np.zeros((s, d)), np.zeros(s)))
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from sfumato.attacks.base import Knowledge, Matrix, Response
-from sfumato.attacks.observation import transform_of
+from sfumato.attacks.carried_noise import CarriedNoise
+from sfumato.attacks.observation import empty_cells, transform_of
 from sfumato.noise import Laplace, Normal
 
 
@@ -20,19 +22,35 @@ def embed(known: Knowledge, X: Matrix) -> Matrix:
     return np.asarray(X @ matrix.T + offset)
 
 
-def log_likelihood(known: Knowledge, Z: Matrix, E: Matrix, exact_width: float) -> Matrix:
-    """log f(z_i | person j), len(Z) x len(E), up to a constant; E are embedded source rows.
+class Suspects(NamedTuple):
+    """People who may be behind a release row: encoded source rows `X`, and `E`, where they would lie without noise."""
 
-    Independent noise: the sum over release columns of log f_c(z_c - e_c). A column without noise has a normal kernel of
-    width `exact_width` instead: the adversary's list of people is finite, so that nobody on it fits exactly.
+    X: Matrix
+    E: Matrix
+
+    @classmethod
+    def of(cls, known: Knowledge, X: Matrix) -> Suspects:
+        return cls(X, embed(known, X))
+
+
+def log_likelihood(known: Knowledge, Z: Matrix, people: Suspects, exact_width: float) -> Matrix:
+    """log f(z_i | person j), len(Z) x people, up to a constant.
+
+    Independent noise: the sum over release columns of log f_c(z_c - e_c), or of log f_c(z_c | x_c) where an operator
+    carries the noise in (such releases are column-wise). Cells that were reported missing count for nothing. A column
+    without noise has a normal kernel of width `exact_width` instead: the adversary's list of people is finite, so that
+    nobody on it fits exactly.
     """
     noise = known.noise if known.noise is not None else (None,) * Z.shape[1]
     onehot = _onehot_slots(known) if known.columnwise else frozenset()
+    E = people.E
     total = np.zeros((len(Z), len(E)))
+    shown = {column: ~empty_cells(known, Z, column) for column in range(Z.shape[1])}
     # Two laws are distances, which scipy adds up without a matrix per column.
-    laplace = {column: law.scale for column, law in enumerate(noise) if isinstance(law, Laplace)}
+    whole = [(column, law) for column, law in enumerate(noise) if shown[column].all()]
+    laplace = {column: law.scale for column, law in whole if isinstance(law, Laplace)}
     normal = {column: exact_width for column, law in enumerate(noise) if law is None}
-    normal |= {column: law.scale for column, law in enumerate(noise) if isinstance(law, Normal)}
+    normal |= {column: law.scale for column, law in whole if isinstance(law, Normal)}
     if laplace:
         total -= _scaled_distances(Z, E, laplace, "cityblock")
     if normal:
@@ -42,8 +60,10 @@ def log_likelihood(known: Knowledge, Z: Matrix, E: Matrix, exact_width: float) -
         if isinstance(law, Response):
             same = z * e if column in onehot else z * e + (1 - z) * (1 - e)
             total += np.log(law.keep / max(law.other, 1e-300)) * same
+        elif isinstance(law, CarriedNoise):
+            total += np.where(shown[column][:, None], law.logpdf(z, people.X[None, :, column]), 0.0)
         elif law is not None and column not in laplace and column not in normal:
-            total += law.logpdf(z - e)
+            total += np.where(shown[column][:, None], law.logpdf(z - e), 0.0)
     return total
 
 

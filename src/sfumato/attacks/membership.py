@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, MembershipScores
-from sfumato.attacks.likelihood import blocks, embed, log_likelihood
+from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood
 from sfumato.attacks.observation import noise_mean, noise_weights
 from sfumato.neighbours import nearest
 
@@ -19,9 +19,9 @@ class Membership(Attack):
     """The adversary holds the records of some people and asks of each whether the table had them in it.
 
     `statistic="likelihood"`: of all the people he can think of (the candidates, and a `sample` where he has one), how
-    far the person alone explains some release row z under the known noise law: the largest over z of
-    f(z - (A x + c)) over its sum over all these people. (The mean of f over the rows, which needs no comparison, mostly
-    tells who is ordinary.) `statistic="distance"`, and whenever no column has a law: how near the
+    far the person alone explains some release row z under the known noise law: the largest over z of f(z | x), which is
+    f(z - (A x + c)) for added noise, over its sum over all these people. (The mean of f over the rows, which needs no
+    comparison, mostly tells who is ordinary.) `statistic="distance"`, and whenever no column has a law: how near the
     nearest release row is.
     """
 
@@ -37,25 +37,27 @@ class Membership(Attack):
         if not known.columnwise and known.transform is None:
             return Abstain("needs the transform of a release that mixes columns")
         assert known.candidates is not None
-        people = embed(known, known.candidates)
+        people = Suspects.of(known, known.candidates)
         lawful = known.noise is not None and any(law is not None for law in known.noise)
         if self.statistic == "likelihood" and lawful:
             return MembershipScores(largest_responsibility(known, people))
         weights = noise_weights(known)
-        distance, _ = nearest((people + noise_mean(known)) * weights, known.release * weights, k=1)
+        distance, _ = nearest((people.E + noise_mean(known)) * weights, known.release * weights, k=1)
         return MembershipScores(-distance[:, 0])
 
 
-def largest_responsibility(known: Knowledge, people: Matrix) -> Matrix:
+def largest_responsibility(known: Knowledge, people: Suspects) -> Matrix:
     """Per person the largest log share of a release row's likelihood; impossible people share the lowest score."""
-    everybody = people if known.sample is None else np.vstack([people, embed(known, known.sample)])
-    scores = np.full(len(people), -np.inf)
-    for block in blocks(len(known.release), len(everybody)):
+    count, everybody = len(people.X), people
+    if known.sample is not None:
+        everybody = Suspects.of(known, np.vstack([people.X, known.sample]))
+    scores = np.full(count, -np.inf)
+    for block in blocks(len(known.release), len(everybody.X)):
         log = log_likelihood(known, known.release[block], everybody, exact_width=EXACT_WIDTH)
         possible = np.isfinite(log.max(axis=1))
         if possible.any():
             log = log[possible]
-            share = log[:, : len(people)] - _logsumexp(log)
+            share = log[:, :count] - _logsumexp(log)
             scores = np.maximum(scores, share.max(axis=0))
     possible = np.isfinite(scores)
     floor = scores[possible].min() - 1.0 if possible.any() else 0.0

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Links, Matrix
 from sfumato.attacks.likelihood import embed
-from sfumato.attacks.observation import noise_mean, noise_weights, reversed_release
+from sfumato.attacks.observation import noise_mean, noise_weights, own_columns, reversed_release
 from sfumato.neighbours import nearest
 
 
@@ -61,9 +61,14 @@ def held_slots(known: Knowledge, columns: Sequence[int] | None) -> NDArray[np.in
 
 def comparable_rows(known: Knowledge) -> Matrix:
     """The release in the source space: as it stands, or with its transform turned back."""
-    return known.release - noise_mean(known) if known.columnwise else reversed_release(known)
+    if not known.columnwise:
+        return reversed_release(known)
+    slopes, offset = np.diag(own_columns(known).matrix), own_columns(known).offset + noise_mean(known)
+    return np.asarray((known.release - offset) / np.where(np.abs(slopes) > 1e-9, slopes, np.inf))
 
 
 def comparable_weights(known: Knowledge) -> Matrix:
     """Weights of the source columns: by their noise where the release has these columns, else all the same."""
-    return noise_weights(known) if known.columnwise else np.ones(known.encoding.width)
+    if not known.columnwise:
+        return np.ones(known.encoding.width)
+    return np.asarray(noise_weights(known) * np.abs(np.diag(own_columns(known).matrix)))

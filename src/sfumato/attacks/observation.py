@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.attacks.base import Knowledge, Matrix, Response, Transform
+from sfumato.attacks.carried_noise import CarriedNoise
 
 
 class Observation(NamedTuple):
@@ -61,12 +63,37 @@ def observe(known: Knowledge, mean: Matrix, transform: Transform | None = None) 
 
 
 def noise_mean(known: Knowledge) -> Matrix:
-    """What the noise adds on average, per release column: 0 unless a law says otherwise; reads `noise`."""
+    """What the noise adds on average, per release column: 0 unless a law says otherwise; reads `noise`.
+
+    Of noise that an operator carries in, the transform says it.
+    """
     mean = np.zeros(known.release.shape[1])
     for column, law in enumerate(known.noise or ()):
-        if law is not None and not isinstance(law, Response):
+        if law is not None and not isinstance(law, Response | CarriedNoise):
             mean[column] = law.mean
     return mean
+
+
+def own_columns(known: Knowledge) -> Transform:
+    """The map of a column-wise release as its noise tells it: the identity, but for carried noise; reads `noise`."""
+    slopes, offset = np.ones(known.release.shape[1]), np.zeros(known.release.shape[1])
+    for column, law in enumerate(known.noise or ()):
+        if isinstance(law, CarriedNoise):
+            slopes[column], offset[column] = law.slope, law.offset
+    return Transform(np.diag(slopes), offset)
+
+
+def empty_cells(known: Knowledge, Z: Matrix, slot: int) -> NDArray[np.bool_]:
+    """Rows of Z in which the number at `slot` was reported missing, truly or by randomized response; reads `noise`.
+
+    Their cells are empty, and what stands for them in the matrix says nothing about the number.
+    """
+    noise = known.noise
+    if noise is not None and known.columnwise:
+        for group in known.encoding.groups:
+            if group.start == slot and group.has_indicator and isinstance(noise[group.stop - 1], Response):
+                return np.asarray(Z[:, group.stop - 1] > 0.5)
+    return np.zeros(len(Z), dtype=bool)
 
 
 def responses(known: Knowledge) -> Iterator[tuple[slice, Response]]:

@@ -7,9 +7,19 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, Posteriors, Property, Response
-from sfumato.attacks.likelihood import blocks, embed, log_likelihood, normalised
-from sfumato.attacks.observation import reversed_release
+from sfumato.attacks.base import (
+    Abstain,
+    Attack,
+    Guess,
+    Knowledge,
+    Matrix,
+    Posteriors,
+    Property,
+    Response,
+)
+from sfumato.attacks.carried_noise import CarriedNoise
+from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood, normalised
+from sfumato.attacks.observation import empty_cells, reversed_release
 from sfumato.noise import Law
 
 
@@ -52,7 +62,11 @@ class PosteriorBreach(Attack):
         return self._people(known, properties, spread_out(known.sample, self.rows))
 
     def _columns(
-        self, known: Knowledge, properties: tuple[Property, ...], Z: Matrix, noise: tuple[Law | Response | None, ...]
+        self,
+        known: Knowledge,
+        properties: tuple[Property, ...],
+        Z: Matrix,
+        noise: tuple[Law | Response | CarriedNoise | None, ...],
     ) -> Posteriors:
         assert known.column_distributions is not None
         prior = np.empty(len(properties))
@@ -77,16 +91,18 @@ class PosteriorBreach(Attack):
                     running = np.cumsum(posterior(values, None, law, Z[block, slot]), axis=1)
                     running = np.column_stack([np.zeros(len(running)), running])
                     after[block, here[0] : here[-1] + 1] = np.clip(running[:, last] - running[:, first], 0.0, 1.0)
+                after[np.flatnonzero(empty_cells(known, Z, slot))[:, None], here] = prior[here]
         return Posteriors(prior, after, properties, self.rare, self.sure)
 
     def _people(self, known: Knowledge, properties: tuple[Property, ...], people: Matrix) -> Posteriors:
         holds = np.column_stack([item.holds(people) for item in properties]).astype(float)
-        E = embed(known, people)
+        suspects = Suspects.of(known, people)
+        E = suspects.E
         width = _spacing(E)
         after = np.empty((len(known.release), len(properties)))
         for block in blocks(len(known.release), len(E)):
             Z = known.release[block]
-            weights = normalised(log_likelihood(known, Z, E, width))
+            weights = normalised(log_likelihood(known, Z, suspects, width))
             nobody = np.isnan(weights[:, 0])
             if nobody.any():
                 weights[nobody] = _nearest_person(Z[nobody], E)
@@ -94,22 +110,23 @@ class PosteriorBreach(Attack):
         return Posteriors(holds.mean(axis=0), after, properties, self.rare, self.sure)
 
 
-def posterior(values: ArrayLike, probabilities: ArrayLike | None, law: Law, y: ArrayLike) -> Matrix:
-    """P(X = values[j] | Y = y[i]) for Y = X + noise of this law: len(y) x len(values), rows sum to 1.
+def posterior(values: ArrayLike, probabilities: ArrayLike | None, law: Law | CarriedNoise, y: ArrayLike) -> Matrix:
+    """P(X = values[j] | Y = y[i]) for Y = X + noise, or as an operator carries it: len(y) x len(values); rows sum to 1.
 
     Bayes' rule, Eqs (4)-(6) of [principal-laplace], in logarithms. `probabilities` None: all values equally likely.
     Where no value can have led to y, the nearest one gets everything.
     """
     x = np.asarray(values, dtype=np.float64)[None, :]
     seen = np.atleast_1d(np.asarray(y, dtype=np.float64))[:, None]
-    log = law.logpdf(seen - x)
+    log = law.logpdf(seen, x) if isinstance(law, CarriedNoise) else law.logpdf(seen - x)
     if probabilities is not None:
         with np.errstate(divide="ignore"):
             log = log + np.log(np.asarray(probabilities, dtype=np.float64))
     weights = normalised(log)
     nobody = np.isnan(weights[:, 0])
     if nobody.any():
-        weights[nobody] = _nearest_person(seen[nobody], x.T)
+        expected = law.moments(x[0])[0][:, None] if isinstance(law, CarriedNoise) else x.T
+        weights[nobody] = _nearest_person(seen[nobody], expected)
     return weights
 
 

@@ -21,13 +21,14 @@ def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Absta
     The width of a number is a share of its range, of a category the share of its slots that stay open. baseline: the
     interval, the same for everybody, that scores best by what is known of the population. control: None, since nobody
     outside the table has an image. worst: the mean among the worst 1% of targets. Details: share of intervals that hold
-    the truth, and mean width.
+    the truth, mean width, and share of the intervals of numbers that collapsed: narrower than what counts
+    as a hit, and right.
     """
     if truth.targets is None or not guesses:
         return Abstain("no target to be scored against")
     if all(np.all(guess.high - guess.low >= 1.0) for guess in guesses):
         return Abstain(VACUOUS)
-    told, right, widths, unseen = [], [], [], []
+    told, right, widths, unseen, collapsed = [], [], [], [], []
     columns: list[dict[str, Any]] = []
     for guess in guesses:
         group = truth.encoding.groups[guess.secret]
@@ -39,6 +40,8 @@ def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Absta
         right.append(inside)
         unseen.append(without)
         widths.append((guess.high - guess.low).mean())
+        if not group.is_onehot:
+            collapsed.append(inside * (guess.high[:, 0] - guess.low[:, 0] < truth.tolerance))
         columns.append({"name": group.column.name, "score": float(gain.mean()), "baseline": float(without.mean())})
     risk = np.column_stack(told).mean(axis=1)
     riskiest = worst_records(risk, truth.share)
@@ -50,7 +53,11 @@ def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Absta
         worst=float(risk[riskiest].mean()),
         riskiest=tuple(riskiest.tolist()),
         columns=tuple(columns),
-        details={"bounds_hold": float(np.mean(right)), "mean_width": float(np.mean(widths))},
+        details={
+            "bounds_hold": float(np.mean(right)),
+            "mean_width": float(np.mean(widths)),
+            **({"collapsed": float(np.mean(collapsed))} if collapsed else {}),
+        },
     )
 
 

@@ -128,10 +128,11 @@ def _invert_curve(w: Floats, rising: bool) -> Floats:
     # Falling: at t = -1 - |w|^(1/4) the curve is above w, since t^4 >= |w| + 1 + 4 |w|^(3/4) exceeds w - t.
     t = np.where(w > 0, np.minimum(w, root), 0.0) if rising else -1.0 - root
     shape, t, w = t.shape, t.ravel(), w.ravel()
-    moving = np.arange(t.size)
+    t[w <= least] = TURN  # beyond the reach of the curve: the double root itself, at which each step would only halve
+    moving = np.flatnonzero(w > least)
     for _ in range(100):  # most are there after 7 steps; near the turning point, a double root, each step only halves
         at = t[moving]
-        cube = at**3
+        cube = at * at * at
         slope = 1.0 + 4.0 * cube
         step = np.divide(at + at * cube - w[moving], slope, out=np.zeros_like(at), where=np.abs(slope) > 1e-12)
         t[moving] = at - step

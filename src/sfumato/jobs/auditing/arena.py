@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sfumato.attacks import Attack, ColumnMoments, Knowledge, RowPairs, Transform
+from sfumato.attacks import Attack, CarriedNoise, ColumnMoments, Knowledge, RowPairs, Transform
 from sfumato.jobs.auditing.alignment import row_codes
 from sfumato.jobs.auditing.evidence import Codes, Evidence, Matrix, sampled
 from sfumato.metrics import Truth
@@ -95,7 +95,7 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         encoding=evidence.encoding,
         columnwise=evidence.columnwise,
         labels=evidence.y,
-        transform=None if evidence.affine is None else Transform(*evidence.affine),
+        transform=known_transform(evidence),
         noise=evidence.noise,
         noise_covariance=None if evidence.variance is None else np.diag(evidence.variance),
         column_moments=moments_of(population),
@@ -119,6 +119,17 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
     )
     aside = None if control_targets is None else replace(known, targets=control_targets, images=None)
     return Arena(evidence, known, aside, truth, targets, inside, paired, lent)
+
+
+def known_transform(evidence: Evidence) -> Transform | None:
+    """The map as card and key tell it; where an operator carries noise in, the best line in the population."""
+    if evidence.affine is None:
+        return None
+    matrix, offset = (np.array(part, dtype=np.float64) for part in evidence.affine)
+    for slot, law in enumerate(evidence.noise or ()):
+        if isinstance(law, CarriedNoise):
+            matrix[slot, slot], offset[slot] = law.slope, law.offset
+    return Transform(matrix, offset)
 
 
 def strangers_without_twins(people: Matrix, strangers: Matrix | None) -> Matrix:

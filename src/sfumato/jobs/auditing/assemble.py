@@ -13,13 +13,12 @@ from sfumato.jobs.auditing.evidence import (
     Codes,
     Evidence,
     Matrix,
-    Noise,
     People,
     read_holdout,
     read_people,
     sampled,
 )
-from sfumato.jobs.auditing.known_noise import estimated_noise
+from sfumato.jobs.auditing.known_noise import estimated_noise, stated_noise
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.mechanisms import MECHANISMS, Mechanism, RowDrawing, make_mechanism
 from sfumato.table import Encoding, Table, open_table
@@ -49,9 +48,9 @@ class Draft:
     source: Codes | None
     original: Table
     affine: tuple[Matrix, Matrix] | None
-    stated_noise: tuple[Noise, Matrix] | None
     columnwise: bool
     card: Card | None = None
+    noise_stated: bool = False
     key_used: bool = False
     notes: list[str] = field(default_factory=list)
 
@@ -78,7 +77,11 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
         behind = np.searchsorted(numbers, source[positions])
     Z = draft.Z[positions]
     truth = None if behind is None else people.X[behind]
-    noise, variance = draft.stated_noise or estimated_noise(draft.encoding, Z, people.X, truth)
+    holdout = _holdout(draft, people, request, rng)
+    if draft.noise_stated and draft.card is not None:
+        noise, variance = stated_noise(draft.card, people.X if holdout is None or len(holdout.X) < 2 else holdout.X)
+    else:
+        noise, variance = estimated_noise(draft.encoding, Z, people.X, truth)
     available = len(draft.Z) if source is None else int(np.count_nonzero(source >= 0))
     return Evidence(
         encoding=draft.encoding,
@@ -94,7 +97,7 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
         release_rows=len(draft.Z),
         card=draft.card,
         key_used=draft.key_used,
-        holdout=_holdout(draft, people, request, rng),
+        holdout=holdout,
         undrawn=undrawn,
         alignment=alignment,
         sampled=len(positions) < available,

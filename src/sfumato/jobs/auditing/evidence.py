@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sfumato.attacks import Response
+from sfumato.attacks import CarriedNoise, Response
 from sfumato.errors import TableError
 from sfumato.guarantee import Card
 from sfumato.noise import Law
@@ -19,7 +19,7 @@ from sfumato.table.tables import MemoryTable
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
-Noise = tuple[Law | Response | None, ...]
+Noise = tuple[Law | Response | CarriedNoise | None, ...]
 
 
 @dataclass(frozen=True)
@@ -79,20 +79,18 @@ class Evidence:
 
     def embed(self, X: Matrix) -> Matrix | None:
         """Where unperturbed rows lie in the release's space; None where the map is a secret."""
-        if self.columnwise:
-            return X
         if self.affine is None:
-            return None
+            return X if self.columnwise else None
         matrix, offset = self.affine
         return np.asarray(X @ matrix.T + offset)
 
     def restored(self) -> Matrix | None:
         """Release rows as encoded source columns, as anybody could map them back; None where that needs the key."""
-        if self.columnwise:
-            return self.Z
         if self.affine is None or self.key_used:
-            return None
+            return self.Z if self.columnwise else None
         matrix, offset = self.affine
+        if self.columnwise and not offset.any() and np.array_equal(matrix, np.eye(len(matrix))):
+            return self.Z
         middle = np.concatenate([group.vertices.mean(axis=0) for group in self.encoding.groups])
         return np.asarray(middle + (self.Z - matrix @ middle - offset) @ np.linalg.pinv(matrix).T)
 

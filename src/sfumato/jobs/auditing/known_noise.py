@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.attacks import Response
+from sfumato.attacks import CarriedNoise, Response
 from sfumato.guarantee import Card
 from sfumato.jobs.auditing.evidence import Matrix, Noise
-from sfumato.noise import Law, make_law
+from sfumato.noise import CUSTOM, Law, make_law
 from sfumato.table import Encoding, Group
 
 NOTHING = 1e-12
 
 
-def stated_noise(card: Card) -> tuple[Noise, Matrix]:
-    """Laws, randomized responses and variances of every column of the release matrix, as the card states them."""
-    noise: list[Law | Response | None] = list(card.laws())
+def states_its_noise(card: Card) -> bool:
+    """Whether the card says all about the noise; an operator of the owner's own it cannot state."""
+    return all((column["noise"] or {}).get("operator") != CUSTOM for column in card.release_schema["columns"])
+
+
+def stated_noise(card: Card, population: Matrix) -> tuple[Noise, Matrix]:
+    """Laws, operators, randomized responses and variances of every column of the release matrix, from the card.
+
+    `population` (encoded source rows) is what the adversary knows of people: how far an operator other than addition
+    moves a value depends on the value.
+    """
+    noise: list[Law | Response | CarriedNoise | None] = list(card.laws())
+    variance = card.noise_variance()
     if card.is_columnwise:
-        columns = card.release_schema["columns"]
+        columns, carried = card.release_schema["columns"], card.operator_noise()
         for group, column in zip(card.source_encoding().groups, columns, strict=True):
-            stated = column["noise"] or {}
+            stated, own = column["noise"] or {}, carried[column["name"]]
+            if own is not None and not own.operator.is_additive and not group.is_onehot:
+                low, high = (float(bound) for bound in group.column.bounds)
+                here = CarriedNoise.of(own, low, high - low, population[:, group.start])
+                noise[group.start], variance[group.start] = here, here.variance
             if group.is_onehot and "keep" in stated:
                 noise[group.slice] = [_response(float(stated["keep"]), group.width)] * group.width
             elif group.has_indicator and "missing_keep" in stated:
                 noise[group.stop - 1] = _response(float(stated["missing_keep"]), 2)
-    return tuple(noise), card.noise_variance()
+    return tuple(noise), variance
 
 
 def estimated_noise(encoding: Encoding, Z: Matrix, people: Matrix, truth: Matrix | None) -> tuple[Noise, Matrix]:
@@ -34,7 +48,7 @@ def estimated_noise(encoding: Encoding, Z: Matrix, people: Matrix, truth: Matrix
     values where it is known which row is whose, else with max(0, var(release) - var(original)); categories as
     randomized response with the share that was kept. A column that was not changed at all is exact.
     """
-    noise: list[Law | Response | None] = [None] * encoding.width
+    noise: list[Law | Response | CarriedNoise | None] = [None] * encoding.width
     variance = np.zeros(encoding.width)
     for group in encoding.groups:
         slots = group.slice

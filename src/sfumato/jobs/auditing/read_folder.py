@@ -8,8 +8,8 @@ import numpy as np
 
 from sfumato.errors import TableError, UsageError
 from sfumato.jobs.auditing.assemble import Draft, evidence_of
-from sfumato.jobs.auditing.evidence import Codes, Evidence, People
-from sfumato.jobs.auditing.known_noise import stated_noise
+from sfumato.jobs.auditing.evidence import Codes, Evidence, Matrix, People
+from sfumato.jobs.auditing.known_noise import states_its_noise
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.jobs.release import Release
 from sfumato.table import open_table
@@ -18,18 +18,11 @@ LIKE_ORIGINAL_NOTE = (
     "The release was rounded and clipped to look like the original, and its card states no noise: the adversaries are "
     "given the strength of the change as it was (normal noise, randomized response)."
 )
-WRONG_ORIGINAL = "The table given as original is not the one that this release was made from"
-
-
 OPERATOR_NOTE = (
-    "Noise was carried in by an operator other than addition; the adversary is taken to know how strong it is, as if "
-    "it had been added."
+    "Noise was carried in by an operator of the owner's own, which the card cannot state; the adversaries are given "
+    "the strength of the change as it was, as if normal noise had been added. Who knows the operator may learn more."
 )
-
-
-def _is_additive(release: Release) -> bool:
-    columns = release.card.release_schema["columns"]
-    return all((column["noise"] or {}).get("operator", "additive") == "additive" for column in columns)
+WRONG_ORIGINAL = "The table given as original is not the one that this release was made from"
 
 
 def evidence_from_folder(folder: Path, request: AuditRequest, rng: np.random.Generator) -> Evidence:
@@ -39,21 +32,17 @@ def evidence_from_folder(folder: Path, request: AuditRequest, rng: np.random.Gen
     if request.label is not None and (label is None or label.name != request.label):
         raise UsageError(f"The label on the card of {folder} is not {request.label!r}. Leave --label out.")
     notes: list[str] = []
-    stated = None
-    if release.card.post_processing is not None:
-        notes.append(LIKE_ORIGINAL_NOTE)
-    elif _is_additive(release):
-        stated = stated_noise(release.card)
-    else:
-        notes.append(OPERATOR_NOTE)
+    stated = release.card.post_processing is None and states_its_noise(release.card)
+    if not stated:
+        notes.append(LIKE_ORIGINAL_NOTE if release.card.post_processing is not None else OPERATOR_NOTE)
     draft = Draft(
         encoding=release.encoding,
         Z=release.Z,
         y=release.y,
         source=release.source,
         original=open_table(request.original),
-        affine=release.affine(),
-        stated_noise=stated,
+        affine=_affine(release),
+        noise_stated=stated,
         columnwise=release.card.is_columnwise,
         card=release.card,
         key_used=release.key is not None,
@@ -63,6 +52,13 @@ def evidence_from_folder(folder: Path, request: AuditRequest, rng: np.random.Gen
     if evidence.alignment == "trace":
         _check_labels(release, evidence.people, evidence.behind, evidence.y)
     return evidence
+
+
+def _affine(release: Release) -> tuple[Matrix, Matrix] | None:
+    """The card's and the key's map; a release that looks like the original has the original's columns."""
+    if release.card.is_columnwise and release.card.post_processing is not None:
+        return np.eye(release.encoding.width), np.zeros(release.encoding.width)
+    return release.affine()
 
 
 def _check_labels(release: Release, people: People, behind: Codes | None, y: Codes | None) -> None:

@@ -40,7 +40,6 @@ def evidence_from_tables(request: AuditRequest, rng: np.random.Generator) -> Evi
         source=None,
         original=original,
         affine=(np.eye(encoding.width), np.zeros(encoding.width)),
-        stated_noise=None,
         columnwise=True,
         notes=notes,
     )
