@@ -34,11 +34,11 @@ def rows():
 def test_two_classes_are_the_published_difference(rows):
     T, y = rows
     A = T[y == 0].astype(float).T @ T[y == 0] - T[y == 1].astype(float).T @ T[y == 1]
-    assert_allclose(class_difference(SurveyCounts.of(T, y), floor=0), A)
-    got = Guidance.from_counts(SurveyCounts.of(T, y), floor=0, k=3)
+    assert_allclose(class_difference(SurveyCounts.of(T, y), floor=0, balance=False), A)
+    got = Guidance.from_counts(SurveyCounts.of(T, y), floor=0, balance=False, k=3)
     assert_allclose(A @ got.V, got.V * got.sigmas[:3], atol=1e-8)
     assert np.all(np.diff(np.abs(got.sigmas)) <= 1e-9)
-    published = Guidance.from_counts(SurveyCounts.of(T, y), floor=0, order="value", mu=0.0)
+    published = Guidance.from_counts(SurveyCounts.of(T, y), floor=0, order="value", balance=False, mu=0.0)
     assert np.all(np.diff(published.sigmas) <= 1e-9)
     assert published.k == (published.sigmas > 0).sum()
 
@@ -47,7 +47,9 @@ def test_order_by_value_drops_the_directions_of_the_second_class():
     """Only class 1 has a direction: by value its eigenvalue comes last, by magnitude first."""
     counts = SurveyCounts.of(np.array([[1, 1, 0, 0]] * 9 + [[0, 0, 1, 0]] * 2), [1] * 9 + [0] * 2)
     assert_allclose(Guidance.from_counts(counts, floor=0).V[:, 0], [0.5**0.5, 0.5**0.5, 0, 0], atol=1e-12)
-    assert_allclose(Guidance.from_counts(counts, floor=0, order="value").V[:, 0], [0, 0, 1, 0], atol=1e-12)
+    assert_allclose(
+        Guidance.from_counts(counts, floor=0, order="value", balance=False).V[:, 0], [0, 0, 1, 0], atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,8 +65,8 @@ def test_more_than_two_classes(rows):
     T, y = rows
     two = SurveyCounts.of(T, y)
     three = two + SurveyCounts(12, {2: 0}, {2: np.zeros((12, 12), dtype=np.int64)})
-    absolute = class_difference(three, floor=0)
-    values, vectors = np.linalg.eigh(class_difference(two, floor=0))
+    absolute = class_difference(three, floor=0, balance=False)
+    values, vectors = np.linalg.eigh(class_difference(two, floor=0, balance=False))
     total = sum(two.sums.values())
     assert_allclose(absolute, (vectors * np.abs(values)) @ vectors.T + total / 2, atol=1e-6)
     z = (y + T[:, 0]) % 3
@@ -75,7 +77,19 @@ def test_more_than_two_classes(rows):
 def test_class_differences_of_three_classes_do_not_cancel():
     bits = np.repeat(np.eye(3, dtype=int), 5, axis=0)
     counts = SurveyCounts.of(bits, np.repeat([0, 1, 2], 5))
-    assert_allclose(class_difference(counts, floor=0), 7.5 * np.eye(3))
+    assert_allclose(class_difference(counts, floor=0, balance=False), 7.5 * np.eye(3))
+    assert_allclose(class_difference(counts, floor=0), np.eye(3))
+
+
+def test_a_larger_class_does_not_prevail():
+    """Classes that differ in one question: by counts, what all have in common comes first."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(3000) < 0.8).astype(int)
+    codes = np.column_stack([np.where(rng.random(3000) < 0.9, y, 1 - y), rng.random((3000, 3)) < 0.05]).astype(int)
+    T = AnswerSpace([2] * 4).onehot(codes)
+    directions = [Guidance.from_counts(SurveyCounts.of(T, y), floor=0, balance=b, k=1).V[:, 0] for b in (True, False)]
+    contrast = [abs(v[0] - v[1]) for v in directions]  # how differently the two answers to the question come out
+    assert contrast[0] > 1.5 * contrast[1]
 
 
 @pytest.mark.parametrize("link", ["square", "linear"])
@@ -91,8 +105,8 @@ def test_what_the_floor_adds_is_taken_out(rows, link):
     sent = SurveyCounts.empty(12)
     for _ in range(60):
         sent = sent + SurveyCounts.of(perturb_bits(T, V, rng.random(T.shape), 0.2, link), y)
-    right = class_difference(sent, link=link, floor=0.2) / 60
-    wrong = class_difference(sent, link=link, floor=0.14) / 60
+    right = class_difference(sent, link=link, floor=0.2, balance=False) / 60
+    wrong = class_difference(sent, link=link, floor=0.14, balance=False) / 60
     spread = 12 * np.sqrt(len(T) / 60)
     assert np.abs(right - wanted).max() < spread
     assert np.abs(wrong - wanted).max() > np.abs(right - wanted).max() * 1.5

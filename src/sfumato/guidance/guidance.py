@@ -48,19 +48,22 @@ class Guidance:
         order: Order = "magnitude",
         link: Link = "square",
         floor: float = FLOOR,
+        balance: bool = True,
         max_k: int | None = None,
         k: int | None = None,
         startup: SurveyCounts | None = None,
     ) -> Guidance:
         """Guidance from received rows, and from `startup` rows that were given without perturbation.
 
-        `link` and `floor` are those the received rows were sent with. `max_k` limits k*, `k` fixes it.
+        `link` and `floor` are those the received rows were sent with. `balance` weighs classes alike (see
+        `class_difference`). `max_k` limits k*, `k` fixes it. Published: order "value", balance False, floor 0.
         """
         if not 0 <= mu < 1:
             raise UsageError(f"The 'mu' parameter must be a number from 0 up to, not including, 1. Got {mu!r}.")
         if order not in ORDERS:
             raise UsageError(f"The 'order' parameter must be one of {', '.join(ORDERS)}. Got {order!r} instead.")
-        values, vectors = np.linalg.eigh(class_difference(counts, link=link, floor=floor, startup=startup))
+        A = class_difference(counts, link=link, floor=floor, balance=balance, startup=startup)
+        values, vectors = np.linalg.eigh(A)
         ranks = np.argsort(-np.abs(values) if order == "magnitude" else -values, kind="stable")
         sigmas = values[ranks]
         level = least_level(np.abs(sigmas) if order == "magnitude" else sigmas, mu) if k is None else k
@@ -91,24 +94,34 @@ class Guidance:
 
 
 def class_difference(
-    counts: SurveyCounts, *, link: Link = "square", floor: float = FLOOR, startup: SurveyCounts | None = None
+    counts: SurveyCounts,
+    *,
+    link: Link = "square",
+    floor: float = FLOOR,
+    balance: bool = True,
+    startup: SurveyCounts | None = None,
 ) -> Matrix:
     """A = A_0 - A_1 for two classes [Eq. 5]; for more, half the sum of |A_c - A_others| (matrix absolute values).
 
-    The plain sum of one-vs-rest differences would cancel. For two classes the second form has the eigenvectors of the
-    first and the magnitudes of its eigenvalues. What floor and link add to every bit is taken out first
-    (`decoded`); with floor 0 and the square link the matrices are those of the paper.
+    With `balance` every A_c is divided by the number of its rows: else, where one class is larger, what all people have
+    in common comes before what tells the classes apart. Of several others the mean is taken, without `balance` their
+    sum. The plain sum of one-vs-rest differences would cancel; for two classes the second form has the eigenvectors of
+    the first and the magnitudes of its eigenvalues. What floor and link add to every bit is taken out first
+    (`decoded`); with floor 0, the square link and no balance the matrices are those of the paper.
     """
-    labels = sorted({*counts, *(startup or {})})
-    parts = [decoded(counts, label, link=link, floor=floor) for label in labels]
-    if startup is not None:
-        parts = [part + plain(startup, label, counts.width) for part, label in zip(parts, labels, strict=True)]
+    started = SurveyCounts.empty(counts.width) if startup is None else startup
+    labels = sorted({*counts, *started})
+    parts = []
+    for label in labels:
+        part = decoded(counts, label, link=link, floor=floor) + plain(started, label, counts.width)
+        rows = counts.rows.get(label, 0) + started.rows.get(label, 0)
+        parts.append(part / max(rows, 1) if balance else part)
     if not parts:
         return np.zeros((counts.width, counts.width))
     if len(parts) <= 2:
         return np.asarray(parts[0] - parts[1] if len(parts) == 2 else parts[0])
-    total = np.sum(parts, axis=0)
-    return np.asarray(sum(_absolute(2 * part - total) for part in parts) / 2)
+    total, share = np.sum(parts, axis=0), 1 / (len(parts) - 1) if balance else 1.0
+    return np.asarray(sum(_absolute(part - share * (total - part)) for part in parts) / 2)
 
 
 def decoded(counts: SurveyCounts, label: int, *, link: Link, floor: float) -> Matrix:

@@ -41,11 +41,19 @@ class SurveyRules:
     order: Order = "magnitude"
     link: Link = "square"
     floor: float = FLOOR
+    balance: bool = True
     k: int | None = None
 
     def guidance(self, received: SurveyCounts, startup: SurveyCounts | None) -> Guidance:
         return Guidance.from_counts(
-            received, self.mu, order=self.order, link=self.link, floor=self.floor, k=self.k, startup=startup
+            received,
+            self.mu,
+            order=self.order,
+            link=self.link,
+            floor=self.floor,
+            balance=self.balance,
+            k=self.k,
+            startup=startup,
         )
 
 

@@ -42,7 +42,8 @@ class GuidedProjection(Mechanism):
     Parameters
     ----------
     guidance : base64 of V as it travels (little-endian float64, row by row), from outside this table; None to learn it.
-    mu, order, k : how the level k* is found, see `Guidance`; `k` fixes it. Without meaning where guidance is given.
+    mu, order, balance, k : how guidance is learned, see `Guidance`; `k` fixes the level. Without meaning where guidance
+        is given.
     link : "square" as published, or "linear": P = (1 + (t V V')_j) / 2 before the floor.
     floor : least probability of either value of a bit; 0 as published, which proves nothing.
     """
@@ -63,6 +64,7 @@ class GuidedProjection(Mechanism):
         k: int | None = None,
         link: Link = "square",
         floor: float = FLOOR,
+        balance: bool = True,
     ):
         self.guidance = guidance
         self.mu = mu
@@ -70,6 +72,7 @@ class GuidedProjection(Mechanism):
         self.k = k
         self.link = link
         self.floor = floor
+        self.balance = balance
 
     @property
     def needs_statistics(self) -> bool:
@@ -101,6 +104,7 @@ class GuidedProjection(Mechanism):
                 order=self.order,
                 link=self.link,
                 floor=self.floor,
+                balance=self.balance,
                 k=self.k,
                 startup=_counts(statistics),
             ).V
