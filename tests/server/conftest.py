@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import consortium
+import postgres
 import pytest
 from fastapi.testclient import TestClient
 
@@ -54,3 +55,26 @@ def study(client):
 def body(tmp_path_factory):
     """A release that the study takes."""
     return consortium.release(tmp_path_factory.mktemp("release"))
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """A real PostgreSQL server, one for each process of the tests."""
+    bin = postgres.binaries()
+    if bin is None:
+        pytest.skip("PostgreSQL is not installed. `make test` installs it.")
+    cluster = postgres.Cluster(bin)
+    yield cluster
+    cluster.remove()
+
+
+@pytest.fixture(scope="session")
+def shared_database(cluster):
+    """A PostgreSQL database whose tables are made once."""
+    return cluster.new_database()
+
+
+@pytest.fixture
+def postgres_url(cluster, shared_database):
+    """A PostgreSQL database without rows."""
+    return cluster.empty(shared_database)

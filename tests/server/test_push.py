@@ -1,7 +1,5 @@
 """A push: received, checked, durable, acknowledged, and repeated without harm."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import consortium
 
 

@@ -60,7 +60,7 @@ tokens = Table(
     Column("site", String(60)),
     Column("expires", BigInteger),
     Column("revoked", Boolean, nullable=False),
-    ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"]),
+    ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_tokens_site"),
     Index("ix_tokens_study_site", "study", "site"),
 )
 

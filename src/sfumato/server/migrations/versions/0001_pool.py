@@ -38,7 +38,7 @@ def upgrade() -> None:
         sa.Column("site", sa.String(60)),
         sa.Column("expires", sa.BigInteger),
         sa.Column("revoked", sa.Boolean, nullable=False),
-        sa.ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"]),
+        sa.ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_tokens_site"),
     )
     op.create_index("ix_tokens_study_site", "tokens", ["study", "site"])
     op.create_table(

@@ -1,0 +1,308 @@
+"""What every store does, whatever database is behind it."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import consortium
+import pytest
+
+from sfumato.errors import UsageError
+from sfumato.server.store import Store, TestTable
+
+SHA = "a" * 64
+OTHER = "b" * 64
+
+
+class StoreContract:
+    """Run by a class with the fixtures `settings` (a database without rows) and `new_settings` (without tables)."""
+
+    @pytest.fixture
+    def store(self, settings):
+        store = Store.open(settings)
+        yield store
+        store.close()
+
+    @pytest.fixture
+    def clock(self, store, monkeypatch):
+        """The store's time, to be moved by hand."""
+        now = [1_800_000_000.0]
+        monkeypatch.setattr(type(store), "now", lambda _: now[0])
+        return now
+
+    @pytest.fixture
+    def study(self, store):
+        identity, _ = store.create_study(consortium.study())
+        store.invite(identity, "A")
+        store.invite(identity, "B")
+        return identity
+
+    @staticmethod
+    def record(store, study, site="A", sha256=SHA, rows=10, epsilon=2.0):
+        about = {"purpose": "train", "size": 1 << 33, "rows": rows, "epsilon": epsilon, "card": {"words": "ü"}}
+        return store.record_release(study, site, sha256, **about)
+
+    # Studies and tokens
+
+    def test_a_study_is_kept_as_it_was_defined(self, store):
+        asked = consortium.study(name="Zürich & <b>Basel</b>")
+        identity, _ = store.create_study(asked)
+        found = store.study(identity)
+        assert (found.kind, found.name, found.hash, found.state) == ("pool", asked.name, asked.hash, "open")
+        assert consortium.study(**found.definition).hash == asked.hash
+        assert store.study("nobody") is None
+        assert [study.id for study in store.studies()] == [identity]
+
+    def test_tokens_are_stored_as_hashes_only(self, store):
+        identity, token = store.create_study(consortium.study())
+        site = store.invite(identity, "A").token
+        with store.reading() as connection:
+            stored = str([list(connection.exec_driver_sql(f"SELECT * FROM {name}")) for name in ("tokens", "sites")])
+        assert token.startswith("sfu_owner_")
+        assert site.startswith("sfu_site_")
+        assert token[10:] not in stored
+        assert site[9:] not in stored
+
+    def test_a_good_token_names_its_caller(self, store):
+        identity, token = store.create_study(consortium.study())
+        owner = store.authenticate(token)
+        assert (owner.study, owner.role, owner.site) == (identity, "owner", None)
+        site = store.authenticate(store.invite(identity, "A").token)
+        assert (site.study, site.role, site.site) == (identity, "site", "A")
+
+    def test_other_tokens_name_nobody(self, store, study):
+        token = store.invite(study, "A").token
+        for wrong in ("", "x", token[:-1], token + "A", token.upper(), "sfu_site_" + "A" * 43, "' OR 1=1 --", "ü" * 52):
+            assert store.authenticate(wrong) is None
+
+    def test_a_token_ends(self, store, study, clock):
+        token = store.invite(study, "A", days=2).token
+        clock[0] += 2 * 86400 - 1
+        assert store.authenticate(token)
+        clock[0] += 2
+        assert store.authenticate(token) is None
+
+    def test_inviting_again_ends_the_older_token(self, store, study):
+        first, second = store.invite(study, "A").token, store.invite(study, "A").token
+        assert store.authenticate(first) is None
+        assert store.authenticate(second)
+        assert [site.name for site in store.sites(study)] == ["A", "B"]
+
+    def test_a_revoked_site_is_out_and_others_are_not(self, store, study):
+        a, b = store.invite(study, "A").token, store.invite(study, "B").token
+        assert store.revoke(study, "A")
+        assert not store.revoke(study, "C")
+        assert store.authenticate(a) is None
+        assert store.authenticate(b)
+        assert [(site.name, site.revoked) for site in store.sites(study)] == [("A", True), ("B", False)]
+
+    def test_a_lost_owner_token_is_replaced(self, store):
+        identity, first = store.create_study(consortium.study())
+        second = store.new_owner_token(identity)
+        assert store.authenticate(first) is None
+        assert store.authenticate(second).role == "owner"
+
+    @pytest.mark.parametrize(("name", "days"), [("../x", 30), ("<i>", 30), ("A", 0), ("A", 4000)])
+    def test_a_strange_invitation_is_refused(self, store, study, name, days):
+        with pytest.raises(UsageError):
+            store.invite(study, name, days)
+
+    def test_sites_of_two_studies_are_apart(self, store, study):
+        other, _ = store.create_study(consortium.study())
+        store.invite(other, "A")
+        self.record(store, study)
+        assert [(site.name, site.releases) for site in store.sites(other)] == [("A", 0)]
+        assert store.releases(other) == []
+        assert store.release(other, SHA) is None
+        assert not store.withdraw(other, SHA)
+        self.record(store, other)  # the same content in another study is another release
+        assert len(store.releases(study)) == len(store.releases(other)) == 1
+
+    # Releases
+
+    def test_a_release_is_recorded_once(self, store, study):
+        first = self.record(store, study)
+        again = self.record(store, study, rows=11)
+        assert (first.outcome, again.outcome) == ("new", "same")
+        assert first.receipt == again.receipt
+        assert first.receipt.bytes == 1 << 33
+        assert self.record(store, study, site="B").outcome == "elsewhere"
+        assert store.pushed_before(study, "A", SHA).outcome == "same"
+        assert store.pushed_before(study, "A", OTHER) is None
+        assert [found.card for found in store.releases(study)] == [{"words": "ü"}]
+
+    def test_twenty_at_once_are_one(self, store, study):
+        start = threading.Barrier(20)
+
+        def push(_):
+            start.wait()
+            return self.record(store, study)
+
+        with ThreadPoolExecutor(20) as pool:
+            found = list(pool.map(push, range(20)))
+        assert sorted(one.outcome for one in found) == ["new"] + ["same"] * 19
+        assert len({one.receipt for one in found}) == 1
+        assert len(store.releases(study)) == 1
+
+    def test_a_site_sees_its_own(self, store, study):
+        self.record(store, study)
+        self.record(store, study, site="B", sha256=OTHER, epsilon=None)
+        assert [found.sha256 for found in store.releases(study, "A")] == [SHA]
+        assert [found.sha256 for found in store.releases(study)] == [SHA, OTHER]
+        assert store.release(study, SHA, "B") is None
+        assert store.release(study, SHA, "A").guarantee == "epsilon at most 2 for the record"
+        assert store.release(study, OTHER).guarantee == "no formal guarantee"
+        assert not store.withdraw(study, SHA, "B")
+
+    def test_sites_are_summed_up(self, store, study, clock):
+        self.record(store, study, rows=10, epsilon=2.0)
+        clock[0] += 86400
+        self.record(store, study, sha256=OTHER, rows=5, epsilon=3.0)
+        a, b = store.sites(study)
+        assert (a.releases, a.rows, a.guarantee) == (2, 15, "epsilon at most 3 for the record")
+        assert a.last_push == store.today()
+        assert (b.releases, b.rows, b.last_push, b.guarantee) == (0, 0, None, None)
+        self.record(store, study, sha256="c" * 64, epsilon=None)
+        assert store.sites(study)[0].guarantee == "no formal guarantee"
+
+    def test_what_is_withdrawn_stays_withdrawn(self, store, study):
+        self.record(store, study)
+        assert store.kept_files() == {(study, SHA)}
+        assert store.withdraw(study, SHA, "A")
+        assert store.withdraw(study, SHA)  # twice is as good as once
+        assert self.record(store, study).outcome == "withdrawn"
+        assert store.release(study, SHA).withdrawn
+        assert store.releases(study, withdrawn=False) == []
+        assert store.kept_files() == set()
+        assert store.sites(study)[0].releases == 0
+
+    def test_the_newest_test_table_counts(self, store, study):
+        assert store.test_table(study) is None
+        for sha256 in (SHA, OTHER):
+            store.set_test_table(study, TestTable(sha256, "csv", 9, 3, store.today()))
+        assert store.test_table(study).sha256 == OTHER
+
+    # Models
+
+    def test_a_model_goes_its_way(self, store, study):
+        asked = store.queue_model(study, "knn", contains_rows=True)
+        assert (asked.state, asked.progress, store.waiting_models()) == ("queued", 0.0, 1)
+        where, claimed = store.claim_model("worker")
+        assert (where, claimed.id, claimed.state) == (study, asked.id, "running")
+        assert store.update_model(asked.id, "worker", 0.5, "cross-validation")
+        assert store.model(study, asked.id).step == "cross-validation"
+        about = {"results": {"error": 0.2}, "card": {"releases": [SHA]}, "used": [SHA], "contains_rows": True}
+        assert store.finish_model(asked.id, "worker", **about)
+        done = store.model(study, asked.id)
+        assert (done.state, done.progress, done.results, done.uses_withdrawn) == ("done", 1.0, {"error": 0.2}, False)
+        assert store.waiting_models() == 0
+        assert not store.finish_model(asked.id, "worker", **about)
+
+    def test_models_are_trained_in_order_by_one_worker_each(self, store, study):
+        asked = [store.queue_model(study, name, contains_rows=False).id for name in ("a", "b", "c")]
+        claims = [store.claim_model(worker) for worker in ("v", "w", "x", "y")]
+        assert [claim and claim[1].id for claim in claims] == [*asked, None]
+
+    def test_many_workers_never_share_a_model(self, store, study):
+        asked = {store.queue_model(study, "a", contains_rows=False).id for _ in range(12)}
+        with ThreadPoolExecutor(8) as pool:
+            claims = list(pool.map(lambda number: store.claim_model(f"w{number}"), range(20)))
+        found = [claim[1].id for claim in claims if claim]
+        assert sorted(found) == sorted(asked)
+
+    def test_a_dead_workers_model_is_taken_again_but_not_for_ever(self, store, study, clock):
+        asked = store.queue_model(study, "a", contains_rows=False).id
+        for attempt in range(3):
+            assert store.claim_model(f"w{attempt}", lease=60)[1].id == asked
+            assert store.claim_model("eager") is None
+            clock[0] += 61
+        assert store.claim_model("w3") is None
+        found = store.model(study, asked)
+        assert (found.state, "several times" in found.failure) == ("failed", True)
+
+    def test_a_worker_that_lost_its_lease_changes_nothing(self, store, study, clock):
+        asked = store.queue_model(study, "a", contains_rows=False).id
+        store.claim_model("slow", lease=60)
+        clock[0] += 61
+        store.claim_model("quick")
+        assert not store.update_model(asked, "slow", 0.9, "nearly")
+        assert not store.finish_model(asked, "slow", results={}, card={}, used=[], contains_rows=False)
+        assert not store.fail_model(asked, "slow", "no")
+        assert store.update_model(asked, "quick", 0.1, "begun")
+
+    def test_a_heartbeat_keeps_the_lease(self, store, study, clock):
+        asked = store.queue_model(study, "a", contains_rows=False).id
+        store.claim_model("steady", lease=60)
+        for _ in range(5):
+            clock[0] += 50
+            assert store.update_model(asked, "steady", 0.5, "on")
+            assert store.claim_model("eager") is None
+
+    def test_a_model_fails_in_words_or_is_put_back(self, store, study):
+        asked = store.queue_model(study, "a", contains_rows=False).id
+        store.claim_model("w")
+        assert store.release_model(asked, "w")
+        assert store.model(study, asked).state == "queued"
+        store.claim_model("w")
+        assert store.fail_model(asked, "w", "One class only.")
+        assert store.model(study, asked).failure == "One class only."
+
+    def test_a_withdrawal_marks_models_before_and_after_they_are_done(self, store, study):
+        for sha256 in (SHA, OTHER):
+            self.record(store, study, sha256=sha256)
+        early, late, none = (store.queue_model(study, "a", contains_rows=False).id for _ in range(3))
+        for _ in range(3):
+            store.claim_model("w")
+        about = {"results": {}, "card": {}, "contains_rows": False}
+        store.finish_model(early, "w", used=[SHA, OTHER], **about)
+        store.withdraw(study, SHA)
+        store.finish_model(late, "w", used=[SHA], **about)
+        store.finish_model(none, "w", used=[OTHER], **about)
+        assert [model.uses_withdrawn for model in store.models(study)] == [True, True, False]
+
+    # Sessions
+
+    def test_a_session_stands_for_a_token_for_some_hours(self, store, clock):
+        identity, token = store.create_study(consortium.study())
+        session = store.open_session(token, hours=8)
+        assert store.session(session).study == identity
+        clock[0] += 8 * 3600 + 1
+        assert store.session(session) is None
+        assert store.session(token) is None
+        assert store.open_session("sfu_owner_" + "A" * 43) is None
+
+    def test_a_session_ends_with_sign_out_or_its_token(self, store, study):
+        token = store.invite(study, "A").token
+        first, second = store.open_session(token), store.open_session(token)
+        store.close_session(first)
+        assert store.session(first) is None
+        assert store.session(second).site == "A"
+        store.revoke(study, "A")
+        assert store.session(second) is None
+
+    # The database itself
+
+    def test_everything_is_there_after_opening_again(self, store, study, settings):
+        self.record(store, study)
+        store.close()
+        again = Store.open(settings)
+        assert len(again.releases(study)) == 1
+        assert again.is_alive()
+        again.close()
+
+    def test_stores_that_open_together_migrate_once(self, new_settings):
+        with ThreadPoolExecutor(6) as pool:
+            stores = list(pool.map(lambda _: Store.open(new_settings), range(6)))
+        identity, _ = stores[0].create_study(consortium.study())
+        assert all(store.study(identity) for store in stores)
+        for store in stores:
+            store.close()
+
+    def test_the_migrations_make_the_tables_of_the_code(self, store):
+        from alembic.autogenerate import compare_metadata
+        from alembic.migration import MigrationContext
+
+        from sfumato.server.store.tables import metadata
+
+        with store.reading() as connection:
+            context = MigrationContext.configure(connection, opts={"compare_type": True})
+            assert compare_metadata(context, metadata) == []
