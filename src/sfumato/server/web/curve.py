@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,13 +37,9 @@ def curve(lines: Lines) -> Markup | None:
     if (commonest := max((value for value in worst if value is not None), default=None)) is not None:
         shapes.append(_line("commonest", 0, 1, commonest, commonest, scale))
     for number, (name, found) in enumerate(lines):
-        shift = DODGE * (number - (len(lines) - 1) / 2)
-        shapes.append(
-            tag("g", *_series(name, found, most, scale), class_=series(name), transform=f"translate({trimmed(shift)} 0)")
-        )
-    return tag(
-        "svg", tag("title", _words(lines)), *shapes, class_="curve", role="img", width="100%", height=HEIGHT
-    )
+        shift = f"translate({trimmed(DODGE * (number - (len(lines) - 1) / 2))} 0)"
+        shapes.append(tag("g", *_series(name, found, most, scale), class_=series(name), transform=shift))
+    return tag("svg", tag("title", _words(lines)), *shapes, class_="curve", role="img", width="100%", height=HEIGHT)
 
 
 def _across(sites: int, most: int) -> float:
@@ -84,7 +81,7 @@ def _series(name: str, found: Mapping[str, Any], most: int, scale: Scale) -> lis
     points = [point for point in found["points"] if point["error"] is not None]
     drawn = [
         _line("join", _across(a["sites"], most), _across(b["sites"], most), a["error"], b["error"], scale)
-        for a, b in zip(points, points[1:], strict=False)
+        for a, b in itertools.pairwise(points)
     ]
     for point in points:
         low, high = point["interval"]

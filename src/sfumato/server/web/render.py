@@ -1,4 +1,4 @@
-"""Templates to pages: everything is escaped, nothing is loaded from elsewhere, no script or style stands in the page."""
+"""Templates to pages: everything is escaped, nothing comes from elsewhere, no script or style stands in the page."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ import jinja2
 
 from sfumato.report.markup import breakable
 
-POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'"
-)
-"""Content-Security-Policy of every page."""
 STATIC = {
     "page.css": "text/css; charset=utf-8",
     "fresh.js": "text/javascript; charset=utf-8",

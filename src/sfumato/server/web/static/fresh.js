@@ -4,7 +4,7 @@
 const part = document.querySelector("[data-fresh]");
 
 async function refresh() {
-  if (document.hidden || part.querySelector("details[open]") || part.querySelector(":focus")) return again();
+  if (document.hidden || part.querySelector("details[open]")) return again();
   let answer;
   try {
     answer = await fetch(part.dataset.fresh, { credentials: "same-origin", redirect: "error", cache: "no-store" });
@@ -15,7 +15,9 @@ async function refresh() {
   if (answer.ok) {
     const found = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-fresh]");
     if (!found) return;
+    const focused = part.contains(document.activeElement) ? document.activeElement.id : "";
     part.replaceChildren(...found.childNodes);
+    if (focused) document.getElementById(focused)?.focus();
     part.dataset.busy = found.dataset.busy;
   }
   again();

@@ -1,0 +1,79 @@
+"""The child: reads one job from its input, tells how far it is line by line, and ends with the results or the reason.
+
+It is started as `python -m sfumato.server.worker.child`. It gives way to the server's own work, may take only so much
+memory, is the first to go when the machine has none left, and ends when its parent does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import sys
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+NO_MEMORY = "Training this classifier on this pool needs more memory than the server gives it. Train another one."
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # nothing that a library prints is taken for an answer
+    stated = json.loads(sys.stdin.readline())
+    _give_way(int(stated["niceness"]))
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_AS, int(stated["memory"]))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _say(answers, trained(stated, answers))
+
+
+def trained(stated: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
+    """The last line: `done` with results and the model's card, or `failed` with words for the owner."""
+    from sfumato.errors import SfumatoError
+    from sfumato.jobs.pool import train_pool
+    from sfumato.server.worker.job import Job
+
+    job = Job.from_dict(stated)
+
+    def progress(step: str, done: int, total: int | None) -> None:
+        _say(answers, {"step": step, "progress": 0.0 if not total else done / total})
+
+    try:
+        model, results = train_pool(job.request(), Path(job.out), progress)
+    except SfumatoError as error:
+        return {"failed": job.without_paths(str(error))}
+    except MemoryError:
+        return {"failed": NO_MEMORY}
+    except Exception as error:
+        name = type(error).__name__
+        return {"failed": f"{job.classifier} cannot be trained on this pool ({name}). Train another classifier."}
+    return {"done": {"results": results, "card": dict(model.about)}}
+
+
+def _give_way(niceness: int) -> None:
+    os.nice(niceness)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _limit(what: int, most: int) -> None:
+    _, hard = resource.getrlimit(what)
+    resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def _end_with_parent() -> None:
+    """The input stays open as long as the parent lives."""
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+
+
+def _say(answers: IO[str], answer: object) -> None:
+    answers.write(json.dumps(answer, allow_nan=False) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    main()

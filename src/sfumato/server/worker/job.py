@@ -1,0 +1,80 @@
+"""One training as both ends of the pipe know it: JSON, so that the child needs neither database nor secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from sfumato.jobs.pool import Request
+from sfumato.jobs.pooling.pushed import Pushed
+from sfumato.protocol.messages import ReleaseInfo
+
+if TYPE_CHECKING:  # the child has no use for a database
+    from sfumato.server.folder import DataFolder
+    from sfumato.server.store import Store
+
+
+@dataclass(frozen=True)
+class Job:
+    """Releases and test rows as (path, site, hash); where the model goes; what the child may take of the machine."""
+
+    classifier: str
+    out: str
+    memory: int
+    niceness: int
+    train: list[list[str]]
+    test: list[list[str]] = field(default_factory=list)
+    test_table: str | None = None
+
+    @classmethod
+    def of(
+        cls, store: Store, folder: DataFolder, study: str, classifier: str, *, memory: int, niceness: int = 10
+    ) -> Self:
+        """Everything that the study's sites have pushed by now and not withdrawn."""
+        releases = store.releases(study, withdrawn=False)
+        table = store.test_table(study)
+        return cls(
+            classifier=classifier,
+            out=str(folder.incoming().with_suffix(".skops")),
+            memory=memory,
+            niceness=niceness,
+            train=_files(folder, study, [one for one in releases if one.purpose == "train"]),
+            test=_files(folder, study, [one for one in releases if one.purpose == "test"]),
+            test_table=None if table is None else str(folder.test_table(study, table.sha256, table.format)),
+        )
+
+    @property
+    def used(self) -> list[str]:
+        """Hashes of the releases trained on."""
+        return [sha256 for _, _, sha256 in self.train]
+
+    def request(self) -> Request:
+        return Request(
+            releases=_pushed(self.train),
+            classifier=self.classifier,
+            test_table=None if self.test_table is None else Path(self.test_table),
+            test_releases=_pushed(self.test),
+        )
+
+    def without_paths(self, message: str) -> str:
+        """A message in which no place on the server's disk is named."""
+        for path, _, sha256 in (*self.train, *self.test):
+            message = message.replace(path, f"The release {sha256[:12]}")
+        return message.replace(self.test_table or "\0", "The public test table").replace(self.out, "The model")
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        return cls(**found)
+
+
+def _files(folder: DataFolder, study: str, releases: Sequence[ReleaseInfo]) -> list[list[str]]:
+    return [[str(folder.release(study, one.sha256)), one.site, one.sha256] for one in releases]
+
+
+def _pushed(files: Sequence[Sequence[str]]) -> list[Pushed]:
+    return [Pushed(Path(path), site, sha256) for path, site, sha256 in files]

@@ -1,0 +1,154 @@
+"""The background worker: claims a model that waits, trains it in a child, keeps its lease alive, and files the result.
+
+Any number of workers, in any number of processes, may ask the same store: each model is claimed by one. A worker that
+dies stops renewing its lease, and the model is claimed again.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from sfumato.errors import SfumatoError
+from sfumato.protocol.messages import ModelInfo
+from sfumato.server.folder import DataFolder
+from sfumato.server.logs import log
+from sfumato.server.settings import Settings
+from sfumato.server.store import Store
+from sfumato.server.store.models import LEASE_SECONDS
+from sfumato.server.worker.job import Job
+from sfumato.server.worker.process import Training
+
+IDLE_SECONDS = 2.0
+TOLD_SECONDS = 0.5
+"""Progress is written at most so often."""
+LONGEST_SECONDS = 6 * 3600.0
+NOTHING = "No site has pushed a release to train on yet."
+TOO_LONG = "Training took longer than the server allows. Train another classifier."
+GONE_WRONG = "The model could not be written by the server: its disk is full, or it lost the file. Train it again."
+
+Log = Callable[..., None]
+
+
+class Worker:
+    """One thread that trains one model at a time. `wake` spares it the wait for its next look."""
+
+    def __init__(
+        self,
+        store: Store,
+        folder: DataFolder,
+        settings: Settings,
+        log: Log = log,
+        *,
+        lease: float = LEASE_SECONDS,
+        niceness: int = 10,
+    ) -> None:
+        self._store, self._folder, self._settings, self._log = store, folder, settings, log
+        self._lease, self._niceness = lease, niceness
+        self._name = f"{os.getpid()}-{secrets.token_hex(8)}"
+        self._stopping, self._something = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sfumato-worker", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Something was queued."""
+        self._something.set()
+
+    def stop(self, seconds: float = 30.0) -> None:
+        """End the training under way, put its model back into the queue, and wait for the thread."""
+        self._stopping.set()
+        self._something.set()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                claimed = self._store.claim_model(self._name, self._lease)
+                if claimed is not None:
+                    self._train(*claimed)
+                    continue
+            except Exception as error:  # the database is away, the disk is full: try again later
+                self._log("worker-trouble", error=type(error).__name__)
+            self._something.wait(IDLE_SECONDS)
+            self._something.clear()
+
+    def _train(self, study: str, model: ModelInfo) -> None:
+        self._log("training-started", study=study, model=model.id, classifier=model.classifier)
+        memory = self._settings.training_memory
+        job = Job.of(self._store, self._folder, study, model.classifier, memory=memory, niceness=self._niceness)
+        if not job.train:
+            self._store.fail_model(model.id, self._name, NOTHING)
+            return
+        training = Training(job)
+        began = time.monotonic()
+        try:
+            outcome = self._watched(training, model.id)
+            if outcome is None:
+                return
+            if "done" in outcome:
+                outcome = self._filed(study, model.id, job, outcome["done"])
+            if "failed" in outcome:
+                self._store.fail_model(model.id, self._name, str(outcome["failed"]))
+            seconds = round(time.monotonic() - began, 1)
+            self._log("training-ended", study=study, model=model.id, outcome=next(iter(outcome)), seconds=seconds)
+        finally:
+            training.close()
+            Path(job.out).unlink(missing_ok=True)
+
+    def _watched(self, training: Training, model: str) -> dict[str, Any] | None:
+        """Pass on what the child says until it ends; None where the model is no longer ours to train."""
+        heard: dict[str, Any] = {"progress": 0.0, "step": "starting"}
+        told = renewed = began = time.monotonic()
+        while not self._stopping.is_set():
+            new = False
+            for message in training.messages(min(1.0, self._lease / 10)):
+                if "done" in message or "failed" in message:
+                    return message
+                heard, new = message, True
+            now = time.monotonic()
+            if now - began > LONGEST_SECONDS:
+                return {"failed": TOO_LONG}
+            if now - told > (TOLD_SECONDS if new else self._lease / 10):
+                told, held = now, self._renewed(model, heard)
+                renewed = now if held else renewed
+                if held is False or now - renewed > self._lease:
+                    self._log("training-lost", model=model)
+                    return None
+        self._store.release_model(model, self._name)
+        return None
+
+    def _renewed(self, model: str, heard: dict[str, Any]) -> bool | None:
+        """Whether the lease is still ours; None while the database does not answer."""
+        try:
+            return self._store.update_model(model, self._name, heard["progress"], heard["step"], self._lease)
+        except SQLAlchemyError as error:
+            self._log("worker-trouble", error=type(error).__name__)
+            return None
+
+    def _filed(self, study: str, model: str, job: Job, done: dict[str, Any]) -> dict[str, Any]:
+        """The file first, then the row. The lease is renewed before, so that nobody else files the same model."""
+        if not self._store.update_model(model, self._name, 1.0, "writing", max(self._lease, LEASE_SECONDS)):
+            return {"lost": True}
+        try:
+            self._folder.settle(Path(job.out), self._folder.model(study, model))
+        except (OSError, SfumatoError):
+            return {"failed": GONE_WRONG}
+        self._store.finish_model(
+            model,
+            self._name,
+            results=done["results"],
+            card=done["card"],
+            used=job.used,
+            contains_rows=bool(done["card"]["contains_rows"]),
+        )
+        return {"done": True}

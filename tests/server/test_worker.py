@@ -1,0 +1,236 @@
+"""The worker: trains what is queued, once, whatever dies; fails with words, and not with the server."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import consortium
+import pytest
+
+from sfumato.jobs.model import Model
+from sfumato.server.folder import DataFolder
+from sfumato.server.store import Store
+from sfumato.server.worker import worker as worker_module
+from sfumato.server.worker.child import NO_MEMORY
+from sfumato.server.worker.job import Job
+from sfumato.server.worker.process import DIED, Training
+from sfumato.server.worker.worker import Worker
+
+LEASE = 3.0
+
+
+class Place:
+    """A store and a data folder with a study, without a server around them."""
+
+    def __init__(self, data, database=None):
+        self.settings = consortium.settings(data, database=database)
+        self.store, self.folder = Store.open(self.settings), DataFolder(data)
+        self.study, self.owner = self.store.create_study(consortium.study())
+        self.events = []
+
+    def add(self, body, site, purpose="train"):
+        """As a push that was accepted leaves it."""
+        self.store.invite(self.study, site)
+        sha256 = consortium.sha(body)
+        received = self.folder.incoming()
+        received.write_bytes(body)
+        self.folder.settle(received, self.folder.release(self.study, sha256))
+        self.store.record_release(
+            self.study, site, sha256, purpose=purpose, size=len(body), rows=60, epsilon=8.0, card={}
+        )
+        return sha256
+
+    def queue(self, classifier="naive-bayes"):
+        return self.store.queue_model(self.study, classifier, contains_rows=False).id
+
+    def worker(self, **more):
+        made = Worker(self.store, self.folder, self.settings, self.log, **{"lease": LEASE, "niceness": 0, **more})
+        made.start()
+        return made
+
+    def log(self, event, **fields):
+        self.events.append((event, fields))
+
+    def wait(self, model, *states, seconds=60):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            found = self.store.model(self.study, model)
+            if found.state in (states or ("done", "failed")):
+                return found
+            time.sleep(0.02)
+        raise AssertionError(f"The model is still {found.state}, {found.step}.")
+
+
+@pytest.fixture(scope="module")
+def bodies(tmp_path_factory):
+    return [consortium.release(tmp_path_factory.mktemp("r"), seed=seed) for seed in range(3)]
+
+
+@pytest.fixture
+def place(tmp_path, bodies):
+    made = Place(tmp_path / "data")
+    made.hashes = [made.add(body, f"site {number}") for number, body in enumerate(bodies[:2])]
+    yield made
+    made.folder.close()
+    made.store.close()
+
+
+def test_a_queued_model_is_trained_and_names_what_it_used(place, bodies):
+    test = place.add(bodies[2], "site 0", purpose="test")
+    model = place.queue()
+    worker = place.worker()
+    found = place.wait(model)
+    worker.stop()
+    assert (found.state, found.progress, found.failure) == ("done", 1.0, None)
+    assert [one["sha256"] for one in found.card["releases"]] == place.hashes
+    assert [point["sites"] for point in found.results["by_sites"]["points"]] == [1, 2]
+    assert found.results["test"][0]["kind"] == "rows embedded by sites"
+    assert test not in json.dumps(found.card)
+    file = place.folder.model(place.study, model)
+    assert Model.load(file).about == found.card
+    assert not list((place.folder.data / "incoming").glob("*/*.skops"))
+    assert [event for event, _ in place.events] == ["training-started", "training-ended"]
+    assert not found.uses_withdrawn
+    place.store.withdraw(place.study, place.hashes[0])
+    assert place.store.model(place.study, model).uses_withdrawn
+
+
+def test_what_cannot_be_trained_fails_with_words_and_the_next_is_tried(place):
+    for sha256 in place.hashes:
+        place.folder.release(place.study, sha256).unlink()
+    lost = place.queue()
+    worker = place.worker()
+    found = place.wait(lost)
+    assert found.state == "failed"
+    assert "withdrawn" in found.failure
+    assert str(place.folder.data) not in found.failure
+    for sha256 in place.hashes:
+        place.store.withdraw(place.study, sha256)
+    assert place.wait(place.queue()).failure == worker_module.NOTHING
+    worker.stop()
+
+
+def test_too_little_memory_fails_the_model_alone(place):
+    job = Job.of(place.store, place.folder, place.study, "naive-bayes", memory=300 << 20, niceness=0)
+    training = Training(job)
+    said = []
+    while not said or not {"done", "failed"} & set(said[-1]):
+        said += training.messages(5.0)
+    training.close()
+    assert said[-1]["failed"] in (NO_MEMORY, DIED)
+
+
+def test_a_killed_child_fails_the_model_and_not_the_worker(place, monkeypatch):
+    class Doomed(Training):
+        def __init__(self, job):
+            super().__init__(job)
+            os.kill(self.pid, signal.SIGKILL)
+
+    monkeypatch.setattr(worker_module, "Training", Doomed)
+    model = place.queue()
+    worker = place.worker()
+    assert place.wait(model).failure == DIED
+    assert place.wait(place.queue()).failure == DIED
+    worker.stop()
+
+
+def test_a_stopped_worker_puts_its_model_back(place):
+    model = place.queue()
+    worker = place.worker()
+    place.wait(model, "running")
+    worker.stop()
+    assert place.store.model(place.study, model).state == "queued"
+    assert not worker._thread.is_alive()
+
+
+KILLED = """
+import sys, time
+sys.path.insert(0, {tests!r})
+import consortium
+from pathlib import Path
+from sfumato.server.folder import DataFolder
+from sfumato.server.store import Store
+from sfumato.server.worker.worker import Worker
+settings = consortium.settings(Path({data!r}), database={database!r})
+Worker(Store.open(settings), DataFolder(Path({data!r})), settings, lambda *_, **__: None, lease=1.0, niceness=0).start()
+time.sleep(600)
+"""
+
+
+def other_process(place):
+    code = KILLED.format(
+        tests=os.path.dirname(__file__),  # noqa: PTH120
+        data=str(place.folder.data),
+        database=place.settings.database,
+    )
+    return subprocess.Popen([sys.executable, "-c", code])
+
+
+def test_the_job_of_a_killed_server_is_taken_up_again(place):
+    model = place.queue()
+    process = other_process(place)
+    try:
+        place.wait(model, "running")
+    finally:
+        process.kill()
+        process.wait()
+    assert place.store.model(place.study, model).state == "running"
+    worker = place.worker()
+    assert place.wait(model).state == "done"
+    worker.stop()
+
+
+def test_several_processes_train_each_model_once(tmp_path, bodies, postgres_url):
+    place = Place(tmp_path / "data", postgres_url)
+    for number, body in enumerate(bodies[:2]):
+        place.add(body, f"site {number}")
+    models = [place.queue() for _ in range(3)]
+    process = other_process(place)
+    worker = place.worker()
+    try:
+        assert {place.wait(model).state for model in models} == {"done"}
+    finally:
+        process.kill()
+        process.wait()
+        worker.stop()
+    mine = [fields["model"] for event, fields in place.events if event == "training-started"]
+    assert len(mine) == len(set(mine)) <= 3
+    for model in models:
+        assert place.folder.model(place.study, model).is_file()
+    place.folder.close()
+    place.store.close()
+
+
+def test_a_model_in_other_hands_is_left_alone(place, monkeypatch):
+    """A worker that slept past its lease must neither file nor fail what another trains now."""
+
+    class Endless:
+        def __init__(self, _):
+            pass
+
+        def messages(self, seconds):
+            time.sleep(seconds)
+            return [{"step": "learning", "progress": 0.5}]
+
+        def close(self):
+            ended.append(True)
+
+    ended = []
+    monkeypatch.setattr(worker_module, "Training", Endless)
+    model = place.queue()
+    worker = place.worker(lease=1.0)
+    place.wait(model, "running")
+    monkeypatch.setattr(place.store, "now", lambda: time.time() + 1000)
+    assert place.store.claim_model("another", 1000.0)[1].id == model
+    for _ in range(500):
+        if ended:
+            break
+        time.sleep(0.02)
+    worker.stop()
+    assert ended == [True]
+    assert place.store.model(place.study, model).state == "running"
+    assert ("training-lost", {"model": model}) in place.events
+    assert place.store.update_model(model, "another", 0.7, "still mine")
