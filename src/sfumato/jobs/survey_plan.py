@@ -1,0 +1,172 @@
+"""How many respondents a guided survey needs: simulated before anybody is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato.errors import TableError, UsageError
+from sfumato.guidance import (
+    AnswerSpace,
+    SurveyCounts,
+    SurveyRules,
+    disclosure,
+    random_startup,
+    simulate,
+    survey_epsilon,
+)
+from sfumato.jobs.progress import Progress, silent
+
+Codes = NDArray[np.int64]
+
+SIZES = (200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
+FLOORS = (0.1, 0.25, 0.35)
+TEST_ROWS = 2_000
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One floor with one number of respondents, over several simulated surveys.
+
+    accuracy, spread: mean and standard deviation over repeats, on plain answers of other people. disclosure: share of
+    the answers' entropy at the end. epsilon: of the last guidance, the mean. level: last k*, the mean.
+    """
+
+    floor: float
+    respondents: int
+    accuracy: float
+    spread: float
+    disclosure: float
+    epsilon: float
+    level: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All simulated cases, and the accuracies they lie between: of guessing the larger class, and of plain answers."""
+
+    target: float
+    majority: float
+    plain: float
+    cases: tuple[Planned, ...]
+
+    def needed(self, floor: float) -> int | None:
+        """The least simulated number of respondents that reaches the target at this floor; None: none of them does."""
+        enough = [case.respondents for case in self.cases if case.floor == floor and case.accuracy >= self.target]
+        return min(enough, default=None)
+
+
+def plan_survey(
+    space: AnswerSpace,
+    target: float,
+    population: tuple[ArrayLike, ArrayLike],
+    *,
+    rules: SurveyRules | None = None,
+    floors: Sequence[float] = FLOORS,
+    sizes: Sequence[int] = SIZES,
+    repeats: int = 3,
+    startup: SurveyCounts | None = None,
+    classifier: Any = "naive-bayes",
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Plan:
+    """Simulate surveys of every size at every floor until the `target` accuracy is reached.
+
+    `population` are plain answers (m x questions) with classes: of an earlier study, or assumed (`assumed_population`).
+    Half of them respond (drawn with replacement), the other half are classified. Larger sizes are not tried at a floor
+    that has reached the target.
+    """
+    codes, y = np.atleast_2d(np.asarray(population[0])), np.asarray(population[1], dtype=np.int64)
+    classes = len(np.unique(y))
+    if not 0 < target <= 1:
+        raise UsageError(f"The accuracy wanted must be a share between 0 and 1. Got {target!r} instead.")
+    if len(codes) < 40 or y.shape != (len(codes),) or classes < 2:
+        raise TableError("A plan needs at least 40 plain answers, of two classes or more, each with its class.")
+    base = rules or SurveyRules()
+    cases: list[Planned] = []
+    total = len(floors) * len(sizes)
+    for row, floor in enumerate(floors):
+        for column, size in enumerate(sorted(sizes)):
+            progress("Simulating", row * len(sizes) + column, total)
+            cases.append(_case(codes, y, space, replace(base, floor=floor), size, repeats, startup, classifier, seed))
+            if cases[-1].accuracy >= target:
+                break
+    progress("Simulating", total, total)
+    majority = float(np.bincount(y).max() / len(y))
+    return Plan(target, majority, _plain_accuracy(codes, y, space, classifier, repeats, seed), tuple(cases))
+
+
+def _case(
+    codes: Codes,
+    y: Codes,
+    space: AnswerSpace,
+    rules: SurveyRules,
+    size: int,
+    repeats: int,
+    startup: SurveyCounts | None,
+    classifier: Any,
+    seed: int,
+) -> Planned:
+    from sfumato.classifiers.survey_bits import SurveyClassifier  # brings scikit-learn with it
+
+    found = []
+    for repeat in range(repeats):
+        ask, test, rng = _halves(len(codes), seed + repeat)
+        who = rng.choice(ask, size)
+        start = random_startup(space, int(y.max()) + 1, seed=seed + repeat) if startup is None else startup
+        run = simulate(codes[who], y[who], space, rules, startup=start, seed=seed + repeat)
+        V = run.versions[-1].guidance.V
+        model = SurveyClassifier(classifier, V, rules.floor, rules.link).fit(run.bits, run.y)
+        hit = float((model.predict(space.onehot(codes[test])) == y[test]).mean())
+        told = disclosure(codes[ask], space, V, rules.floor, rules.link, draws=500, seed=repeat).share
+        found.append((hit, told, survey_epsilon(V, space, rules.floor, rules.link).record, float(V.shape[1])))
+    accuracy, told, epsilon, level = np.mean(found, axis=0)
+    spread = float(np.std([row[0] for row in found]))
+    return Planned(rules.floor, size, float(accuracy), spread, float(told), float(epsilon), float(level))
+
+
+def _plain_accuracy(codes: Codes, y: Codes, space: AnswerSpace, classifier: Any, repeats: int, seed: int) -> float:
+    from sfumato.classifiers.survey_bits import SurveyClassifier
+
+    hits = []
+    for repeat in range(repeats):
+        ask, test, _ = _halves(len(codes), seed + repeat)
+        model = SurveyClassifier(classifier, queries="plain").fit(space.onehot(codes[ask]), y[ask])
+        hits.append(float((model.predict(space.onehot(codes[test])) == y[test]).mean()))
+    return float(np.mean(hits))
+
+
+def _halves(count: int, seed: int) -> tuple[Codes, Codes, np.random.Generator]:
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(count)
+    return order[count // 2 :], order[: count // 2][:TEST_ROWS], rng
+
+
+def assumed_population(
+    space: AnswerSpace,
+    classes: int = 2,
+    *,
+    informative: int = 3,
+    strength: float = 0.5,
+    rows: int = 10_000,
+    seed: int = 0,
+) -> tuple[Codes, Codes]:
+    """People as an owner may imagine them who has no earlier study: answers are random but for `informative` questions.
+
+    To each of these, a person gives with probability `strength` the answer that is typical of the class.
+    """
+    if not 0 <= strength <= 1 or classes < 2:
+        raise UsageError("Assume at least two classes, and a strength between 0 and 1.")
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, rows)
+    codes = np.column_stack([rng.integers(0, size, rows) for size in space.sizes])
+    open_questions = [question for question, size in enumerate(space.sizes) if size > 1]
+    for question in rng.permutation(open_questions)[:informative]:
+        typical = rng.permutation(space.sizes[question])[np.arange(classes) % space.sizes[question]]
+        follows = rng.random(rows) < strength
+        codes[follows, question] = typical[y[follows]]
+    return codes, y
