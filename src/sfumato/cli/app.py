@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from sfumato.cli import audit, demo, learn, push, reconstruct, release, serve, study
+from sfumato.cli import audit, demo, learn, push, reconstruct, release, respond, serve, study, survey
 from sfumato.cli.console import run_guarded
 
 app = typer.Typer(
@@ -38,6 +38,8 @@ app.command()(reconstruct.reconstruct)
 app.command()(push.push)
 app.command()(push.withdraw)
 app.add_typer(study.app, name="study")
+app.add_typer(survey.app, name="survey")
+app.command()(respond.respond)
 app.command()(serve.serve)
 app.command()(demo.demo)
 

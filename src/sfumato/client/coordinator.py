@@ -177,6 +177,25 @@ class Coordinator:
                 raise
             sync_folder(out.parent)
 
+    # Surveys, for their owner
+
+    def survey_progress(self, study: str) -> dict[str, Any]:
+        """How a survey goes."""
+        found = self._connection.ask("GET", _path(study, "survey"))
+        if not isinstance(found, dict) or not found.get("versions"):
+            raise CoordinatorError("The coordinator's answer does not describe a survey.")
+        return found
+
+    def survey_codes(self, study: str, number: int) -> list[str]:
+        """New codes of invitation."""
+        found = self._connection.ask("POST", _path(study, "survey", "codes"), json={"number": number}, once=True)
+        return [str(code) for code in found["codes"]]
+
+    def survey_parts(self, study: str) -> Iterator[bytes]:
+        """The received bits as a zip file, piece by piece."""
+        with self._connection.answer("GET", _path(study, "survey", "export")) as response:
+            yield from _received(response)
+
 
 def _received(response: Any) -> Iterator[bytes]:
     import httpx

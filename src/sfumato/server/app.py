@@ -17,12 +17,12 @@ from sfumato.protocol.messages import ErrorMessage
 from sfumato.server.context import Context
 from sfumato.server.logs import fault, log
 from sfumato.server.problems import ApiError, disk_full, unavailable
-from sfumato.server.routes import models, releases, service, studies
+from sfumato.server.routes import models, releases, service, studies, survey_owner
 from sfumato.server.settings import Settings
 from sfumato.server.shell import Shell
 from sfumato.server.survey.attach import attach_surveys
 
-ROUTERS = (service.router, studies.router, releases.router, models.router)
+ROUTERS = (service.router, studies.router, releases.router, models.router, survey_owner.router)
 
 
 def create_app(settings: Settings) -> FastAPI:

@@ -1,0 +1,130 @@
+"""respond: answer a survey from a program, with the same checks as the page."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli.console import Console, Json, Quiet
+from sfumato.cli.push import InsecureHttp, Yes
+from sfumato.errors import UsageError
+
+CODE_VARIABLE = "SFUMATO_CODE"
+
+
+def respond(
+    link: Annotated[str, typer.Argument(metavar="URL", help="The survey's link: https://host/survey/#survey=ID.")],
+    answers: Annotated[Path, typer.Option(metavar="FILE", help="Your answers, name: answer, as YAML or JSON.")],
+    max_level: Annotated[int, typer.Option(metavar="K", help="The highest level you accept; it is told to nobody.")],
+    wait: Annotated[float, typer.Option(metavar="SECONDS", help="Ask again for so long if the level is higher.")] = 0.0,
+    max_epsilon: Annotated[
+        float | None, typer.Option(metavar="E", help="Send nothing if more than this could be learned.")
+    ] = None,
+    code_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help=f"Your invitation; else the variable {CODE_VARIABLE}.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option(help="Show what would be sent, and send nothing.")] = False,
+    yes: Yes = False,
+    insecure_http: InsecureHttp = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Answer a survey: ask for the level, check the guidance, blur the answers here, show the bits, send them.
+
+    A question that the file leaves out counts as "prefer not to say". Bits are drawn once: if sending fails, the same
+    command sends the same bits again.
+
+    Example: sfumato respond 'https://study.example/survey/#survey=k3f9abcd2345' --answers me.yaml --max-level 3
+    """
+    from sfumato.client.heads import RememberedHeads, default_heads
+    from sfumato.client.respondent import pending_path, prepare, resend, send
+    from sfumato.client.survey_server import SurveyServer
+
+    console = Console(quiet, as_json)
+    given = read_answers(answers)
+    heads = RememberedHeads(default_heads())
+    with SurveyServer(link, insecure_http=insecure_http) as server:
+        pending = pending_path(heads.path.parent, server, answers)
+        if pending.exists() and not dry_run:
+            new = resend(server, pending)
+            console.say("The bits that were drawn before are " + ("now sent." if new else "with the survey already."))
+            console.result({"sent": True, "counted": new})
+            return
+        prepared = prepare(
+            server,
+            given,
+            max_level,
+            heads=heads,
+            wait=wait,
+            code=read_code(code_file),
+            max_epsilon=float("inf") if max_epsilon is None else max_epsilon,
+        )
+        for line in shown(prepared):
+            console.say(line)
+        told = {"level": prepared.k, "epsilon": prepared.epsilon, "witnesses": prepared.witnesses}
+        told["bits"] = prepared.drawn.bits
+        if dry_run:
+            console.say("Nothing was sent.")
+            console.result({**told, "sent": False})
+            return
+        if not yes:
+            _ask(as_json)
+        new = send(server, prepared, pending)
+    console.say("Sent." if new else "The survey had this answer already.")
+    console.result({**told, "sent": True, "counted": new})
+
+
+def read_answers(path: Path) -> dict[str, Any]:
+    """The answers of one person; the error never quotes them."""
+    from sfumato.errors import SchemaError
+    from sfumato.table.schema_file import read_schema_file
+
+    if not path.is_file():
+        raise UsageError(f"There is no file {path} with answers.")
+    try:
+        found = read_schema_file(path)
+    except SchemaError as error:
+        raise UsageError(f"{path}: {error}") from None
+    if not isinstance(found, dict) or not found or not all(isinstance(name, str) for name in found):
+        raise UsageError(f"{path} must hold one line for each question, like `smokes: no`.")
+    return found
+
+
+def read_code(file: Path | None) -> str | None:
+    """A code of invitation, from a file or the environment, so that it stays out of the shell's history."""
+    if file is None:
+        return os.environ.get(CODE_VARIABLE) or None
+    if not file.is_file():
+        raise UsageError(f"There is no file {file} with an invitation.")
+    return file.read_text(encoding="utf-8").strip() or None
+
+
+def shown(prepared: Any) -> list[str]:
+    """Exactly what would leave this machine, and what it is worth to others."""
+    survey, ones = prepared.survey, set(prepared.drawn.bits)
+    lines = [
+        f"{survey.name}, asked by {survey.by}",
+        f"Level {prepared.k}; epsilon {prepared.epsilon:.3g} for all answers together; {prepared.witnesses}.",
+        "These bits would be sent (1: the mark is set), with your answer to "
+        f"{survey.label.name!r} as it is ({survey.classes[prepared.drawn.label]}):",
+    ]
+    place = 0
+    for question in survey.questions:
+        marks = []
+        for choice in question.choices:
+            marks.append(f"{choice.value}={int(place in ones)}")
+            place += 1
+        lines.append(f"  {question.name}: {' '.join(marks)}")
+    lines.append("A sent answer cannot be withdrawn: nobody knows whose it is.")
+    return lines
+
+
+def _ask(as_json: bool) -> None:
+    if as_json or not sys.stdin.isatty():
+        raise UsageError("Nothing was sent: nobody is here to look at it. Add --yes to send without asking.")
+    if not typer.confirm("Send?"):
+        raise UsageError("Not confirmed, so nothing was sent.")

@@ -1,0 +1,206 @@
+"""survey new, preview, codes, status, verify, witness, export: the survey operator's commands."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.console import Console, Force, Json, Quiet
+from sfumato.cli.push import InsecureHttp, To, TokenFile, coordinator
+from sfumato.cli.study import Database, StudyId, server_part
+from sfumato.cli.study import new as new_study
+from sfumato.errors import OutputError, SchemaError, UsageError
+
+app = typer.Typer(no_args_is_help=True, help="Surveys whose respondents blur their answers themselves.")
+
+SurveyFile = Annotated[Path, typer.Argument(metavar="SURVEY_FILE", help="The survey, as YAML.")]
+Link = Annotated[str, typer.Argument(metavar="URL", help="The survey's link: https://host/survey/#survey=ID.")]
+
+
+def check_survey_file(path: Path) -> None:
+    from sfumato.protocol.study_file import load_study
+
+    if not path.is_file():
+        raise UsageError(f"There is no survey file {path}.")
+    if load_study(path).kind != "survey":
+        raise SchemaError(f"{path} describes another kind of study. A survey begins with `kind: survey`.")
+
+
+@app.command()
+def new(
+    file: SurveyFile,
+    data: Annotated[Path, typer.Option(metavar="DIR", help="The server's data folder.")],
+    database: Database = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Make a survey on this machine's server; the same as `sfumato study new`.
+
+    Respondents reach it at https://your-host/survey/#survey=ID. A survey cannot be edited afterwards: make a new one.
+
+    Example: sfumato survey new survey.yaml --data server
+    """
+    check_survey_file(file)
+    new_study(file, data, database, quiet, as_json)
+
+
+@app.command()
+def preview(
+    file: SurveyFile,
+    port: Annotated[int, typer.Option(help="Port to listen at; 0 takes a free one.")] = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Show the survey in a browser on this machine until Ctrl-C; nothing that is answered is kept.
+
+    Example: sfumato survey preview survey.yaml
+    """
+    from sfumato.protocol.study_file import load_study
+
+    check_survey_file(file)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = server_part("settings").Settings(data=Path(folder), worker=False)
+        store = server_part("store").Store.open(settings)
+        identity, _ = store.create_study(load_study(file))
+        store.close()
+
+        def ready(address: str) -> None:
+            print(f"{address}/survey/#survey={identity}", flush=True)
+
+        with contextlib.suppress(KeyboardInterrupt):
+            server_part("run").serve(settings, "127.0.0.1", port, ready)
+    Console(quiet, False).say("Stopped; nothing was kept.")
+
+
+@app.command()
+def codes(
+    study: StudyId,
+    number: Annotated[int, typer.Option(help="How many single-use codes.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write them to, one a line; only you can read it.")],
+    to: To,
+    token_file: TokenFile = None,
+    insecure_http: InsecureHttp = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Make codes of invitation for a survey that asks for them; which answer used which code is not kept.
+
+    Example: sfumato survey codes k3f9abcd2345 --number 500 --out codes.txt --to https://study.example
+    """
+    from sfumato.files import write_whole
+
+    if out.exists():
+        raise OutputError(f"{out} exists already. Choose another name.")
+    console = Console(quiet, as_json)
+    with coordinator(to, token_file, insecure_http, console) as connected:
+        made = connected.survey_codes(study, number)
+    write_whole(out, "".join(f"{code}\n" for code in made), private=True)
+    console.say(f"Wrote {len(made)} codes to {out}. Each opens one answer: .../survey/#survey={study}&code=CODE")
+    console.result({"codes": len(made), "file": str(out)})
+
+
+@app.command()
+def status(
+    study: StudyId,
+    to: To,
+    token_file: TokenFile = None,
+    insecure_http: InsecureHttp = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """How a survey goes: answers, versions of the guidance, the level and what it allows to learn.
+
+    Example: sfumato survey status k3f9abcd2345 --to https://study.example --token-file owner.token
+    """
+    console = Console(quiet, as_json)
+    with coordinator(to, token_file, insecure_http, console) as connected:
+        found = connected.survey_progress(study)
+    latest = found["versions"][-1]
+    console.say(f"{found['answers']:,} answers, of which the guidance has counted {found['counted']:,}.")
+    epsilon = "none (no floor)" if latest["epsilon"] is None else f"{latest['epsilon']:.3g}"
+    console.say(f"Guidance version {latest['version']}: level {latest['k']}, epsilon {epsilon} for one answer.")
+    if found["codes"]:
+        console.say(f"Invitations: {found['codes']['used']:,} of {found['codes']['given']:,} codes were used.")
+    console.result(found)
+
+
+@app.command()
+def verify(
+    link: Link,
+    last: Annotated[int, typer.Option(help="Recompute so many of the newest versions; 0 for all.")] = 0,
+    insecure_http: InsecureHttp = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Follow a survey's public log from its beginning, and recompute the guidance from the published counts.
+
+    Example: sfumato survey verify 'https://study.example/survey/#survey=k3f9abcd2345'
+    """
+    from sfumato.client.survey_server import SurveyServer
+    from sfumato.client.verify import verify_survey
+
+    console = Console(quiet, as_json)
+    if last < 0:
+        raise UsageError(f"--last must be at least 0. Got {last} instead.")
+    with SurveyServer(link, insecure_http=insecure_http) as server, console.listening() as progress:
+        found = verify_survey(server, last=last or None, progress=progress)
+    console.say(
+        f"{found.entries} versions follow from each other; {found.recomputed} were recomputed from their counts and "
+        f"are right. {found.answers:,} answers were counted.\nhead {found.head} (version {found.version})"
+    )
+    console.result(found._asdict())
+
+
+@app.command()
+def witness(
+    link: Link,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to publish at the address the survey names.")],
+    insecure_http: InsecureHttp = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Be a witness: check that the log continues what FILE says, and write its newest entry there for others to see.
+
+    Run it every few minutes and publish FILE; respondents compare it with what the server shows them.
+
+    Example: sfumato survey witness 'https://study.example/survey/#survey=k3f9abcd2345' --out public/head.json
+    """
+    from sfumato.client.survey_server import SurveyServer
+    from sfumato.client.verify import witness_survey
+
+    console = Console(quiet, as_json)
+    with SurveyServer(link, insecure_http=insecure_http) as server:
+        found = witness_survey(server, out)
+    console.say(f"Witnessed version {found['version']}: {out}")
+    console.result(found)
+
+
+@app.command()
+def export(
+    study: StudyId,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
+    to: To,
+    token_file: TokenFile = None,
+    insecure_http: InsecureHttp = False,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Fetch the received bits with their cards, one folder for each version of the guidance.
+
+    Train on them like on any release: sfumato train DIR/part-* --classifier bernoulli-naive-bayes --out model.skops
+
+    Example: sfumato survey export k3f9abcd2345 --out bits --to https://study.example --token-file owner.token
+    """
+    from sfumato.client.survey_export import export_survey
+
+    console = Console(quiet, as_json)
+    with coordinator(to, token_file, insecure_http, console) as connected:
+        parts = export_survey(connected, study, out, force=force)
+    rows = sum(json.loads((part / "card.json").read_text())["rows"] for part in parts)
+    console.say(f"Wrote {rows:,} answers of {len(parts)} versions to {out}.")
+    console.result({"folder": str(out), "parts": len(parts), "rows": rows})

@@ -1,0 +1,64 @@
+"""Anybody's check of a survey: the log from its beginning, guidance from published counts, heads for others to see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sfumato.client.survey_server import SurveyServer
+from sfumato.errors import CardError
+from sfumato.files import write_whole
+from sfumato.guidance import SurveyCounts
+from sfumato.protocol.survey_guidance import verify_guidance
+
+Progress = Callable[[str, int, int | None], None]
+
+
+class Verified(NamedTuple):
+    """What was checked."""
+
+    entries: int
+    recomputed: int
+    answers: int
+    version: int
+    head: str
+
+
+def verify_survey(server: SurveyServer, *, last: int | None = None, progress: Progress | None = None) -> Verified:
+    """Follow the log, and recompute the `last` versions (all without it); an error says what does not fit."""
+    survey, _ = server.describe()
+    entries = server.log(survey.hash)
+    if not entries:
+        raise CardError("The survey has no guidance yet, so there is nothing to verify.")
+    chosen = entries if last is None else entries[-last:]
+    for number, entry in enumerate(chosen, start=1):
+        inputs = server.inputs(entry)
+        if SurveyCounts.from_json(inputs).n != entry.answers:
+            raise CardError(f"Version {entry.version} says how many answers it counts, and its counts say otherwise.")
+        verify_guidance(survey, inputs, server.matrix(entry, survey.width), entry.k)
+        if progress is not None:
+            progress("Versions", number, len(chosen))
+    return Verified(len(entries), len(chosen), entries[-1].answers, entries[-1].version, entries[-1].hash)
+
+
+def witness_survey(server: SurveyServer, path: Path) -> dict[str, Any]:
+    """Write the newest entry, if the log continues the one that was written before."""
+    survey, _ = server.describe()
+    entries = server.log(survey.hash)
+    if path.exists():
+        try:
+            before = json.loads(path.read_text(encoding="utf-8"))
+            known = str(before["survey"]), int(before["version"]), str(before["hash"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CardError(f"{path} is not what an earlier run wrote. Move it away to begin anew.") from error
+        seen = {entry.version: entry.hash for entry in entries}
+        if known[0] != survey.hash or seen.get(known[1]) != known[2]:
+            raise CardError(
+                f"The log does not continue what was witnessed before (version {known[1]}): it was changed, or the "
+                "server shows different people different logs. Nothing was written; tell others."
+            )
+    found = {"survey": survey.hash, "version": entries[-1].version, "hash": entries[-1].hash}
+    write_whole(path, json.dumps(found) + "\n")
+    return found

@@ -1,0 +1,75 @@
+"""Received bits as releases: one part for every version of the guidance, each with its card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from sfumato.guarantee import Card
+from sfumato.guidance import encode_matrix
+from sfumato.jobs.layout import Layout
+from sfumato.jobs.make_card import make_card
+from sfumato.jobs.release import CARD_METADATA
+from sfumato.mechanisms.guided_projection import GuidedProjection
+from sfumato.protocol.survey_file import SurveyStudy
+from sfumato.server.survey.answers import unpack
+from sfumato.server.survey.survey_store import SurveyStore, Version
+from sfumato.statistics import Statistics
+from sfumato.table import Column, Encoding, Schema, write_table
+
+REASON = "the choices stand in the survey file, which everybody reads before answering"
+
+
+def survey_encoding(survey: SurveyStudy) -> Encoding:
+    """The questions as a schema: public, since the survey declares them."""
+    columns = [
+        Column(
+            question.name,
+            "categorical",
+            role=role,
+            categories=tuple(choice.value for choice in question.choices),
+            source="public",
+            reason=REASON,
+        )
+        for question, role in [*((question, "private") for question in survey.questions), (survey.label, "label")]
+    ]
+    return Encoding(Schema(tuple(columns)))
+
+
+def write_parts(store: SurveyStore, study: str, survey: SurveyStudy, folder: Path) -> list[Path]:
+    """Write `folder`/part-00001/{release.parquet, card.json} for every version that somebody answered to."""
+    return [_write_part(survey, *part, folder) for part in _answered(store, study, survey)]
+
+
+def _answered(
+    store: SurveyStore, study: str, survey: SurveyStudy
+) -> Iterator[tuple[Version, np.ndarray[tuple[int, int], np.dtype[np.uint8]], list[int]]]:
+    for number in range(1, store.latest(study) + 1):
+        received = list(store.answers(study, number))
+        version = store.version(study, number) if received else None
+        if version is not None:
+            labels = [label for label, _ in received]
+            yield version, unpack([bits for _, bits in received], survey.width), labels
+
+
+def _write_part(
+    survey: SurveyStudy,
+    version: Version,
+    bits: np.ndarray[tuple[int, int], np.dtype[np.uint8]],
+    labels: list[int],
+    folder: Path,
+) -> Path:
+    encoding = survey_encoding(survey)
+    V = np.frombuffer(version.matrix, dtype="<f8").reshape(survey.width, version.entry.k)
+    mechanism = GuidedProjection(guidance=encode_matrix(V), floor=survey.floor, link=survey.link)
+    mechanism.fit_statistics(Statistics.empty(encoding.width), encoding)
+    layout = Layout(mechanism, encoding, like_original=False)
+    card: Card = make_card(layout, mechanism.guarantee().beside_exact_label(), rows=len(bits))
+    part = folder / f"part-{version.entry.version:05d}"
+    part.mkdir()
+    table = layout.table(bits.astype(np.float64), np.array(labels, dtype=np.int64))
+    write_table(table, part / "release.parquet", metadata={CARD_METADATA.decode(): card.to_json()})
+    card.save(part / "card.json")
+    return part

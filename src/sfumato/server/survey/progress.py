@@ -1,0 +1,58 @@
+"""How a survey goes: answers by hour, and by version the level and what the guidance allows to learn."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from sfumato.guidance import AnswerSpace, Link, decode_matrix, encode_matrix, survey_epsilon
+from sfumato.protocol.survey_file import SurveyStudy
+from sfumato.server.survey.survey_store import SurveyStore
+
+MOST_POINTS = 200
+"""Versions whose epsilon is computed: of more, evenly spread ones."""
+
+
+def survey_progress(store: SurveyStore, study: str, survey: SurveyStudy) -> dict[str, Any]:
+    """Everything that the owner's page and `sfumato survey status` show."""
+    log = store.log(study, limit=1_000_000)
+    hours: Counter[str] = Counter()
+    before = 0
+    for entry, hour in log:
+        hours[hour] += entry.answers - before
+        before = entry.answers
+    spread = {round(place) for place in np.linspace(0, len(log) - 1, min(len(log), MOST_POINTS))} if log else set()
+    codes, used = store.codes(study)
+    return {
+        "answers": store.count(study),
+        "counted": before,
+        "by_hour": [{"hour": hour, "answers": number} for hour, number in sorted(hours.items()) if number],
+        "versions": [
+            {
+                "version": entry.version,
+                "answers": entry.answers,
+                "k": entry.k,
+                "epsilon": _epsilon(store, study, survey, entry.version, entry.k) if place in spread else None,
+            }
+            for place, (entry, _) in enumerate(log)
+        ],
+        "codes": {"given": codes, "used": used} if survey.invitations else None,
+        "floor": survey.floor,
+    }
+
+
+def _epsilon(store: SurveyStore, study: str, survey: SurveyStudy, number: int, k: int) -> float | None:
+    version = store.version(study, number)
+    assert version is not None
+    V = np.frombuffer(version.matrix, dtype="<f8").reshape(survey.width, k)
+    return _cached_epsilon(encode_matrix(V), k, survey.sizes, survey.floor, survey.link)
+
+
+@lru_cache(maxsize=4 * MOST_POINTS)
+def _cached_epsilon(matrix: str, k: int, sizes: tuple[int, ...], floor: float, link: Link) -> float | None:
+    epsilon = survey_epsilon(decode_matrix(matrix, sum(sizes), k), AnswerSpace(sizes), floor, link).record
+    return epsilon if math.isfinite(epsilon) else None

@@ -1,0 +1,124 @@
+"""A survey from the command line: make it, answer it, verify it, witness it, fetch the bits, train on them."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvicorn
+import yaml
+
+from sfumato.cli.app import app as cli
+from sfumato.cli.console import run_guarded
+from sfumato.server.app import create_app
+from sfumato.server.settings import Settings
+
+SURVEY = {
+    "kind": "survey",
+    "name": "Habits",
+    "by": "Example University",
+    "questions": [{"name": name, "kind": "yesno"} for name in ("smokes", "runs", "reads")],
+    "label": {"name": "ill", "kind": "yesno"},
+    "batch": 3,
+    "invitations": True,
+}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "server"
+
+
+@pytest.fixture
+def address(data: Path) -> Iterator[str]:
+    config = uvicorn.Config(create_app(Settings(data=data, worker=False)), port=0, log_level="critical")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join(10)
+
+
+@pytest.fixture(autouse=True)
+def _own_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "memory" / "ledger.json"))
+
+
+def run(*words: object) -> int:
+    return run_guarded(cli, [str(word) for word in words])
+
+
+def test_a_survey_from_beginning_to_end(
+    tmp_path: Path, data: Path, address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, answers = tmp_path / "survey.yaml", tmp_path / "me.yaml"
+    file.write_text(yaml.safe_dump(SURVEY))
+    assert run("survey", "new", file, "--data", data, "--json") == 0
+    made = json.loads(capsys.readouterr().out)
+    owner = ["--to", address, "--token-file", made["token_file"]]
+    link = f"{address}/survey/#survey={made['id']}"
+    assert run("survey", "codes", made["id"], "--number", 4, "--out", tmp_path / "codes", *owner) == 0
+    codes = (tmp_path / "codes").read_text().split()
+    assert (tmp_path / "codes").stat().st_mode & 0o077 == 0
+    capsys.readouterr()
+    for number, code in enumerate(codes):
+        # The label is yes or no; one question is left out, which counts as "prefer not to say".
+        answers.write_text(f"smokes: {'yes' if number % 2 else 'no'}\nruns: no\nill: {'yes' if number % 2 else 'no'}\n")
+        monkeypatch.setenv("SFUMATO_CODE", code)
+        assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes") == 0
+        said = capsys.readouterr().out
+        assert "smokes: no=" in said
+        assert "cannot be withdrawn" in said
+    assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes") == 8  # the code was used
+    assert "was used already" in capsys.readouterr().err
+
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        assert run("survey", "verify", link, "--json") == 0
+        verified = json.loads(capsys.readouterr().out)
+        if verified["answers"] == 3:
+            break
+        time.sleep(0.1)
+    assert (verified["answers"], verified["version"], verified["recomputed"]) == (3, 2, 2)
+    assert run("survey", "witness", link, "--out", tmp_path / "head.json") == 0
+    assert json.loads((tmp_path / "head.json").read_text())["hash"] == verified["head"]
+    assert run("survey", "witness", link, "--out", tmp_path / "head.json") == 0
+    (tmp_path / "head.json").write_text(json.dumps({"survey": made["hash"], "version": 1, "hash": "0" * 64}))
+    assert run("survey", "witness", link, "--out", tmp_path / "head.json") == 6
+    capsys.readouterr()
+
+    assert run("survey", "status", made["id"], *owner, "--json") == 0
+    status = json.loads(capsys.readouterr().out)
+    assert (status["answers"], status["counted"], status["codes"]) == (4, 3, {"given": 4, "used": 4})
+    assert status["versions"][-1]["epsilon"] > 0
+    assert run("survey", "export", made["id"], "--out", tmp_path / "bits", *owner) == 0
+    parts = sorted((tmp_path / "bits").iterdir())
+    assert sum(json.loads((part / "card.json").read_text())["rows"] for part in parts) == 4
+    card = json.loads((parts[0] / "card.json").read_text())
+    assert card["guarantee"]["kind"] == "local-dp"
+    assert run("train", *parts, "--classifier", "naive-bayes", "--out", tmp_path / "m.skops") == 0
+
+
+def test_mistakes_are_one_clear_line(tmp_path: Path, address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file, answers = tmp_path / "pool.yaml", tmp_path / "me.yaml"
+    file.write_text("kind: pool\n")
+    assert run("survey", "new", tmp_path / "none.yaml", "--data", tmp_path) == 2
+    assert run("survey", "new", file, "--data", tmp_path) in (2, 4)
+    assert run("respond", f"{address}/survey/#survey=x", "--answers", tmp_path / "none", "--max-level", 1) == 2
+    answers.write_text("- a list\n")
+    assert run("respond", f"{address}/survey/#survey=x", "--answers", answers, "--max-level", 1) == 2
+    answers.write_text("smokes: yes\nill: no\n")
+    assert run("respond", "https://host/", "--answers", answers, "--max-level", 1) == 2
+    assert run("respond", f"{address}/survey/#survey=x", "--answers", answers, "--max-level", 1) == 8
+    assert run("survey", "verify", f"{address}/survey/#survey=x") == 8
+    errors = capsys.readouterr().err
+    assert errors.count("sfumato: ") == 7
+    assert "Traceback" not in errors
