@@ -2,21 +2,20 @@
  * The user interface layer: which page is shown, what is kept, and when the layers below are asked.
  *
  * Perturbation is perturb.js (with recompute.js), the network is web.js, what is kept is vault.js; the pages are
- * questions.js, level.js, review.js and notices.js.
+ * questions.js, level.js, review.js and notices.js, inside frame.js.
  */
 
-import { button, h } from "./element.js";
-import { levelPage, revealed } from "./level.js";
+import { drawFoot, drawFrame } from "./frame.js";
+import { asAgreed, levelPage, revealed } from "./level.js";
 import * as notices from "./notices.js";
 import { GuidanceRefused, answerId, answerSpace, drawBits, fillBlanks, oneHot, readGuidance } from "./perturb.js";
 import { aboutPage, choiceOf, questionsPage } from "./questions.js";
-import { Recomputed, WIDEST } from "./recompute.js";
+import { Recomputed, WIDEST, startupCounts } from "./recompute.js";
 import { reviewPage } from "./review.js";
 import { Vault } from "./vault.js";
 import { ServerRefused, SurveyServer, Unreachable, jittered } from "./web.js";
-import { LANGUAGES, Speaker, firstLanguage, languageName } from "./words.js";
+import { LANGUAGES, Speaker, firstLanguage } from "./words.js";
 
-const STEPS = ["about", "questions", "level", "send"];
 const MEAN_WAIT = 60; // seconds between two questions for the level, on average
 
 /** The link's fragment -> {address, code}. A fragment never reaches a server; so neither does an invitation. */
@@ -28,11 +27,15 @@ export function readLink(fragment, page) {
   return { address: whole ? survey : new URL(`../api/v1/surveys/${survey}`, page).href, code: parts.get("code") };
 }
 
+/** The answers are no longer on this device. */
+class Gone extends Error {}
+
 class Interface {
   constructor({ address, code }) {
     this.server = new SurveyServer(address, { memory: storage() });
     this.vault = new Vault(this.server.address);
     this.code = code;
+    this.remembered = Boolean(this.server.remembered().head); // from an earlier visit
     this.turn = 0; // whatever was under way for an earlier page finds that it is no longer its turn
     this.speaker = new Speaker(firstLanguage(navigator.languages ?? ["en"], Object.keys(LANGUAGES)));
   }
@@ -46,7 +49,8 @@ class Interface {
     const { survey, closes } = this.description;
     this.survey = { ...survey, label: { ...survey.label, choices: survey.label.choices ?? survey.label.classes } };
     this.closes = closes ?? survey.closes ?? null;
-    this.rule = { floor: survey.floor, link: survey.link, order: survey.order };
+    const { floor, link, order, mu, balance } = survey;
+    this.rule = { floor, link, order, mu, balance };
     this.space = answerSpace(survey.questions.map((question) => question.choices.length));
     const kept = await this.vault.get();
     this.state = kept ?? { hash: this.description.hash, step: "about", values: {}, code: this.code };
@@ -64,7 +68,7 @@ class Interface {
     if (state.confirmed) return this.wait();
     if (this.server.remembered().sent && !this.stored) return this.show("send", notices.already);
     if (state.step === "level") return this.go("level");
-    return this.show(state.step === "questions" ? "questions" : "about", state.step === "questions" ? questionsPage : aboutPage);
+    return this.go(state.step === "questions" ? "questions" : "about");
   }
 
   go(step) {
@@ -90,7 +94,7 @@ class Interface {
     await this.keep();
     this.preview = await this.patiently(turn, async () => {
       const asked = await this.server.inquiry();
-      const history = await this.history(asked);
+      const history = await this.server.history(this.description, asked);
       return { asked, ...(await this.recomputed(history.entry(asked.version))) };
     });
     if (turn === this.turn) this.show("level", levelPage);
@@ -99,18 +103,13 @@ class Interface {
   async recomputed(entry) {
     if (this.space.width > WIDEST) return { recomputed: null, why: "why_wide" };
     try {
-      return { recomputed: new Recomputed(await this.server.inputs(entry), this.rule) };
+      this.startup ??= await startupCounts(this.survey, this.description.hash);
+      return { recomputed: new Recomputed(await this.server.inputs(entry), this.startup, this.rule) };
     } catch (error) {
-      if (error instanceof ServerRefused || error instanceof TypeError || error instanceof RangeError) return { recomputed: null, why: "why_counts" };
+      const unpublished = [ServerRefused, SyntaxError, TypeError, RangeError].some((kind) => error instanceof kind);
+      if (unpublished) return { recomputed: null, why: "why_counts" };
       throw error;
     }
-  }
-
-  async history(asked) {
-    const first = !this.server.remembered().head;
-    const history = await this.server.history(this.description, asked);
-    this.remembered = this.remembered || !first;
-    return history;
   }
 
   /** The limit is chosen. Now, and only now, and without telling the limit, the second round may begin. */
@@ -129,32 +128,40 @@ class Interface {
 
   async review(turn, asked) {
     await this.patiently(turn, () => this.prepare(asked));
-    if (turn !== this.turn) return;
-    this.found = revealed(this.state, this.guidance, this.space, this.rule);
-    this.show("send", reviewPage);
+    if (turn === this.turn) this.show("send", reviewPage);
   }
 
-  /** Guidance, all checks, and the one draw; two windows of one device share it. */
+  /** Guidance, all checks, and the one draw; two windows of one device share it, and none sends after another did. */
   prepare(asked) {
     return this.vault.alone(async () => {
-      const kept = await this.vault.get();
-      const same = kept && JSON.stringify(kept.filled) === JSON.stringify(this.state.filled) && kept.label === this.state.label;
-      if (same && kept.draw && this.state.draw !== null) Object.assign(this.state, kept, { limit: this.state.limit });
       const { state, space, rule } = this;
-      if (!state.draw) {
-        const history = await this.history(asked);
-        const message = await this.server.guidance(asked, space.width, history);
-        const { recomputed, why } = await this.recomputed(history.entry(asked.version));
-        recomputed?.check(message);
-        const bits = drawBits(oneHot(space, state.filled), message, rule);
-        const { v, sha256, k, width, version } = message;
-        state.guidance = { v, sha256, k, width, version };
-        state.checks = { why, remembered: Boolean(this.remembered), witnesses: history.witnesses.map(({ url, state: s }) => ({ url, state: s })) };
-        state.draw = { id: answerId(), version, label: state.label, bits, ...(state.code ? { code: state.code } : {}) };
-        await this.keep();
+      const kept = await this.vault.get();
+      if (!kept || this.server.remembered().sent) throw new Gone();
+      const answers = ({ filled, label }) => JSON.stringify([filled, label]);
+      if (kept.draw && answers(kept) === answers(state) && kept.guidance.k <= state.limit) {
+        Object.assign(state, { draw: kept.draw, guidance: kept.guidance, checks: kept.checks });
       }
+      if (!state.draw) await this.drawOnce(asked);
       this.guidance = await readGuidance(state.guidance, space.width, state.guidance.k);
+      this.found = revealed(state, this.guidance, space, rule);
+      this.more = Boolean(state.confirmed) && !asAgreed(this.found, state, space);
+      if (this.more) state.confirmed = false; // not what was agreed to: the respondent looks first
+      await this.keep();
     });
+  }
+
+  async drawOnce(asked) {
+    const { state, space } = this;
+    const history = await this.server.history(this.description, asked);
+    const message = await this.server.guidance(asked, space.width, history);
+    const { recomputed, why } = await this.recomputed(history.entry(asked.version));
+    recomputed?.check(message);
+    const { v, sha256, k, width, version } = message;
+    const witnesses = history.witnesses.map((witness) => ({ url: witness.url, state: witness.state }));
+    const bits = drawBits(oneHot(space, state.filled), message, this.rule);
+    state.guidance = { v, sha256, k, width, version };
+    state.checks = { why, remembered: this.remembered, witnesses };
+    state.draw = { id: answerId(), version, label: state.label, bits, ...(state.code ? { code: state.code } : {}) };
   }
 
   /** The respondent said "send", or "wait, then send". */
@@ -177,7 +184,9 @@ class Interface {
           this.waiting = { k: asked.k, since: new Date(), offline: false };
           if (asked.k <= this.state.limit) {
             await this.prepare(asked);
-            if (turn === this.turn) await this.deliver();
+            if (turn !== this.turn) return;
+            if (this.more) this.show("send", reviewPage);
+            else await this.deliver();
             return;
           }
         } catch (error) {
@@ -207,6 +216,7 @@ class Interface {
   }
 
   async forget() {
+    clearTimeout(this.soon);
     await this.vault.clear();
     this.server.forget();
     this.stored = false;
@@ -214,11 +224,24 @@ class Interface {
     this.show("about", notices.deleted);
   }
 
+  /** Another window has sent or deleted the answers. */
+  async gone() {
+    await this.vault.clear();
+    return this.start();
+  }
+
   // -- means ----------------------------------------------------------------------------------------------------------
 
   async keep() {
+    clearTimeout(this.soon);
     await this.vault.put({ ...this.state, language: this.speaker.language });
     this.stored = true;
+  }
+
+  /** Keep what is being typed once there is a pause, so that a reload loses nothing. */
+  keepSoon() {
+    clearTimeout(this.soon);
+    this.soon = setTimeout(() => this.guarded(() => this.keep().then(() => drawFoot(this))), 400);
   }
 
   /** Try until the server can be reached or another page is shown. */
@@ -244,6 +267,7 @@ class Interface {
     try {
       return await work();
     } catch (error) {
+      if (error instanceof Gone) return this.gone();
       if (error instanceof GuidanceRefused) return this.show("send", notices.refused(error));
       if (error instanceof ServerRefused) {
         this.description = await this.server.describe().catch(() => this.description);
@@ -269,39 +293,7 @@ class Interface {
   }
 
   draw(fresh = false) {
-    const [step, page] = this.page;
-    document.documentElement.lang = this.speaker.spoken;
-    document.title = this.survey ? `${this.survey.name}: ${this.speaker.say(`step_${step}`)}` : "Survey";
-    document.querySelector(".skip").textContent = this.speaker.say("skip");
-    document.querySelector("header").replaceChildren(...this.head(step));
-    document.querySelector("main").replaceChildren(...page(this).flat(Infinity).filter(Boolean));
-    document.querySelector("footer").replaceChildren(...this.foot());
-    const heading = document.querySelector("main h1");
-    document.getElementById("status").textContent = this.offline ? this.speaker.say("offline_load") : (heading?.textContent ?? "");
-    if (fresh && this.survey) {
-      scrollTo(0, 0);
-      heading?.focus({ preventScroll: true });
-    }
-  }
-
-  head(step) {
-    const steps = STEPS.map((name) => h("li", { "aria-current": name === step ? "step" : null }, this.speaker.say(`step_${name}`)));
-    const offered = this.survey ? this.offered() : [];
-    const list = h(
-      "select",
-      { "aria-label": this.speaker.say("language"), onchange: () => this.speak(list.value) },
-      offered.map((code) => h("option", { value: code, lang: code }, languageName(code))),
-    );
-    list.value = this.speaker.language;
-    return [
-      h("div", { class: "top" }, h("span", { class: "brand" }, this.survey?.name ?? ""), offered.length > 1 ? list : ""),
-      this.survey ? h("ol", { class: "steps", "aria-label": this.speaker.say("steps") }, steps) : "",
-    ];
-  }
-
-  foot() {
-    if (!this.stored) return [];
-    return [h("p", {}, this.speaker.say("kept")), button(this.speaker.say("delete"), () => this.forget(), "quiet")];
+    drawFrame(this, ...this.page, fresh);
   }
 
   speak(language) {
@@ -313,10 +305,12 @@ class Interface {
 
 /** Wait some seconds, or until the line is back; then a little longer, so that not everybody comes at once. */
 async function rest(seconds) {
+  const over = new AbortController();
   await new Promise((wake) => {
     setTimeout(wake, 1000 * seconds);
-    addEventListener("online", () => setTimeout(wake, 1000 * jittered(1)), { once: true });
+    addEventListener("online", () => setTimeout(wake, 1000 * jittered(1)), { signal: over.signal });
   });
+  over.abort();
 }
 
 function storage() {
@@ -335,6 +329,10 @@ async function open() {
   if (!able) return page.show("about", notices.failed("failed_browser"));
   if (link.code) history.replaceState(null, "", location.hash.replace(/&?code=[^&]*/, "")); // not into bookmarks
   addEventListener("hashchange", () => location.reload());
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault(); // the fragment names the survey
+    document.querySelector("main").focus();
+  });
   return page.guarded(() => page.start());
 }
 

@@ -15,20 +15,34 @@ export function levels(width) {
 /** Share of the way from guessing to certainty. */
 export const gain = (sure, choices) => (choices < 2 ? 0 : Math.max(0, (sure - 1 / choices) / (1 - 1 / choices)));
 
-/** What guidance would show of these answers: per question, and in one number. */
-export function revealed(state, guidance, space, rule) {
-  const ones = oneHot(space, state.filled);
-  const effort = Math.max(20, Math.min(300, Math.round(2e7 / space.width ** 2)));
-  const usual = usuallyCertain(ones, guidance, space, rule, effort);
-  return { usual, most: mostCertain(ones, guidance, space, rule), epsilon: epsilon(guidance, space, rule) };
+/** How sure somebody becomes on average of each answer. */
+function usually(state, guidance, space, rule) {
+  const rounds = Math.max(20, Math.min(300, Math.round(2e6 / space.width ** 2)));
+  return usuallyCertain(oneHot(space, state.filled), guidance, space, rule, rounds);
 }
 
-/** 0 (almost nothing) to 4 (nearly everything), by the answer that shows most. */
-export function inWords({ usual }, state, space) {
-  const gains = usual.map((sure, a) => (state.choices[a] === null ? 0 : gain(sure, space.sizes[a])));
-  const top = Math.max(...gains);
-  return WORDS.filter((limit) => top >= limit).length;
+/** What guidance would show of these answers: per question, and in one number. */
+export function revealed(state, guidance, space, rule) {
+  const most = mostCertain(oneHot(space, state.filled), guidance, space, rule);
+  return { usual: usually(state, guidance, space, rule), most, epsilon: epsilon(guidance, space, rule) };
 }
+
+/** Per answer, the share of the way from guessing to certainty; nothing of those who prefer not to say. */
+const gains = (usual, state, space) => usual.map((sure, a) => (state.choices[a] === null ? 0 : gain(sure, space.sizes[a])));
+
+/** The answer that shows most decides. */
+const topGain = (usual, state, space) => Math.max(...gains(usual, state, space));
+
+/** Whether guidance shows about as much of every answer as the picture did that the respondent agreed to, or less. */
+export function asAgreed({ usual, epsilon: value }, state, space) {
+  const { agreed } = state;
+  if (!agreed) return false;
+  const bounded = value <= 1.25 * (agreed.epsilon ?? Infinity); // infinity is stored as null
+  return bounded && gains(usual, state, space).every((share, a) => share <= agreed.gains[a] + 0.15);
+}
+
+/** 0 (almost nothing) to 4 (nearly everything). */
+const inWords = (usual, state, space) => WORDS.filter((limit) => topGain(usual, state, space) >= limit).length;
 
 export function levelPage(ctx) {
   const { state, space, rule, preview } = ctx;
@@ -44,15 +58,20 @@ export function levelPage(ctx) {
   const picture = h("div", {});
   const forward = h("button", { class: "primary" });
   const slider = h("input", { type: "range", id: "limit", min: 0, max: steps.length - 1, step: 1 });
+  slider.style.setProperty("--steps", steps.length);
   slider.value = nearest(steps, state.limit ?? 1);
+  const columns = preview.recomputed ? new Columns(ctx, steps) : null;
   const show = () => {
     state.limit = steps[slider.value];
     const found = preview.recomputed ? at(state.limit) : null;
-    const words = found ? say(`reveals_${inWords(found, state, space)}`) : "";
+    const words = found ? say(`reveals_${inWords(found.usual, state, space)}`) : "";
     const level = { k: state.limit, most: space.width, words };
     value.replaceChildren(h("strong", {}, say("level_value", level)), words ? h("span", { class: "words" }, words) : "");
     slider.setAttribute("aria-valuetext", words ? say("level_spoken", level) : say("level_value", level));
-    picture.replaceChildren(...(found ? [bars(ctx, found), formal(ctx, found.epsilon)] : [h("p", { class: "notice" }, say("picture_none", { why: say(preview.why) }))]));
+    const none = () => h("p", { class: "notice" }, say("picture_none", { why: say(preview.why) }));
+    picture.replaceChildren(...(found ? [bars(ctx, found), formal(ctx, found.epsilon)] : [none()]));
+    columns?.choose(Number(slider.value));
+    state.agreed = found ? { gains: gains(found.usual, state, space), epsilon: found.epsilon } : null;
     const enough = preview.asked.k <= state.limit;
     outcome.textContent = enough ? say("can_send") : say("must_wait", { limit: state.limit });
     outcome.className = `outcome notice ${enough ? "good" : "mid"}`;
@@ -70,10 +89,11 @@ export function levelPage(ctx) {
       { class: "card slider" },
       h("label", { for: "limit" }, say("level_limit")),
       value,
+      columns?.element ?? "",
       slider,
       asked(preview.asked.k, steps),
       h("p", { class: "ends", "aria-hidden": "true" }, h("span", {}, say("share_little")), h("span", {}, say("share_more"))),
-      h("p", { class: "hint" }, say("level_asked", { k: preview.asked.k })),
+      h("p", { class: "hint" }, h("b", {}, say("level_asked", { k: preview.asked.k })), " ", columns ? say("level_columns") : ""),
     ),
     outcome,
     picture,
@@ -88,10 +108,36 @@ export function levelPage(ctx) {
 
 const nearest = (steps, k) => steps.findLastIndex((step) => step <= Math.max(k, 1));
 
+/** One column above the slider for each level, drawn one after another: how much the most visible answer shows. */
+class Columns {
+  constructor(ctx, steps) {
+    const width = 100 / steps.length;
+    this.rects = steps.map((_, at) => {
+      const place = { x: `${(at + 0.12) * width}%`, width: `${0.76 * width}%`, rx: 2 };
+      return svg("rect", { ...place, y: "100%", height: 0 });
+    });
+    this.element = svg("svg", { class: "columns", "aria-hidden": "true" }, this.rects);
+    const turn = ctx.turn;
+    const draw = (at) => {
+      if (at >= steps.length || ctx.turn !== turn) return;
+      const usual = usually(ctx.state, ctx.preview.recomputed.guidance(steps[at]), ctx.space, ctx.rule);
+      const height = 4 + 96 * topGain(usual, ctx.state, ctx.space);
+      this.rects[at].setAttribute("y", `${100 - height}%`);
+      this.rects[at].setAttribute("height", `${height}%`);
+      setTimeout(() => draw(at + 1));
+    };
+    setTimeout(() => draw(0));
+  }
+
+  choose(chosen) {
+    this.rects.forEach((rect, at) => rect.setAttribute("class", at === chosen ? "chosen" : at < chosen ? "below" : ""));
+  }
+}
+
 /** A mark below the slider where the level lies that is asked for at present. */
 function asked(k, steps) {
   const place = steps.findIndex((step) => step >= k);
-  const share = steps.length > 1 ? (100 * place) / (steps.length - 1) : 0;
+  const share = (100 * (place + 0.5)) / steps.length;
   const mark = svg("path", { d: "M0 1 L5 9 L-5 9 Z", class: "mark" });
   const holder = svg("svg", { x: `${share}%`, overflow: "visible" }, mark);
   return svg("svg", { class: "asked", height: "10", "aria-hidden": "true" }, holder);
@@ -121,7 +167,8 @@ function row(ctx, question, a, { usual, most }) {
     "span",
     { class: "numbers" },
     h("b", {}, speaker.say("picture_usual", { usual: speaker.percent(usual[a]) })),
-    ` · ${speaker.say("picture_chance", { chance: speaker.percent(chance) })} · ${speaker.say("picture_most", { most: speaker.percent(most[a]) })}`,
+    ` · ${speaker.say("picture_chance", { chance: speaker.percent(chance) })}`,
+    ` · ${speaker.say("picture_most", { most: speaker.percent(most[a]) })}`,
   );
   return h("li", {}, asked, answer, bar(usual[a], most[a], chance), numbers);
 }

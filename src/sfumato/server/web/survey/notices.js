@@ -28,11 +28,13 @@ export function waiting(ctx) {
   const say = (key, values) => ctx.speaker.say(key, values);
   const { k, since, offline } = ctx.waiting;
   const { limit } = ctx.state;
+  const asked = () => say("waiting_asked", { time: ctx.speaker.time(since) });
+  const now = () => [h("strong", {}, say("waiting_level", { k, limit })), " ", asked()];
   return [
     haze(),
     title(say("waiting_title")),
     h("p", { class: "lead" }, say("waiting_text", { limit })),
-    k === null ? null : h("p", { class: "notice mid" }, h("strong", {}, say("waiting_level", { k, limit })), " ", say("waiting_asked", { time: ctx.speaker.time(since) })),
+    k === null ? null : h("p", { class: "notice mid" }, now()),
     offline ? h("p", { class: "notice mid", role: "alert" }, say("offline")) : null,
     h("p", {}, say("waiting_open")),
     h("p", { class: "actions" }, button(say("change_level"), () => change(ctx))),
@@ -46,7 +48,8 @@ function change(ctx) {
 
 export function done(ctx) {
   const say = (key) => ctx.speaker.say(key);
-  return [title(say("done_title")), h("p", { class: "notice good" }, say("done_text")), h("p", {}, say("final")), afterwards(ctx)];
+  const good = h("p", { class: "notice good" }, say("done_text"));
+  return [haze(), title(say("done_title")), good, h("p", {}, say("final")), afterwards(ctx)];
 }
 
 export function already(ctx) {
@@ -98,5 +101,9 @@ export function server(error) {
 }
 
 export function failed(key) {
-  return (ctx) => [title(ctx.speaker.say("failed_title")), h("p", { class: "notice bad", role: "alert" }, ctx.speaker.say(key)), trust(ctx)];
+  return (ctx) => [
+    title(ctx.speaker.say("failed_title")),
+    h("p", { class: "notice bad", role: "alert" }, ctx.speaker.say(key)),
+    trust(ctx),
+  ];
 }

@@ -201,9 +201,13 @@ function projectedRange(j, { V, k }, space, nearest) {
 }
 
 function everySum(parts) {
-  let sums = [0];
-  for (const part of parts) sums = [...new Set(sums.flatMap((sum) => part.map((value) => sum + value)))];
-  return Float64Array.from(sums).sort();
+  let sums = new Float64Array(1);
+  for (const part of parts) {
+    const longer = new Float64Array(sums.length * part.length);
+    part.forEach((value, at) => longer.set(sums.map((sum) => sum + value), at * sums.length));
+    sums = longer;
+  }
+  return sums.sort();
 }
 
 /** The smallest |a + b|: one list upwards, the other downwards. */
@@ -223,7 +227,7 @@ function logTables(ones, a, guidance, space, rule) {
   return Array.from({ length: space.sizes[a] }, (_, choice) => {
     const row = ones.map((one, b) => (b === a ? space.starts[a] + choice : one));
     const q = bitProbabilities(row, guidance, rule);
-    return [q.map((value) => Math.log(Math.max(value, IMPOSSIBLE))), q.map((value) => Math.log(Math.max(1 - value, IMPOSSIBLE)))];
+    return [q, q.map((value) => 1 - value)].map((side) => side.map((value) => Math.log(Math.max(value, IMPOSSIBLE))));
   });
 }
 

@@ -9,6 +9,7 @@ export function aboutPage(ctx) {
   const { survey } = ctx;
   const say = (key, values) => ctx.speaker.say(key, values);
   const consent = ctx.speaker.text(survey.consent);
+  const until = ctx.closes ? ` · ${say("closes", { date: ctx.speaker.day(ctx.closes) })}` : "";
   const points = [
     say("promise_blur"),
     say("promise_level"),
@@ -17,9 +18,14 @@ export function aboutPage(ctx) {
   ];
   return [
     h("h1", { tabindex: "-1" }, survey.name),
-    h("p", { class: "facts" }, say("by", { by: survey.by }), ctx.closes ? ` · ${say("closes", { date: ctx.speaker.day(ctx.closes) })}` : ""),
+    h("p", { class: "facts" }, say("by", { by: survey.by }), until),
     h("div", { class: "lead" }, paragraphs(ctx.speaker.text(survey.about))),
-    h("section", { class: "card" }, h("h2", {}, say("promise_title")), h("ul", { class: "points" }, points.map((point) => h("li", {}, point)))),
+    h(
+      "section",
+      { class: "card" },
+      h("h2", {}, say("promise_title")),
+      h("ul", { class: "points" }, points.map((point) => h("li", {}, point))),
+    ),
     consent ? h("section", {}, h("h2", {}, say("consent_title")), paragraphs(consent)) : null,
     trust(ctx),
     h("p", { class: "actions" }, button(say("begin"), () => ctx.go("questions"), "primary")),
@@ -47,14 +53,27 @@ export function questionsPage(ctx) {
   form.append(
     h("h1", { tabindex: "-1" }, say("step_questions")),
     ...fields,
-    h("div", { class: "label-card" }, h("p", { class: "tag" }, say("label_title")), last, h("p", { class: "hint" }, say("label_hint"))),
+    h(
+      "div",
+      { class: "label-card" },
+      h("p", { class: "tag" }, say("label_title")),
+      last,
+      h("p", { class: "hint" }, say("label_hint")),
+    ),
     alarm,
-    h("p", { class: "actions" }, button(say("back"), () => ctx.go("about")), h("button", { class: "primary" }, say("next"))),
+    h(
+      "p",
+      { class: "actions" },
+      button(say("back"), () => ctx.go("about")),
+      h("button", { class: "primary" }, say("next")),
+    ),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const open = [...questions, label].filter((question) => choiceOf(question, ctx.state.values[question.name]) === undefined);
-    for (const box of form.querySelectorAll("fieldset")) mark(box, open.some((question) => question.name === box.dataset.name), ctx);
+    const all = [...questions, label];
+    const open = all.filter((question) => choiceOf(question, ctx.state.values[question.name]) === undefined);
+    const names = open.map((question) => question.name);
+    for (const box of form.querySelectorAll("fieldset")) mark(box, names.includes(box.dataset.name));
     alarm.classList.toggle("hidden", open.length === 0);
     if (!open.length) return ctx.answered();
     alarm.textContent = say("missing_count", { count: open.length });
@@ -77,7 +96,8 @@ function field(ctx, question, number, may) {
   const id = `question-${number}`;
   const keep = (value) => {
     state.values[question.name] = value;
-    if (choiceOf(question, value) !== undefined) mark(box, false, ctx);
+    ctx.keepSoon();
+    if (choiceOf(question, value) !== undefined) mark(box, false);
   };
   const kind = question.kind === "number" ? numberField : question.choices.length > MANY ? listField : choiceField;
   const box = h(
@@ -127,9 +147,13 @@ function listField(ctx, question, id, keep, may) {
   const value = ctx.state.values[question.name];
   const options = question.choices.map((choice, at) => h("option", { value: at }, ctx.speaker.text(choice.text)));
   const blank = may ? h("option", { value: "blank" }, ctx.speaker.say("prefer_not")) : null;
-  const list = h("select", { "aria-label": ctx.speaker.text(question.text) }, h("option", { value: "" }, ctx.speaker.say("choose")), blank, options);
+  const none = h("option", { value: "" }, ctx.speaker.say("choose"));
+  const list = h("select", { "aria-label": ctx.speaker.text(question.text) }, none, blank, options);
   list.value = value === null ? "blank" : (value ?? "");
-  list.addEventListener("change", () => keep(list.value === "" ? undefined : list.value === "blank" ? null : Number(list.value)));
+  list.addEventListener("change", () => {
+    if (list.value === "blank") return keep(null);
+    return keep(list.value === "" ? undefined : Number(list.value));
+  });
   return list;
 }
 
@@ -140,9 +164,12 @@ function numberField(ctx, question, id, keep, may) {
   const counts = h("output", { class: "hint", for: id });
   const show = () => {
     const choice = choiceOf(question, ctx.state.values[question.name]);
-    counts.textContent = Number.isInteger(choice) ? say("number_counts", { interval: texts[choice] }) : say("number_hint", { intervals: texts.join(" · ") });
+    counts.textContent = Number.isInteger(choice)
+      ? say("number_counts", { interval: texts[choice] })
+      : say("number_hint", { intervals: texts.join(" · ") });
   };
-  const input = h("input", { type: "text", inputmode: "decimal", id, autocomplete: "off", "aria-label": ctx.speaker.text(question.text), size: "8" });
+  const aloud = { "aria-label": ctx.speaker.text(question.text) };
+  const input = h("input", { type: "text", inputmode: "decimal", id, autocomplete: "off", ...aloud });
   input.value = value ?? "";
   const blank = may ? preferNot(ctx, `${id}-blank`, keep, value === null, () => ((input.value = ""), show())) : null;
   input.addEventListener("input", () => {

@@ -3,25 +3,50 @@
  * would reveal before any guidance is asked for, and guidance that does not follow from the counts is refused.
  */
 
-import { GuidanceRefused } from "./perturb.js";
+import { GuidanceRefused, answerSpace, oneHot, sha256 } from "./perturb.js";
 
 export const WIDEST = 160; // bits: wider matrices take a phone too long; the page then says that it did not recompute
 const TOLERANCE = 1e-6; // share of the largest eigenvalue by which two computations may differ
 
-/** {counts, startup} as published -> the symmetric matrix A (rows one after another) whose eigenvectors guide. */
-export function classDifference({ counts, startup }, rule) {
-  const { width } = counts;
-  const parts = new Map();
-  for (const [label, part] of Object.entries(counts.classes)) parts.set(label, decoded(part, width, rule));
-  for (const [label, part] of Object.entries(startup?.classes ?? {})) {
-    const plain = unfold(part.upper, width);
-    parts.set(label, parts.has(label) ? combine(parts.get(label), plain, 1, 1) : plain);
+/** Rows the survey starts from, as counts: the owner's, or random ones that follow from the hash of the survey file. */
+export async function startupCounts(survey, hash) {
+  const space = answerSpace(survey.questions.map((question) => question.choices.length));
+  const classes = survey.label.choices.length;
+  const given = Array.isArray(survey.start_up);
+  const number = given ? survey.start_up.length : Math.max(space.sizes.length, classes);
+  const found = {};
+  for (let row = 0; row < number; row++) {
+    const random = async (size, place) => {
+      const digest = await sha256(`${hash}|${place}|${row}`);
+      return Number(BigInt(`0x${digest.slice(0, 16)}`) % BigInt(size));
+    };
+    const choices = given ? survey.start_up[row].slice(0, -1) : await Promise.all(space.sizes.map(random));
+    const label = given ? survey.start_up[row].at(-1) : row % classes;
+    const part = (found[label] ??= { n: 0, A: new Float64Array(space.width ** 2) });
+    const ones = oneHot(space, choices);
+    part.n += 1;
+    for (const i of ones) for (const j of ones) part.A[i * space.width + j] += 1;
   }
-  const all = [...parts.keys()].sort((a, b) => a - b).map((label) => parts.get(label));
-  if (all.length === 0) return new Float64Array(width * width);
-  if (all.length <= 2) return all.length === 2 ? combine(all[0], all[1], 1, -1) : all[0];
-  const total = all.reduce((sum, part) => combine(sum, part, 1, 1));
-  return all.map((part) => absolute(combine(part, total, 2, -1), width)).reduce((a, b) => combine(a, b, 1, 1)).map((v) => v / 2);
+  return found;
+}
+
+/** Published counts and start-up rows -> the symmetric matrix A (rows one after another) whose eigenvectors guide. */
+export function classDifference(counts, startup, { floor, link, balance = true }) {
+  const { width } = counts;
+  const labels = [...new Set([...Object.keys(counts.classes), ...Object.keys(startup)])].sort((a, b) => a - b);
+  const parts = labels.map((label) => {
+    const [received, started] = [counts.classes[label], startup[label]];
+    let part = received ? decoded(received, width, { floor, link }) : new Float64Array(width * width);
+    if (started) part = combine(part, started.A, 1, 1);
+    const rows = (received?.n ?? 0) + (started?.n ?? 0);
+    return balance ? part.map((value) => value / Math.max(rows, 1)) : part;
+  });
+  if (parts.length === 0) return new Float64Array(width * width);
+  if (parts.length <= 2) return parts.length === 2 ? combine(parts[0], parts[1], 1, -1) : parts[0];
+  const total = parts.reduce((sum, part) => combine(sum, part, 1, 1));
+  const share = balance ? 1 / (parts.length - 1) : 1;
+  const apart = parts.map((part) => absolute(combine(part, total, 1 + share, -share), width));
+  return apart.reduce((sum, part) => combine(sum, part, 1, 1)).map((value) => value / 2);
 }
 
 /** A_c with the known part of every bit taken out: a bit of mean q = a + g p becomes (r - a) / g. */
@@ -106,13 +131,17 @@ function rotate(A, E, n, p, q) {
 
 /** What the published counts say: guidance of every level, and whether some guidance follows from them. */
 export class Recomputed {
-  constructor(inputs, { floor, link, order }) {
-    this.width = inputs.counts.width;
-    this.A = classDifference(inputs, { floor, link });
+  /** `rule` is {floor, link, order, mu} from the survey, `startup` what `startupCounts` gives. */
+  constructor(counts, startup, rule) {
+    const { order } = rule;
+    this.mu = rule.mu;
+    this.width = counts.width;
+    this.A = classDifference(counts, startup, rule);
     const { values, vectors } = eigen(this.A, this.width);
     const size = (value) => (order === "value" ? value : Math.abs(value));
     this.ranks = values.map((_, i) => i).sort((a, b) => size(values[b]) - size(values[a]) || a - b);
     this.values = this.ranks.map((rank) => values[rank]);
+    this.sizes = this.values.map(size);
     this.vectors = vectors;
     this.largest = Math.max(...values.map(Math.abs));
   }
@@ -125,11 +154,21 @@ export class Recomputed {
     return { V, width: n, k };
   }
 
+  /** k*: the least k with sigma_(k+1) <= mu sigma_1 [Eq. 6]; 1 when sigma_1 <= 0. */
+  level(mu = this.mu) {
+    if (!(this.sizes[0] > 0)) return 1;
+    const small = this.sizes.findIndex((value, at) => at > 0 && value <= mu * this.sizes[0]);
+    return small < 0 ? this.sizes.length : small;
+  }
+
   /**
-   * Refuse V unless its columns are eigenvectors of A with the k leading eigenvalues. Not entry by entry: signs, and
-   * the basis of equal eigenvalues, are the collector's to choose and change nothing in V V'.
+   * Refuse V unless it has the level that follows from the counts, and its columns are eigenvectors of A with the k
+   * leading eigenvalues. Not entry by entry: signs, and the basis of equal eigenvalues, are the collector's to choose
+   * and change nothing in V V'.
    */
   check({ V, width, k }) {
+    const levels = [1 - 1e-9, 1, 1 + 1e-9].map((shift) => this.level(shift * this.mu)); // a tie may go either way
+    if (!levels.includes(k)) throw new GuidanceRefused("guidance_level", `${levels[1]}`);
     const allowed = TOLERANCE * this.largest;
     for (let c = 0; c < k; c++) {
       const image = new Float64Array(width);

@@ -11,10 +11,13 @@ export function reviewPage(ctx) {
   const { guidance } = ctx;
   const beliefs = posteriors(oneHot(ctx.space, state.filled), draw.bits, guidance, ctx.space, ctx.rule);
   const legend = ["yours", "one", "zero"].map((name) => h("li", { class: name }, say(`legend_${name}`)));
+  const label = ctx.speaker.text(survey.label.choices[draw.label].text);
+  const open = [say("review_intro"), say("review_level", { k: guidance.k, limit: state.limit }), say("review_believe")];
   const send = button(say("send"), () => ctx.confirmed(), "primary");
   return [
     h("h1", { tabindex: "-1" }, say("review_title")),
-    h("p", { class: "lead" }, say("review_intro"), " ", say("review_level", { k: guidance.k, limit: state.limit })),
+    ctx.more ? h("p", { class: "notice bad", role: "alert" }, say("review_more")) : null,
+    h("p", { class: "lead" }, open.join(" ")),
     h(
       "section",
       { class: "bits" },
@@ -24,7 +27,7 @@ export function reviewPage(ctx) {
         "div",
         { class: "label-card" },
         h("p", { class: "tag" }, say("label_title")),
-        h("p", {}, `${ctx.speaker.text(survey.label.text)} `, h("strong", {}, ctx.speaker.text(survey.label.choices[draw.label].text))),
+        h("p", {}, `${ctx.speaker.text(survey.label.text)} `, h("strong", {}, label)),
       ),
     ),
     h("details", {}, h("summary", {}, say("review_message")), h("pre", {}, h("code", {}, JSON.stringify(draw)))),
@@ -66,7 +69,10 @@ function row(ctx, question, a, belief) {
 function checks(ctx) {
   const say = (key, values) => ctx.speaker.say(key, values);
   const found = ctx.state.checks;
-  const witnessed = found.witnesses.map((w) => (w.state === "agrees" ? [true, say("check_witness", w)] : [false, say("check_silent", w)]));
+  const witnessed = found.witnesses.map((witness) => {
+    const agrees = witness.state === "agrees";
+    return [agrees, say(agrees ? "check_witness" : "check_silent", witness)];
+  });
   const lines = [
     [true, say("check_size")],
     [true, say("check_hash", { version: ctx.state.draw.version })],

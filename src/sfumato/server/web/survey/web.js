@@ -144,8 +144,8 @@ export class SurveyServer {
   // -- requests -------------------------------------------------------------------------------------------------------
 
   async json(path, body = undefined, { tries = 3 } = {}) {
-    const how = body === undefined ? {} : { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } };
-    const response = await this.request(this.address + path, how, tries);
+    const post = () => ({ method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } });
+    const response = await this.request(this.address + path, body === undefined ? {} : post(), tries);
     return response.json().catch(() => {
       throw new Unreachable();
     });

@@ -1,0 +1,438 @@
+"""The respondent's page in a real browser: answer, wait, resume, refuse, lose the line, send once."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from survey_double import PAGE, SURVEY, SurveyDouble, flip
+from test_survey_vectors import VECTORS, compare_with_vectors
+
+from sfumato.guidance import Guidance, encode_matrix, hash_matrix, perturb_bits, uniforms_from_bytes
+
+sync_api = pytest.importorskip("playwright.sync_api")
+CHROMIUM = Path("/usr/bin/chromium")
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="Debian's chromium is not installed")
+
+PHONE = {"width": 375, "height": 700}
+KNOWN_BYTES = (
+    "Crypto.prototype.getRandomValues = (a) => (new Uint8Array(a.buffer, a.byteOffset, a.byteLength).fill(90), a)"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[sync_api.Browser]:
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def double() -> Iterator[SurveyDouble]:
+    with SurveyDouble(k=2) as running:
+        yield running
+
+
+@pytest.fixture
+def visit(browser: sync_api.Browser) -> Iterator[Callable[..., sync_api.Page]]:
+    """Opens a page in a new profile; the test fails if the page throws, is blocked by the policy or goes elsewhere."""
+    contexts, wrong = [], []
+
+    def open_page(address: str, **settings) -> sync_api.Page:
+        context = browser.new_context(locale="en-GB", viewport=PHONE, reduced_motion="reduce", **settings)
+        context.set_default_timeout(8_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda message: wrong.append(message.text) if "Security Policy" in message.text else None)
+        page.goto(address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def fill_in(page: sync_api.Page) -> None:
+    """Night: yes, 6.5 hours, pills, children: prefer not to say, bedroom: no; not rested. By keyboard elsewhere."""
+    page.get_by_role("button", name="Begin").click()
+    page.evaluate(
+        """() => {
+            const group = [...document.querySelectorAll("fieldset")];
+            const labels = (at) => [...group[at].querySelectorAll("label")];
+            const wanted = { 0: "Yes", 2: "Pills", 3: "Prefer not to say", 4: "No", 5: "Not rested" };
+            for (const [at, text] of Object.entries(wanted)) labels(at).find((l) => l.textContent === text).click();
+            const hours = group[1].querySelector("input");
+            hours.value = "6.5";
+            hours.dispatchEvent(new Event("input"));
+            document.querySelector("form .primary").click();
+        }"""
+    )
+
+
+def choose_level(page: sync_api.Page, steps: int) -> None:
+    page.get_by_role("slider", name="Your limit").fill(str(steps))
+    page.locator("form .primary").click()
+
+
+def heading(page: sync_api.Page, text: str) -> None:
+    page.get_by_role("heading", name=text, level=1).wait_for()
+
+
+def kept(page: sync_api.Page) -> str:
+    """Everything this origin stores, as text."""
+    return page.evaluate(
+        """async () => {
+            const all = [JSON.stringify({...localStorage}), document.cookie];
+            const database = await new Promise((done) => {
+                const asked = indexedDB.open("sfumato-survey"); asked.onsuccess = () => done(asked.result);
+            });
+            if (database.objectStoreNames.contains("kept")) {
+                const store = database.transaction("kept").objectStore("kept");
+                for (const [name, value] of await new Promise((done) => {
+                    const found = []; const cursor = store.openCursor();
+                    cursor.onsuccess = () => {
+                        const at = cursor.result;
+                        if (!at) return done(found);
+                        found.push([at.key, at.value]); at.continue();
+                    };
+                })) {
+                    all.push(name, value instanceof CryptoKey ? `extractable ${value.extractable}` : "");
+                    if (value.sealed) all.push(new TextDecoder("latin1").decode(value.sealed));
+                }
+            }
+            database.close();
+            return all.join("\\n");
+        }"""
+    )
+
+
+def sent(double: SurveyDouble) -> list[dict]:
+    return [json.loads(body) for method, path, body in double.requests if path == "/answers"]
+
+
+# -- an answer --------------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_is_sent_as_it_was_shown_and_nothing_else(double, visit):
+    page = visit(double.page)
+    heading(page, "Sleep and shift work")
+    assert page.get_by_text("cannot be withdrawn").is_visible()
+    assert page.get_by_role("heading", name="You trust this page").is_visible()
+    fill_in(page)
+    choose_level(page, 2)
+    heading(page, "This is what would be sent")
+    assert sent(double) == []
+    shown = json.loads(page.locator("pre").text_content())
+    assert page.get_by_text("Not witnessed").is_visible()
+    page.get_by_role("button", name="Send").click()
+    heading(page, "Thank you")
+    assert sent(double) == [shown]
+    assert re.fullmatch(r"[A-Za-z0-9_-]{22}", shown["id"])
+    assert shown.keys() == {"id", "version", "label", "bits"}
+    assert (shown["version"], shown["label"]) == (1, 0)
+    assert shown["bits"] == sorted(set(shown["bits"]) & set(range(double.space.width)))
+    everything = b" ".join(body for _, _, body in double.requests).decode()
+    assert not re.search(r"limit|pills|6\.5", everything)
+    assert json.loads(next(body for _, path, body in double.requests if path == "/ready")) == {"version": 1}
+    assert not any("Cookie" in headers or "Referer" in headers for headers in double.headers)
+    assert not re.search("sealed|key", kept(page))
+    page.reload()
+    heading(page, "This device has answered already")
+
+
+def test_the_bits_are_those_of_the_library(double, visit):
+    """With every random byte 90, the page sends what `perturb_bits` makes of the same bytes."""
+    page = visit("about:blank")
+    page.context.add_init_script(KNOWN_BYTES)
+    page.goto(double.page)
+    fill_in(page)
+    choose_level(page, 1)
+    page.get_by_role("button", name="Send").click()
+    heading(page, "Thank you")
+    drawn = uniforms_from_bytes(bytes([90]) * 8 * double.space.width)
+    blank = int(np.floor(drawn[0] * 2))
+    row = double.space.onehot([[1, 1, 2, blank, 0]])[0]
+    expected = perturb_bits(row, double.guidance[1].V, drawn, 0.1, "square")
+    assert sent(double)[0]["bits"] == np.flatnonzero(expected).tolist()
+    assert 0 < expected.sum() < len(expected)
+
+
+def test_every_question_needs_an_answer_or_a_refusal_to_give_one(double, visit):
+    page = visit(double.page)
+    page.get_by_role("button", name="Begin").click()
+    page.get_by_role("button", name="Continue").click()
+    assert page.get_by_role("alert").text_content() == "Answers still missing: 6"
+    assert page.locator("fieldset").nth(0).locator("input:focus").count() == 1
+    assert page.locator("fieldset").nth(5).get_by_label("Prefer not to say").count() == 0
+
+
+def test_more_is_shown_at_higher_levels(double, visit):
+    page = visit(double.page)
+    fill_in(page)
+    slider = page.get_by_role("slider", name="Your limit")
+    slider.focus()
+
+    def sure() -> float:
+        return float(re.match(r"(\d+)%", page.locator(".rows .numbers").first.text_content()).group(1))
+
+    least, words = sure(), slider.get_attribute("aria-valuetext")
+    assert words.startswith("Level 1 of 13: ")
+    page.keyboard.press("End")
+    assert sure() > least + 10
+    assert slider.get_attribute("aria-valuetext") != words
+    assert page.get_by_text("Nothing: you prefer not to say.").is_visible()
+
+
+# -- waiting ----------------------------------------------------------------------------------------------------------
+
+
+def test_answers_wait_encrypted_and_are_sent_once_the_level_allows(double, visit):
+    double.issue(5)
+    page = visit("about:blank")
+    page.clock.install()
+    page.goto(double.page)
+    fill_in(page)
+    choose_level(page, 1)
+    heading(page, "Your answers wait")
+    page.get_by_text("Asked for at present: level 5. Your limit: 2.").wait_for()
+    assert not any(path in {"/ready", "/answers"} for _, path, _ in double.requests)
+    stored = kept(page)
+    assert re.search("(?s)extractable false.*sealed", stored)
+    assert not re.search(r"pills|values|6\.5|limit", stored)
+    page.reload()
+    heading(page, "Your answers wait")
+    double.issue(2)
+    page.clock.fast_forward("10:00")
+    heading(page, "Thank you")
+    assert [answer["version"] for answer in sent(double)] == [3]
+
+
+def test_waiting_answers_can_be_deleted(double, visit):
+    double.issue(5)
+    page = visit(double.page)
+    fill_in(page)
+    choose_level(page, 0)
+    heading(page, "Your answers wait")
+    page.get_by_role("button", name="Delete my answers").click()
+    heading(page, "Deleted. Nothing of your answers is left on this device.")
+    assert not re.search("sealed|key", kept(page))
+    double.issue(2)
+    page.reload()
+    heading(page, "Sleep and shift work")
+    assert sent(double) == []
+
+
+def test_guidance_that_shows_more_than_the_picture_is_looked_at_first(double, visit):
+    """Who waits agreed to a picture. Counts that are made up to read one answer pass every check but this one."""
+    double.issue(5)
+    page = visit(double.page)
+    fill_in(page)
+    choose_level(page, 0)
+    heading(page, "Your answers wait")
+    double.issue_reading(bit=7)  # pills
+    page.reload()
+    heading(page, "This is what would be sent")
+    assert "shows more than the picture" in page.get_by_role("alert").text_content()
+    assert sent(double) == []
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+def other_guidance(message):
+    V = np.eye(13)[:, : message["k"]]
+    return {**message, "v": encode_matrix(V), "sha256": hash_matrix(V)}
+
+
+def stretched(message):
+    V = np.ascontiguousarray(np.eye(13)[:, : message["k"]]) * (1 + 1e-6)
+    return {**message, "v": encode_matrix(V), "sha256": hash_matrix(V)}
+
+
+ASK = """async (origin) => {
+    const [web, { Recomputed, startupCounts }, { LANGUAGES }] = await Promise.all(
+        ["web.js", "recompute.js", "words.js"].map((name) => import(`${origin}/survey/${name}`)));
+    const server = new web.SurveyServer(`${origin}/api/v1/surveys/s1`);
+    try {
+        const description = await server.describe();
+        const asked = await server.inquiry();
+        const history = await server.history(description, asked);
+        const guidance = await server.guidance(asked, 13, history);
+        const startup = await startupCounts(description.survey, description.hash);
+        new Recomputed(await server.inputs(history.entry(asked.version)), startup, description.survey).check(guidance);
+        return "accepted";
+    } catch (error) { return LANGUAGES.en[error.reason]?.replace("{detail}", error.detail) ?? String(error); }
+}"""
+"""The web layer alone, as a foreign page would use it: every check, without the pages."""
+
+TAMPERED = {
+    "one number": ("/ready", lambda m: {**m, "v": flip(m["v"])}, "does not have the hash"),
+    "another matrix": ("/ready", other_guidance, "not the one that stands in the public log"),
+    "not orthonormal": ("/ready", stretched, "not orthonormal"),
+    "a higher level": ("/ready", lambda m: {**m, "k": 3}, "not the size"),
+    "another version": ("/ready", lambda m: {**m, "version": 7}, "another version"),
+    "a broken chain": ("/log", lambda m: {"entries": [{**e, "answers": 5} for e in m["entries"]]}, "is broken"),
+    "another level": ("/inquiry", lambda m: {**m, "k": 1}, "another level"),
+    "a head of nothing": ("/inquiry", lambda m: {**m, "head": "0" * 64}, "does not contain"),
+    "other counts": ("/log/1/inputs", lambda text: text.replace("0", "1", 1), "not those that the log promises"),
+}
+
+
+def test_tampered_guidance_is_refused(double, visit):
+    double.spoil["/ready"] = TAMPERED["one number"][1]
+    page = visit(double.page)
+    fill_in(page)
+    choose_level(page, 2)
+    heading(page, "This guidance was refused")
+    assert "does not have the hash" in page.get_by_role("alert").text_content()
+    for name, (path, spoil, reason) in TAMPERED.items():
+        double.spoil = {path: spoil}
+        refused = page.evaluate(ASK, double.origin)
+        assert reason in refused, name
+    double.spoil = {}
+    assert page.evaluate(ASK, double.origin) == "accepted"
+    assert sent(double) == []
+
+
+def test_guidance_that_does_not_follow_from_the_counts_is_refused(double, visit):
+    """In the log, orthonormal, of the right size, and still not what the published counts give."""
+    page = visit(double.page)
+    assert page.evaluate(ASK, double.origin) == "accepted"
+    double.issue(2, guidance=lambda honest: Guidance(np.ascontiguousarray(np.eye(13)[:, :2]), honest.sigmas))
+    assert "does not follow from the published counts" in page.evaluate(ASK, double.origin)
+    double.issue(2, guidance=lambda honest: Guidance(honest.V[:, :1].copy(), honest.sigmas))
+    assert "lead to level 2, and another was sent" in page.evaluate(ASK, double.origin)
+    double.issue(2, guidance=lambda honest: Guidance(honest.V[:, ::-1].copy(), honest.sigmas))
+    assert "does not follow" in page.evaluate(ASK, double.origin)  # the leading direction comes first
+
+
+def test_a_log_that_is_not_the_remembered_one_is_refused(double, visit):
+    page = visit(double.page)
+    fill_in(page)
+    page.get_by_role("slider", name="Your limit").wait_for()
+    double.log.clear()
+    double.issue(2, seed=99)
+    page.reload()
+    heading(page, "This guidance was refused")
+    assert "not the one that this device saw before" in page.get_by_role("alert").text_content()
+
+
+def test_witnesses_are_asked(visit):
+    with SurveyDouble(k=2, survey={**SURVEY, "witnesses": ["https://named.below"]}) as double:
+        double.survey["witnesses"] = [f"{double.origin}/api/v1/surveys/s1/witness"]
+        double.witness = {"survey": double.hash, "version": 1, "hash": double.log[0].hash}
+        page = visit(double.page)
+        fill_in(page)
+        choose_level(page, 2)
+        heading(page, "This is what would be sent")
+        assert page.get_by_text("saw the same log").is_visible()
+        double.witness = {"survey": double.hash, "version": 1, "hash": "f" * 64}
+        assert "A witness saw another log" in page.evaluate(ASK, double.origin)
+        double.witness = {"survey": double.hash, "version": 2, "hash": "f" * 64}  # the log was cut
+        assert "A witness saw another log" in page.evaluate(ASK, double.origin)
+        double.witness = None
+        assert page.evaluate(ASK, double.origin) == "accepted"
+
+
+# -- the line ---------------------------------------------------------------------------------------------------------
+
+
+def test_offline_and_back(double, visit):
+    page = visit(double.page)
+    fill_in(page)
+    choose_level(page, 2)
+    heading(page, "This is what would be sent")
+    shown = json.loads(page.locator("pre").text_content())
+    page.context.set_offline(True)
+    page.get_by_role("button", name="Send").click()
+    heading(page, "Not sent yet")
+    assert sent(double) == []
+    page.context.set_offline(False)
+    heading(page, "Thank you")
+    assert sent(double) == [shown]
+
+
+def test_a_lost_receipt_means_the_same_answer_under_the_same_id(double, visit):
+    double.lose_receipts = 1
+    page = visit(double.page)
+    fill_in(page)
+    choose_level(page, 2)
+    page.get_by_role("button", name="Send").click()
+    heading(page, "Not sent yet")
+    page.reload()
+    heading(page, "Thank you")
+    first, *others = sent(double)
+    assert others == [first]
+    assert len(double.answers) == 1
+
+
+def test_two_windows_send_one_answer(double, visit):
+    double.issue(5)
+    page = visit(double.page)
+    fill_in(page)
+    choose_level(page, 1)
+    heading(page, "Your answers wait")
+    second = page.context.new_page()
+    second.goto(double.page)
+    heading(second, "Your answers wait")
+    double.issue(2)
+    page.reload()
+    heading(page, "Thank you")
+    second.reload()
+    heading(second, "This device has answered already")
+    assert len(double.answers) == 1
+
+
+# -- publishing, languages, policy ------------------------------------------------------------------------------------
+
+
+def test_the_page_can_be_published_elsewhere(double, visit):
+    with SurveyDouble() as elsewhere:
+        page = visit(f"{elsewhere.origin}/survey/#survey={double.origin}/api/v1/surveys/s1&code=once")
+        assert "once" not in page.url
+        fill_in(page)
+        choose_level(page, 2)
+        page.get_by_role("button", name="Send").click()
+        heading(page, "Thank you")
+        assert elsewhere.requests == []
+        assert sent(double)[0]["code"] == "once"
+
+
+def test_german_and_closed(double, visit):
+    double.state = "closed"
+    page = visit(double.page)
+    heading(page, "This survey is closed")
+    page.get_by_label("Language").select_option("de")
+    heading(page, "Diese Umfrage ist geschlossen")
+    assert page.locator("html").get_attribute("lang") == "de"
+
+
+def test_nothing_is_inline_and_nothing_is_fetched_from_elsewhere():
+    html = (PAGE / "index.html").read_text(encoding="utf-8")
+    assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", html)
+    for path in PAGE.iterdir():
+        text = path.read_text(encoding="utf-8")
+        addresses = re.findall(r"https?://[\w.-]+", text)
+        assert set(addresses) <= {"http://www.w3.org", "http://127.0.0.1", "http://localhost"}, path.name
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|document\.cookie", text)
+
+
+def test_chromium_draws_the_bits_of_the_vectors(double, visit):
+    cases = json.loads((VECTORS / "guided.json").read_text(encoding="utf-8"))["cases"]
+    source = (
+        (VECTORS / "replay.mjs").read_text(encoding="utf-8").partition("\nif (globalThis")[0].replace("export ", "")
+    )
+    modules = "...(await Promise.all(['perturb', 'recompute'].map((name) => import(`${origin}/survey/${name}.js`))))"
+    page = visit(double.page)
+    results = page.evaluate(
+        f"async ([origin, cases]) => {{ {source}; return replay({modules}, cases); }}", [double.origin, cases]
+    )
+    compare_with_vectors(cases, results)
