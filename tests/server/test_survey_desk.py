@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +21,12 @@ from sfumato.server.survey.desk import SurveyDesk
 from sfumato.server.survey.survey_store import BAD_CODE, DIFFERENT, NEW, SAME, SurveyStore
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(Settings(data=tmp_path))
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    url = request.getfixturevalue("postgres_url") if request.param == "postgresql" else None
+    store = Store.open(Settings(data=tmp_path, database=url))
+    yield store
+    store.close()
 
 
 @pytest.fixture
