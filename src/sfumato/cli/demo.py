@@ -12,14 +12,23 @@ from sfumato.cli.console import Console, Force, Json, Quiet
 
 def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")] = Path("demo-out"),
+    consortium: Annotated[bool, typer.Option(help="Four sites and a coordinator instead; writes nothing.")] = False,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Sanitize, audit, train and predict on a table that ships with scikit-learn, and write the report.
 
-    Example: sfumato demo --out demo-out
+    With --consortium: starts a server on this machine, four sites sanitize and push, a model is trained on all of them;
+    afterwards everything is removed.
+
+    Examples:
+      sfumato demo --out demo-out
+      sfumato demo --consortium
     """
+    if consortium:
+        _consortium(Console(quiet, as_json))
+        return
     from sfumato.cli.audit import attack_lines
     from sfumato.jobs.demo import demonstrate
     from sfumato.report import write_report
@@ -51,3 +60,24 @@ def demo(
             "accuracy": done.accuracy,
         }
     )
+
+
+def _consortium(console: Console) -> None:
+    from sfumato.cli.consortium import show_consortium
+
+    console.say("Four hospitals share breast cancer (569 patients, 30 measurements) one way, by kernel resampling.")
+    console.say()
+    with console.listening():
+        shown = show_consortium(console.say)
+    console.say()
+    released = {entry["site"]: entry for entry in shown.pooled["alone"]}
+    console.say(f"{'error on other patients, after training on':<46} original rows  released rows")
+    for site, found in shown.alone.items():
+        name = f"{site} alone ({shown.rows[site]} patients)"
+        error = released.get(site, {}).get("error")
+        console.say(f"  {name:<44} {found['error']:>13.3f}  {'-' if error is None else f'{error:.3f}':>13}")
+    name = f"all four together ({sum(shown.rows.values())} patients)"
+    console.say(f"  {name:<44} {shown.original['error']:>13.3f}  {shown.pooled['error']:>13.3f}")
+    console.say()
+    console.say(shown.line)
+    console.result(shown.to_dict())

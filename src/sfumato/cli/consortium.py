@@ -1,0 +1,133 @@
+"""demo --consortium: a server on the loopback, four sites that push, a model trained on all of them."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato.cli.study import server_part
+from sfumato.errors import CoordinatorError
+from sfumato.jobs.consortium import CLASSIFIER, make_consortium
+from sfumato.protocol.study_file import study_from_dict
+
+PATIENCE_SECONDS = 300.0
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Errors on patients whom no site has: of originals together, of each site alone, and of the pooled releases."""
+
+    original: dict[str, Any]
+    alone: dict[str, dict[str, Any]]
+    pooled: dict[str, Any]
+    commonest: float
+    rows: dict[str, int]
+
+    @property
+    def line(self) -> str:
+        mean = sum(found["error"] for found in self.alone.values()) / len(self.alone)
+        return (
+            f"Error on other patients ({CLASSIFIER}): original rows of all sites {self.original['error']:.3f}, "
+            f"pooled releases {self.pooled['error']:.3f}, own rows of one site {mean:.3f} on average, "
+            f"always the commonest diagnosis {self.commonest:.3f}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "classifier": CLASSIFIER,
+            "original": self.original,
+            "alone": self.alone,
+            "pooled": self.pooled,
+            "commonest": self.commonest,
+            "rows": self.rows,
+        }
+
+
+def show_consortium(say: Say) -> Shown:
+    """Run the whole of it in a temporary folder, which is removed at the end."""
+    from sfumato.table import write_table
+
+    with tempfile.TemporaryDirectory(prefix="sfumato-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        consortium = make_consortium()
+        study = study_from_dict(consortium.study)
+        with _serving(folder / "server") as (url, store):
+            identity, owner = store.create_study(study)
+            say(f"The coordinator serves the study {study.name!r} at {url}.")
+            say(f"Its hash, which the sites know by another way: {study.hash}")
+            for site, table in consortium.sites.items():
+                _take_part(folder / site, site, table, consortium.schema, (url, identity, owner, study.hash), say)
+            test = folder / "test.parquet"
+            write_table(consortium.test, test)
+            pooled = _train((url, identity, owner), test, say)
+        original = consortium.error(list(consortium.sites.values())).to_dict()
+        alone = {site: consortium.error([table]).to_dict() for site, table in consortium.sites.items()}
+        rows = {site: table.num_rows for site, table in consortium.sites.items()}
+        return Shown(original, alone, pooled, consortium.commonest(), rows)
+
+
+def _take_part(folder: Path, site: str, table: Any, schema: Any, study: tuple[str, str, str, str], say: Say) -> None:
+    """What a site does: sanitize at home with a ledger of its own, look at what would leave, push."""
+    from sfumato.client import Coordinator, carry_out, plan_push
+    from sfumato.client.agreements import Agreements
+    from sfumato.jobs.sanitize import Options, sanitize
+
+    url, identity, owner, study_hash = study
+    options = Options(mechanism="kernel-resampling", schema=schema, only_new=True, ledger=folder / "ledger.json")
+    sanitize(table, folder / "release", options)
+    with Coordinator(url, owner) as coordinator:
+        token = coordinator.invite(identity, site).token
+    agreements = Agreements(folder / "agreements.json")
+    with Coordinator(url, token) as coordinator:
+        plan = plan_push(coordinator, folder / "release", identity, study_hash=study_hash, agreements=agreements)
+        receipt = carry_out(plan, coordinator, agreements=agreements).receipt
+    kept = f"{site:<6} {table.num_rows:>3} patients stay at home"
+    say(f"{kept}; {receipt.rows:>3} new rows pushed, {receipt.bytes:,} bytes.")
+
+
+def _train(study: tuple[str, str, str], test: Path, say: Say) -> dict[str, Any]:
+    from sfumato.cli.study import wait_for
+    from sfumato.client import Coordinator
+
+    url, identity, owner = study
+    with Coordinator(url, owner) as coordinator:
+        coordinator.put_test(identity, test)
+        say(f"The coordinator trains {CLASSIFIER} on all that was pushed, and tests it on patients whom no site has.")
+        wanted = coordinator.train(identity, CLASSIFIER)
+        model = wait_for(coordinator, identity, [wanted], lambda *_: None, pause=0.1)[0]
+    if model.state != "done" or not model.results or not model.results.get("test"):
+        raise CoordinatorError(f"Training failed: {model.failure or 'no reason was given'}")
+    return {**model.results["test"][0], "alone": model.results["by_sites"]["alone"]}
+
+
+@contextmanager
+def _serving(data: Path) -> Iterator[tuple[str, Any]]:
+    """The server in a thread of this process, at a free port of the loopback."""
+    settings = server_part("settings").Settings(data=data, validators=1)
+    import uvicorn
+
+    listening = socket.create_server(("127.0.0.1", 0), backlog=64)
+    app = server_part("app").create_app(settings)
+    config = uvicorn.Config(app, log_config=None, log_level="critical", access_log=False, lifespan="on")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        until = time.monotonic() + PATIENCE_SECONDS
+        while not server.started:
+            if not thread.is_alive() or time.monotonic() > until:
+                raise CoordinatorError("The server did not start. Try `sfumato serve --data DIR` to see why.")
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}", app.state.store
+    finally:
+        server.should_exit = True
+        thread.join(30.0)
+        listening.close()
