@@ -1,41 +1,11 @@
 """A running app, a study in it, and callers with good tokens."""
 
-from dataclasses import dataclass
-
 import consortium
 import postgres
 import pytest
 from fastapi.testclient import TestClient
 
 from sfumato.server.app import create_app
-
-
-@dataclass
-class Study:
-    """One study of an app under test."""
-
-    client: TestClient
-    id: str
-    owner: str
-
-    @property
-    def url(self):
-        return f"/api/v1/studies/{self.id}"
-
-    @property
-    def store(self):
-        return self.client.app.state.store
-
-    def invite(self, name="St. Mary", days=30):
-        return self.store.invite(self.id, name, days).token
-
-    def call(self, method, path="", token=None, **more):
-        headers = {"Authorization": f"Bearer {self.owner if token is None else token}"} | more.pop("headers", {})
-        return self.client.request(method, self.url + path, headers=headers, **more)
-
-    def push(self, body, token, sha256=None, purpose="train", **more):
-        path = f"/releases/{sha256 or consortium.sha(body)}?purpose={purpose}"
-        return self.call("PUT", path, token, content=body, **more)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +18,7 @@ def client(tmp_path_factory):
 
 @pytest.fixture
 def study(client):
-    return Study(client, *client.app.state.store.create_study(consortium.study()))
+    return consortium.Study(client, *client.app.state.store.create_study(consortium.study()))
 
 
 @pytest.fixture(scope="session")

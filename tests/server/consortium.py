@@ -2,10 +2,12 @@
 
 import copy
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from fastapi.testclient import TestClient
 
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.protocol.study_file import study_from_dict
@@ -74,3 +76,31 @@ def sha(body: bytes) -> str:
 
 def settings(data: Path, **changes) -> Settings:
     return Settings(data, **{"worker": False, "validators": 1, **changes})
+
+
+@dataclass
+class Study:
+    """One study of an app under test."""
+
+    client: TestClient
+    id: str
+    owner: str
+
+    @property
+    def url(self):
+        return f"/api/v1/studies/{self.id}"
+
+    @property
+    def store(self):
+        return self.client.app.state.store
+
+    def invite(self, name="St. Mary", days=30):
+        return self.store.invite(self.id, name, days).token
+
+    def call(self, method, path="", token=None, **more):
+        headers = {"Authorization": f"Bearer {self.owner if token is None else token}"} | more.pop("headers", {})
+        return self.client.request(method, self.url + path, headers=headers, **more)
+
+    def push(self, body, token, sha256=None, purpose="train", **more):
+        path = f"/releases/{sha256 or sha(body)}?purpose={purpose}"
+        return self.call("PUT", path, token, content=body, **more)
