@@ -132,10 +132,10 @@ class SurveyDouble:
         raise AssertionError(f"no rows lead to level {k}")
 
     def issue_reading(self, bit: int) -> None:
-        """Made-up counts whose leading direction is nearly one bit alone: consistent, published, made to read it."""
-        rows = np.zeros((100_000, self.space.width), dtype=np.uint8)
-        rows[:50_000, bit] = 1
-        counts = SurveyCounts.of(rows, np.repeat([0, 1], 50_000))
+        """Made-up counts whose leading direction is one bit alone: consistent, published, and made to read it."""
+        rows = np.random.default_rng(0).random((20_000, self.space.width)) < self.study.floor
+        rows[:10_000, bit] = True
+        counts = SurveyCounts.of(rows, np.repeat([0, 1], 10_000))
         self.publish(guidance_for(self.study, counts), counts)
 
     def publish(self, guidance: Guidance, counts: SurveyCounts) -> None:
