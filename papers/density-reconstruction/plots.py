@@ -45,15 +45,15 @@ def seven_values(results: Results) -> plt.Figure:
     found = results.get("figure_1")
     z, width = np.array(found["values"]), found["width"]
     figure, axes = plt.subplots(1, 3, figsize=(8.4, 2.4), sharey=True)
-    at = np.linspace(-6, 7, 200)
+    at = np.linspace(-5, 5, 200)
     names = ("leave-one-out width", "a third: too much chance", "three times: too smooth")
     for axis, factor, title in zip(axes, (1, 1 / 3, 3), names, strict=True):
         for value in z:
             axis.plot(at, parzen(np.array([value]), at, factor * width) / len(z), color="0.6", lw=0.7)
         axis.plot(at, parzen(z, at, factor * width), color=BLUE, lw=1.8)
         axis.plot(z, np.zeros(len(z)), "s", color=RED, ms=4, clip_on=False)
-        axis.set(title=f"{title} ({factor * width:.2f})", xlabel="z", ylim=(0, None))
-    axes[0].set_ylabel("density")
+        axis.set(title=f"{title} ({factor * width:.2f})", xlabel="z")
+    axes[0].set(ylabel="density", ylim=(0, None))
     return figure
 
 
@@ -79,13 +79,14 @@ def trade_off(results: Results) -> plt.Figure:
                     elinewidth=0.6,
                     label=f"{noise} + {method}",
                 )
-            axis.set(title=f"{TITLES[data]}, {words}", ylim=(0, None))
+            axis.set(title=f"{TITLES[data]}, {words}")
             axis.axvline(PRIVACY_LOSS, color="0.8", lw=0.8, zorder=0)
             if row:
                 axis.set_xlabel("privacy loss P(X|Z)")
     for axis in axes[:, 0]:
         axis.set_ylabel("information loss")
         axis.legend(frameon=False)
+    axes[0, 0].set_ylim(bottom=0)
     return figure
 
 
@@ -153,7 +154,10 @@ def dependence(results: Results) -> plt.Figure:
     axes[1, 1].set(title="rounds of EM", xlabel="rounds", xscale="log", ylim=(0, None))
     axes[1, 1].set_xticks(ROUNDS, [str(count) for count in ROUNDS])
     axes[1, 1].minorticks_off()
-    for axis in axes.ravel():
+    for axis in axes[0]:
+        axis.set_ylim(0, 1.45 * axis.dataLim.y1)
+        axis.legend(frameon=False, fontsize=6.5, ncols=2, loc="upper center")
+    for axis in axes[1]:
         axis.legend(frameon=False, fontsize=6.5)
     return figure
 

@@ -9,7 +9,7 @@ from claims import claims
 from dependence import MULTIPLES, PENALTIES, RATIOS, ROUNDS, X_BINS
 from experiments import METHODS, NOISES
 from published import BINS, PRIVACY_LOSS, TABLE_1
-from tasks import TITLES, Results
+from tasks import FEWER, TITLES, Results
 
 INTRODUCTION = """# density-reconstruction: published and reached
 
@@ -38,7 +38,9 @@ def results_text(results: Results, minutes: float, fast: bool) -> str:
         parts.append("**A fast run**: simulated values and a few runs. Not the paper's setting.")
     parts.append(
         f"{minutes:.1f} minutes of computing. Data: {', '.join(TITLES[name] for name in results.data)}. "
-        f"Table 1: {results.runs} runs; everything else: {results.few}."
+        f"Table 1: {results.runs} runs"
+        + (f" ({FEWER} on two lumps)" if len(results.data) > 1 else "")
+        + f"; everything else: {results.few}."
     )
     parts += [f"Skipped: {reason}" for reason in results.skipped.values()]
     parts += ["## The paper's sentences", table(("where", "published", "reached", "verdict"), claims(results))]
