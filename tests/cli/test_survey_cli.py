@@ -122,3 +122,26 @@ def test_mistakes_are_one_clear_line(tmp_path: Path, address: str, capsys: pytes
     errors = capsys.readouterr().err
     assert errors.count("sfumato: ") == 7
     assert "Traceback" not in errors
+
+
+def test_a_plan_says_how_many_are_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, people = tmp_path / "survey.yaml", tmp_path / "people.csv"
+    file.write_text(
+        yaml.safe_dump({**SURVEY, "batch": 100, "start_up": [[1, 0, 0, 1], [0, 0, 1, 0], [1, 1, 1, 1], [0, 1, 0, 0]]})
+    )
+    rows = [
+        ("yes", "no", "no", "yes"),
+        ("no", "no", "yes", "no"),
+        ("yes", "yes", "yes", "yes"),
+        ("no", "yes", "no", "no"),
+    ]
+    people.write_text("smokes,runs,reads,ill\n" + "\n".join(",".join(row) for row in rows * 30) + "\n")
+    command = ["survey", "plan", file, "--accuracy", 0.9, "--population", people, "--floor", 0.1]
+    assert run(*command) == 0
+    said = capsys.readouterr().out
+    assert "Plain answers would reach 1.000" in said
+    assert "accuracy 0.9 needs 200 respondents" in said
+    assert run("survey", "plan", file, "--accuracy", 2) == 2
+    people.write_text("smokes,runs\nyes,no\n")
+    assert run(*command) == 4
+    assert "no column 'reads'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""survey new, preview, codes, status, verify, witness, export: the survey operator's commands."""
+"""survey plan, new, preview, codes, status, verify, witness, export: the survey operator's commands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import json
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,19 +16,85 @@ from sfumato.cli.study import Database, StudyId, server_part
 from sfumato.cli.study import new as new_study
 from sfumato.errors import OutputError, SchemaError, UsageError
 
+if TYPE_CHECKING:  # --help needs none of it
+    from sfumato.protocol.survey_file import SurveyStudy
+
 app = typer.Typer(no_args_is_help=True, help="Surveys whose respondents blur their answers themselves.")
 
 SurveyFile = Annotated[Path, typer.Argument(metavar="SURVEY_FILE", help="The survey, as YAML.")]
 Link = Annotated[str, typer.Argument(metavar="URL", help="The survey's link: https://host/survey/#survey=ID.")]
 
 
-def check_survey_file(path: Path) -> None:
+def read_survey(path: Path) -> SurveyStudy:
+    """The survey in a file."""
     from sfumato.protocol.study_file import load_study
+    from sfumato.protocol.survey_file import SurveyStudy
 
     if not path.is_file():
         raise UsageError(f"There is no survey file {path}.")
-    if load_study(path).kind != "survey":
+    survey = load_study(path)
+    if not isinstance(survey, SurveyStudy):
         raise SchemaError(f"{path} describes another kind of study. A survey begins with `kind: survey`.")
+    return survey
+
+
+@app.command()
+def plan(
+    file: SurveyFile,
+    accuracy: Annotated[float, typer.Option(metavar="SHARE", help="Accuracy that the classifier should reach.")],
+    population: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="Plain answers of an earlier study, with their classes.")
+    ] = None,
+    floor: Annotated[list[float] | None, typer.Option(help="Floors to try; repeatable.")] = None,
+    strength: Annotated[
+        float, typer.Option(help="Without a population: how typical of its class a telling answer is.")
+    ] = 0.5,
+    informative: Annotated[int, typer.Option(help="Without a population: how many questions tell the classes.")] = 3,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """How many respondents are needed for an accuracy, at several floors, by simulation; nobody is asked.
+
+    Without a population people are assumed, and the plan is worth what the assumption is.
+
+    Example: sfumato survey plan survey.yaml --accuracy 0.85 --population earlier.csv
+    """
+    from dataclasses import asdict
+
+    from sfumato.jobs.survey_plan import FLOORS, assumed_population, plan_survey
+    from sfumato.protocol.survey_guidance import answer_space, population_of, startup_counts, survey_rules
+    from sfumato.table import open_table
+
+    survey = read_survey(file)
+    console, space = Console(quiet, as_json), answer_space(survey)
+    if population is None:
+        people = assumed_population(space, len(survey.classes), informative=informative, strength=strength)
+    else:
+        people = population_of(survey, open_table(population).read())
+    startup = None if isinstance(survey.start_up, str) else startup_counts(survey)
+    with console.listening() as progress:
+        found = plan_survey(
+            space,
+            accuracy,
+            people,
+            rules=survey_rules(survey),
+            floors=floor or FLOORS,
+            startup=startup,
+            progress=progress,
+        )
+    origin = "assumed people" if population is None else f"people of {population}"
+    console.say(f"Simulated with {origin}. Plain answers would reach {found.plain:.3f}, guessing {found.majority:.3f}.")
+    console.say("floor  respondents  accuracy         disclosure  epsilon  level")
+    for case in found.cases:
+        console.say(
+            f"{case.floor:5.2f}  {case.respondents:11,}  {case.accuracy:.3f} +- {case.spread:.3f}"
+            f"  {case.disclosure:10.1%}  {case.epsilon:7.1f}  {case.level:5.1f}"
+        )
+    for tried in dict.fromkeys(case.floor for case in found.cases):
+        needed = found.needed(tried)
+        words = f"{needed:,} respondents" if needed else "not reached by any number that was tried"
+        console.say(f"Floor {tried:g}: accuracy {accuracy:g} needs {words}.")
+    console.result({**asdict(found), "needed": {str(case.floor): found.needed(case.floor) for case in found.cases}})
 
 
 @app.command()
@@ -45,7 +111,7 @@ def new(
 
     Example: sfumato survey new survey.yaml --data server
     """
-    check_survey_file(file)
+    read_survey(file)
     new_study(file, data, database, quiet, as_json)
 
 
@@ -59,13 +125,11 @@ def preview(
 
     Example: sfumato survey preview survey.yaml
     """
-    from sfumato.protocol.study_file import load_study
-
-    check_survey_file(file)
+    survey = read_survey(file)
     with tempfile.TemporaryDirectory() as folder:
         settings = server_part("settings").Settings(data=Path(folder), worker=False)
         store = server_part("store").Store.open(settings)
-        identity, _ = store.create_study(load_study(file))
+        identity, _ = store.create_study(survey)
         store.close()
 
         def ready(address: str) -> None:

@@ -5,9 +5,19 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.guidance import AnswerSpace, Guidance, GuidanceError, SurveyCounts, check_guidance, class_difference
+from sfumato.errors import SchemaError
+from sfumato.guidance import (
+    AnswerSpace,
+    Guidance,
+    GuidanceError,
+    SurveyCounts,
+    SurveyRules,
+    check_guidance,
+    class_difference,
+)
 from sfumato.guidance.guidance import least_level
 from sfumato.protocol.survey_file import SurveyStudy
 
@@ -42,16 +52,29 @@ def _random_choices(seed: str, place: int, size: int, number: int) -> NDArray[np
     return np.array([int.from_bytes(digest[:8], "big") % size for digest in digests], dtype=np.int64)
 
 
+def survey_rules(survey: SurveyStudy) -> SurveyRules:
+    """The survey without its questions and people, as a simulation takes it."""
+    return SurveyRules(survey.batch, survey.mu, survey.order, survey.link, survey.floor)
+
+
+def population_of(survey: SurveyStudy, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Plain answers of a table whose columns are called like the questions: choice numbers, and classes."""
+    asked = (*survey.questions, survey.label)
+    absent = [question.name for question in asked if question.name not in table.column_names]
+    if absent:
+        raise SchemaError(f"The table has no column {absent[0]!r}, which the survey asks.")
+    columns = []
+    for question in asked:
+        answers = table[question.name].to_pylist()
+        if any(answer is None for answer in answers):
+            raise SchemaError(f"The column {question.name!r} has empty cells. Leave those rows out.")
+        columns.append([question.choice_of(answer) for answer in answers])
+    return np.array(columns[:-1], dtype=np.int64).T, np.array(columns[-1], dtype=np.int64)
+
+
 def guidance_for(survey: SurveyStudy, received: SurveyCounts) -> Guidance:
     """The guidance that follows from everything received so far."""
-    return Guidance.from_counts(
-        received,
-        survey.mu,
-        order=survey.order,
-        link=survey.link,
-        floor=survey.floor,
-        startup=startup_counts(survey),
-    )
+    return survey_rules(survey).guidance(received, startup_counts(survey))
 
 
 def inputs_hash(inputs: str) -> str:
