@@ -59,7 +59,7 @@ def show_consortium(say: Say) -> Shown:
         folder = Path(name)
         consortium = make_consortium()
         study = study_from_dict(consortium.study)
-        with _serving(folder / "server") as (url, store):
+        with serving(folder / "server") as (url, store):
             identity, owner = store.create_study(study)
             say(f"The coordinator serves the study {study.name!r} at {url}.")
             say(f"Its hash, which the sites know by another way: {study.hash}")
@@ -109,7 +109,7 @@ def _train(study: tuple[str, str, str], test: Path, say: Say) -> dict[str, Any]:
 
 
 @contextmanager
-def _serving(data: Path) -> Iterator[tuple[str, Any]]:
+def serving(data: Path) -> Iterator[tuple[str, Any]]:
     """The server in a thread of this process, at a free port of the loopback."""
     settings = server_part("settings").Settings(data=data, validators=1)
     import uvicorn
