@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import uvicorn
 from survey_double import PAGE, SURVEY, SurveyDouble, flip
+from survey_examples import example_survey
 from test_survey_vectors import VECTORS, compare_with_vectors
 
 from sfumato.guidance import Guidance, encode_matrix, hash_matrix, perturb_bits, uniforms_from_bytes
+from sfumato.server.app import create_app
+from sfumato.server.settings import Settings
+from sfumato.server.survey.survey_store import SurveyStore
 
 sync_api = pytest.importorskip("playwright.sync_api")
 CHROMIUM = Path("/usr/bin/chromium")
@@ -389,6 +396,32 @@ def test_two_windows_send_one_answer(double, visit):
     second.reload()
     heading(second, "This device has answered already")
     assert len(double.answers) == 1
+
+
+def test_the_page_and_the_server_of_this_package(visit, tmp_path):
+    """No double: `create_app`, its policy, its store. The answer arrives, and the log can be followed afterwards."""
+    app = create_app(Settings(data=tmp_path / "data", worker=False))
+    study = app.state.store.create_study(example_survey())[0]
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    page = visit(f"http://127.0.0.1:{port}/survey/#survey={study}", color_scheme="dark")
+    page.get_by_role("button", name="Begin").click()
+    for group in page.locator("fieldset").all():
+        group.locator("label").first.click()
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_role("slider", name="Your limit").press("End")
+    page.get_by_role("button", name="Continue").click()
+    heading(page, "This is what would be sent")
+    assert page.get_by_text("It follows from the published counts.").is_visible()
+    page.get_by_role("button", name="Send").click()
+    heading(page, "Thank you")
+    assert SurveyStore(app.state.store).count(study) == 1
+    server.should_exit = True
+    thread.join(10)
 
 
 # -- publishing, languages, policy ------------------------------------------------------------------------------------

@@ -16,17 +16,20 @@ SHAPES = (
     "M-6-2h4v-4h4v4h4v4h-4v4h-4v-4h-4z",  # cross
     "M0-6.2l5.9 4.3l-2.3 6.9h-7.2l-2.3-6.9z",  # pentagon
 )
+COLOURS = 7
 _PLACES = {name: place for place, name in enumerate(CLASSIFIERS)}
 
 
 def series(classifier: str) -> str:
-    """The class that gives a classifier its colour."""
-    return f"s{_PLACES.get(classifier, 0) % len(SHAPES)}"
+    """The classes that give a classifier its colour; when colours come round again, lines are dashed."""
+    place = _PLACES.get(classifier, 0)
+    return f"s{place % COLOURS}{' again' if place >= COLOURS else ''}"
 
 
 def mark(classifier: str) -> Markup:
-    """Its sign, drawn around the origin."""
-    return tag("path", d=SHAPES[_PLACES.get(classifier, 0) % len(SHAPES)], class_="mark")
+    """Its sign, drawn around the origin: no two have both shape and colour in common."""
+    place = _PLACES.get(classifier, 0)
+    return tag("path", d=SHAPES[(place + 3 * (place // COLOURS)) % len(SHAPES)], class_="mark")
 
 
 def sign(classifier: str) -> Markup:

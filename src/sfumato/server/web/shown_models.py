@@ -69,7 +69,7 @@ def overview(models: Sequence[ModelInfo], *, owner: bool) -> Overview:
     newest = sorted(first.values(), key=lambda model: _order(model.results or {}))
     scale = Scale.of(value for model in newest for value in _ends(model.results or {}))
     told = [shown(model, scale, owner=owner) for model in newest]
-    compared = [model for model in newest if "by_sites" in (model.results or {})]
+    compared = [model for model in newest if _sites(model)]
     kind = _sites(min(compared, key=models.index))["tested_on"] if compared else ""  # as the newest was tested
     same = [model for model in compared if _sites(model)["tested_on"] == kind]
     return Overview(
@@ -110,7 +110,7 @@ def alone(model: ModelInfo, scale: Scale) -> list[Rate]:
 def _rates(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Test rows first: they say more than folds of perturbed rows."""
     folds = results.get("cross_validation")
-    return [*results.get("test", []), *([{"kind": FOLDS, **folds}] if folds else [])]
+    return [*(results.get("test") or []), *([{"kind": FOLDS, **folds}] if folds else [])]
 
 
 def _rate(classifier: str, rate: Mapping[str, Any], scale: Scale) -> Rate:

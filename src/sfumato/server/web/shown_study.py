@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sfumato.guarantee.guarantee import Guarantee as Stated
 from sfumato.protocol.messages import ReleaseInfo, SiteInfo
 
-PROVED, WEAK, EMPIRICAL = "proved", "practically unprotected", "empirical only"
+_EPSILON = re.compile(r"epsilon at most ([0-9.e+-]+)")
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,15 @@ class Totals:
 
 
 def guarantee(words: str | None) -> Guarantee | None:
-    """The kind is read off the words that the card's own figures were turned into."""
+    """The store's short words; a figure is also told as what it lets somebody become sure of."""
     if not words:
         return None
-    if words.startswith("Empirical only"):
-        return Guarantee("empirical only", "none", words)
-    if "practically unprotected" in words:
-        return Guarantee("bounded, practically unprotected", "weak", words)
-    return Guarantee("proved bound", "formal", words)
+    found = _EPSILON.search(words)
+    if found is None:
+        return Guarantee(words, "none", Stated.none("").in_words())
+    epsilon = float(found[1])
+    told = Stated(epsilon, epsilon, epsilon, exact=False).in_words()
+    return Guarantee(words, "weak" if "practically unprotected" in told else "formal", told)
 
 
 def shown_site(site: SiteInfo, today: str) -> ShownSite:

@@ -179,6 +179,8 @@ class Interface {
       const turn = this.show("send", notices.waiting);
       for (;;) {
         try {
+          if (this.overdue()) this.description = await this.server.describe();
+          if (turn === this.turn && this.description.state === "closed") return void this.show("send", notices.closed);
           const asked = await this.server.inquiry();
           if (turn !== this.turn) return;
           this.waiting = { k: asked.k, since: new Date(), offline: false };
@@ -276,6 +278,11 @@ class Interface {
       console.error(error.name);
       return this.show("send", notices.failed("failed_unknown"));
     }
+  }
+
+  /** Whether the closing day may be over; the server knows. */
+  overdue() {
+    return this.closes !== null && new Date().toISOString().slice(0, 10) > this.closes;
   }
 
   offered() {

@@ -161,7 +161,7 @@ function row(ctx, question, a, { usual, most }) {
   const asked = h("span", { class: "asked-text" }, speaker.text(question.text));
   if (state.choices[a] === null) return h("li", {}, asked, h("span", { class: "hint" }, speaker.say("picture_blank")));
   const chance = 1 / space.sizes[a];
-  const answer = h("span", { class: "haze" }, speaker.text(question.choices[state.choices[a]].text));
+  const answer = h("span", { class: "haze" }, speaker.choices(question)[state.choices[a]]);
   answer.style.filter = `blur(${(0.3 * (1 - gain(usual[a], space.sizes[a]))).toFixed(3)}em)`;
   const numbers = h(
     "span",

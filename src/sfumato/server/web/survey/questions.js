@@ -133,19 +133,20 @@ function preferNot(ctx, id, keep, checked, change = () => {}) {
 
 function choiceField(ctx, question, id, keep, may) {
   const value = ctx.state.values[question.name];
-  const order = question.choices.map((_, at) => at);
+  const texts = ctx.speaker.choices(question);
+  const order = texts.map((_, at) => at);
   if (question.kind === "yesno") order.reverse(); // people expect yes first; the bits keep the survey's order
   return h(
     "div",
     { class: "choices" },
-    order.map((at) => radio(id, ctx.speaker.text(question.choices[at].text), value === at, () => keep(at))),
+    order.map((at) => radio(id, texts[at], value === at, () => keep(at))),
     may ? preferNot(ctx, id, keep, value === null) : null,
   );
 }
 
 function listField(ctx, question, id, keep, may) {
   const value = ctx.state.values[question.name];
-  const options = question.choices.map((choice, at) => h("option", { value: at }, ctx.speaker.text(choice.text)));
+  const options = ctx.speaker.choices(question).map((text, at) => h("option", { value: at }, text));
   const blank = may ? h("option", { value: "blank" }, ctx.speaker.say("prefer_not")) : null;
   const none = h("option", { value: "" }, ctx.speaker.say("choose"));
   const list = h("select", { "aria-label": ctx.speaker.text(question.text) }, none, blank, options);
@@ -160,7 +161,7 @@ function listField(ctx, question, id, keep, may) {
 function numberField(ctx, question, id, keep, may) {
   const say = (key, values) => ctx.speaker.say(key, values);
   const value = ctx.state.values[question.name];
-  const texts = question.choices.map((choice) => ctx.speaker.text(choice.text));
+  const texts = ctx.speaker.choices(question);
   const counts = h("output", { class: "hint", for: id });
   const show = () => {
     const choice = choiceOf(question, ctx.state.values[question.name]);

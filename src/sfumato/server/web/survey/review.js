@@ -11,7 +11,7 @@ export function reviewPage(ctx) {
   const { guidance } = ctx;
   const beliefs = posteriors(oneHot(ctx.space, state.filled), draw.bits, guidance, ctx.space, ctx.rule);
   const legend = ["yours", "one", "zero"].map((name) => h("li", { class: name }, say(`legend_${name}`)));
-  const label = ctx.speaker.text(survey.label.choices[draw.label].text);
+  const label = ctx.speaker.choices(survey.label)[draw.label];
   const open = [say("review_intro"), say("review_level", { k: guidance.k, limit: state.limit }), say("review_believe")];
   const send = button(say("send"), () => ctx.confirmed(), "primary");
   return [
@@ -40,7 +40,7 @@ export function reviewPage(ctx) {
 
 function row(ctx, question, a, belief) {
   const { state, space, speaker } = ctx;
-  const texts = question.choices.map((choice) => speaker.text(choice.text));
+  const texts = speaker.choices(question);
   const sent = new Set(state.draw.bits);
   const ones = texts.filter((_, choice) => sent.has(space.starts[a] + choice));
   const cells = texts.map((text, choice) => {

@@ -27,6 +27,11 @@ const en = {
   prefer_not: "Prefer not to say",
   prefer_not_hint: "A choice drawn by chance takes the place of your answer.",
   choose: "Please choose …",
+  number_below: "below {edge}",
+  number_between: "{edge} to {next}",
+  number_above: "{edge} or more",
+  yes: "Yes",
+  no: "No",
   number_hint: "Only the interval counts: {intervals}",
   number_counts: "Counts as: {interval}",
   label_title: "Sent as it is",
@@ -170,6 +175,11 @@ const de = {
   prefer_not: "Möchte ich nicht sagen",
   prefer_not_hint: "An die Stelle Ihrer Antwort tritt eine zufällig gezogene.",
   choose: "Bitte wählen …",
+  number_below: "unter {edge}",
+  number_between: "{edge} bis {next}",
+  number_above: "{edge} oder mehr",
+  yes: "Ja",
+  no: "Nein",
   number_hint: "Nur das Intervall zählt: {intervals}",
   number_counts: "Zählt als: {interval}",
   label_title: "Wird gesendet, wie sie ist",
@@ -309,6 +319,20 @@ export class Speaker {
     if (found === null || found === undefined) return "";
     if (typeof found !== "object") return String(found);
     return found[this.language] ?? found[this.fallback] ?? Object.values(found)[0] ?? "";
+  }
+
+  /** The choices of a question. Intervals, and a plain yes and no, have words here where the file has none. */
+  choices({ kind, choices, edges }) {
+    if (kind === "number") {
+      const [first, last] = [edges[0], edges.at(-1)].map((edge) => this.number(edge, 6));
+      const between = edges.slice(1).map((next, at) => ({ edge: this.number(edges[at], 6), next: this.number(next, 6) }));
+      const middle = between.map((values) => this.say("number_between", values));
+      return [this.say("number_below", { edge: first }), ...middle, this.say("number_above", { edge: last })];
+    }
+    return choices.map(({ value, text }) => {
+      const own = this.text(text);
+      return kind === "yesno" && own === value && ["yes", "no"].includes(value) ? this.say(value) : own;
+    });
   }
 
   /** Never 100%: nobody becomes that sure of a blurred answer. */
