@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sfumato.classifiers.factory import CLASSIFIERS
 from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import space_of
 from sfumato.mechanisms import Mechanism, make_mechanism
@@ -162,7 +161,12 @@ def settled_space(mechanism: Mechanism, encoding: Encoding) -> str | None:
 def _classifiers(found: Any) -> tuple[str, ...]:
     if not isinstance(found, Sequence) or isinstance(found, str) or not found:
         raise SchemaError("The study's `classifiers` must be a list of names.")
-    for name in found:
-        if name not in CLASSIFIERS:
-            raise UsageError(f"There is no classifier {name!r}. Choose among: {', '.join(CLASSIFIERS)}.")
+    if set(map(str, found)) - set(DEFAULT_CLASSIFIERS):
+        from sfumato.classifiers.factory import (
+            CLASSIFIERS,
+        )  # brings scikit-learn with it, which a site need not wait for
+
+        for name in found:
+            if name not in CLASSIFIERS:
+                raise UsageError(f"There is no classifier {name!r}. Choose among: {', '.join(CLASSIFIERS)}.")
     return tuple(dict.fromkeys(found))

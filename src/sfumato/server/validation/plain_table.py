@@ -27,6 +27,8 @@ def check_table(path: Path, definition: Mapping[str, Any], limits: Limits) -> Ve
                 return Verdict.refused(f"The test table has more than {limits.rows} rows.")
     except SfumatoError as error:
         return Verdict.refused(str(error)[:1000].replace(str(path), "The test table"))
+    except MemoryError:  # Arrow's own is an ArrowException too
+        raise
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, ArithmeticError):
         return Verdict.refused("The test table cannot be read. Give a CSV or Parquet file with the study's columns.")
     if rows == 0:

@@ -91,7 +91,8 @@ class ValidationPool:
 
     def check(self, what: str, path: Path, study: dict[str, Any]) -> Verdict:
         """Check one file; a child that dies over it has given its verdict."""
-        job = {"check": what, "path": str(path), "study": study, "limits": self.limits.to_dict()}
+        asked = {name: value for name, value in study.items() if name != "classifiers"}  # no matter for a file
+        job = {"check": what, "path": str(path), "study": asked, "limits": self.limits.to_dict()}
         with self._turns:
             with self._lock:
                 child = self._idle.pop() if self._idle else None
