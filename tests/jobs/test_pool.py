@@ -13,7 +13,7 @@ from sfumato.classifiers import CLASSIFIERS
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.jobs.model import Model
 from sfumato.jobs.pool import HELD_OUT, Request, train_pool
-from sfumato.jobs.pooling.by_sites import MOST_ALONE, MOST_COUNTS, plan_of
+from sfumato.jobs.pooling.by_sites import MOST_ALONE, MOST_COUNTS, Plan, plan_of
 from sfumato.jobs.pooling.error_rate import ErrorRate
 from sfumato.jobs.pooling.gather import EMBEDDED, PUBLIC, Limits
 from sfumato.jobs.pooling.pushed import Pushed
@@ -262,6 +262,14 @@ def test_folds_are_even_within_every_class():
         assert counts.max() - counts.min() <= 1
 
 
+def test_choices_of_sites_are_different_ones():
+    plan = Plan(["a", "b", "c"], [2, 3], 5)
+    assert sorted(plan.choices(3, 2, np.random.default_rng(0))) == [(0, 1), (0, 2), (1, 2)]
+    assert plan.choices(3, 3, np.random.default_rng(0)) == [(0, 1, 2)]
+    assert len(set(plan.choices(9, 4, np.random.default_rng(0)))) == 5
+    assert plan.trainings(3) == 3 + 3 + 1
+
+
 def test_many_sites_are_measured_on_a_ladder():
     part = Part(np.zeros((10, 1)), np.zeros(10, dtype=int), None)
     plan = plan_of({f"s{i}": [part] for i in range(1_000)}, np.random.default_rng(0))
@@ -270,4 +278,4 @@ def test_many_sites_are_measured_on_a_ladder():
     assert plan.counts[-1] == 1_000
     assert len(plan.counts) <= MOST_COUNTS
     one = plan_of({"s": [part]}, np.random.default_rng(0))
-    assert (one.alone, one.counts, one.trainings) == (["s"], [], 1)
+    assert (one.alone, one.counts, one.trainings(1)) == (["s"], [], 1)

@@ -44,7 +44,7 @@ FOLDED = (
 
 PLAIN_ONLY = (
     "This classifier learned what plain rows are like, and would mistake perturbed ones: its error can be measured "
-    "only on a public test table, or by the sites at home (`sfumato evaluate`)."
+    "only on a public test table, or by the sites at home."
 )
 
 
@@ -97,7 +97,7 @@ def _measured(request: Request, pool: Pool, rng: np.random.Generator, count: _Co
     kind, left, queries = _to_compare_sites(pool, sites, rng)
     plan = plan_of(left, rng)
     released = answers_released(request.classifier, pool.parts)
-    count.known(FOLDS * released + plan.trainings * (released or kind == PUBLIC) + 1)
+    count.known(FOLDS * released + plan.trainings(len(left)) * (released or kind == PUBLIC) + 1)
     folded = compared = None
     if released:
         count.begin("Cross-validation")

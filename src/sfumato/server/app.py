@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from starlette.exceptions import HTTPException
 
@@ -17,12 +17,21 @@ from sfumato.protocol.messages import ErrorMessage
 from sfumato.server.context import Context
 from sfumato.server.logs import fault, log
 from sfumato.server.problems import ApiError, disk_full, unavailable
-from sfumato.server.routes import models, releases, service, studies, survey_owner
+from sfumato.server.routes import models, page_forms, pages, releases, service, studies, survey_owner
 from sfumato.server.settings import Settings
 from sfumato.server.shell import Shell
 from sfumato.server.survey.attach import attach_surveys
+from sfumato.server.web.answers import error_page
 
-ROUTERS = (service.router, studies.router, releases.router, models.router, survey_owner.router)
+ROUTERS = (
+    service.router,
+    studies.router,
+    releases.router,
+    models.router,
+    survey_owner.router,
+    pages.router,
+    page_forms.router,
+)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -45,6 +54,7 @@ def create_app(settings: Settings) -> FastAPI:
         version=__version__,
         summary="Studies to which sites push sanitized releases, one way.",
         lifespan=lifespan,
+        redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
         openapi_url="/api/v1/openapi.json",
@@ -66,12 +76,14 @@ def create_app(settings: Settings) -> FastAPI:
 # Every refusal has the same shape
 
 
-def _answer(request: Request, error: ApiError) -> JSONResponse:
+def _answer(request: Request, error: ApiError) -> Response:
+    if (shown := error_page(request, error)) is not None:
+        return shown
     message = ErrorMessage(error.code, str(error.detail), request.state.request_id, error.objections)
     return JSONResponse(message.to_dict(), error.status_code, error.headers)
 
 
-async def _refused(request: Request, error: Exception) -> JSONResponse:
+async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if isinstance(error, ApiError):
         return _answer(request, error)
@@ -81,23 +93,23 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
     return _answer(request, ApiError(error.status_code, code, message, headers=dict(error.headers or {})))
 
 
-async def _misunderstood(request: Request, error: Exception) -> JSONResponse:
+async def _misunderstood(request: Request, error: Exception) -> Response:
     """Where and what was expected; never what was sent."""
     assert isinstance(error, RequestValidationError)
     places = [f"{'.'.join(str(part)[:40] for part in item['loc'])}: {item['msg']}" for item in error.errors()[:10]]
     return _answer(request, ApiError(422, "invalid", "The request is not as described.", objections=places))
 
 
-async def _mistaken(request: Request, error: Exception) -> JSONResponse:
+async def _mistaken(request: Request, error: Exception) -> Response:
     return _answer(request, ApiError(422, "invalid", str(error)))
 
 
-async def _database_away(request: Request, error: Exception) -> JSONResponse:
+async def _database_away(request: Request, error: Exception) -> Response:
     log("database", 40, request=request.state.request_id, **fault(error))
     full = isinstance(error, DBAPIError) and "full" in str(error.orig).lower()
     return _answer(request, disk_full() if full else unavailable())
 
 
-async def _faulty(request: Request, error: Exception) -> JSONResponse:
+async def _faulty(request: Request, error: Exception) -> Response:
     log("fault", 40, request=request.state.request_id, **fault(error))
     return _answer(request, ApiError(500, "fault", "The server made a mistake. The log knows it by this request's id."))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,10 +26,18 @@ class Plan:
     counts: list[int]
     orders: int
 
-    @property
-    def trainings(self) -> int:
-        largest = self.counts[-1:] if self.counts else []
-        return len(self.alone) + self.orders * (len(self.counts) - len(largest)) + len(largest)
+    def trainings(self, sites: int) -> int:
+        return len(self.alone) + sum(self._times(sites, count) for count in self.counts)
+
+    def choices(self, sites: int, count: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
+        """Different choices of `count` among the sites, at random."""
+        found: dict[tuple[int, ...], None] = {}
+        while len(found) < self._times(sites, count):
+            found[tuple(np.sort(rng.choice(sites, count, replace=False)).tolist())] = None
+        return list(found)
+
+    def _times(self, sites: int, count: int) -> int:
+        return min(self.orders, math.comb(sites, count))
 
 
 def plan_of(sites: Mapping[str, Sequence[Part]], rng: np.random.Generator) -> Plan:
@@ -65,8 +74,7 @@ def by_number_of_sites(
     points = [_point(1, list(alone.values()), queries)]
     for count in plan.counts:
         found = []
-        for _ in range(plan.orders if count < len(names) else 1):
-            taken = rng.choice(len(names), count, replace=False)
+        for taken in plan.choices(len(names), count, rng):
             parts = [part for place in taken for part in sites[names[place]]]
             found.append(wrong_answers(classifier, parts, queries))
             step()

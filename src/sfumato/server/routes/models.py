@@ -11,8 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from sfumato.classifiers.factory import CLASSIFIERS, KEEPS_ROWS
 from sfumato.protocol.messages import DONE, ModelInfo
 from sfumato.server.access import AnyCaller, Ctx, Owner
+from sfumato.server.context import Context
 from sfumato.server.problems import ApiError, declared, forbidden, not_found
 from sfumato.server.pushing import pool_definition
+from sfumato.server.seen_models import seen_by
+from sfumato.server.store import Caller
 from sfumato.server.store.tokens import OWNER
 
 router = APIRouter(prefix="/api/v1/studies/{study_id}/models", tags=["models"])
@@ -34,14 +37,18 @@ class Training(BaseModel):
 @router.post("", status_code=202, responses=declared(400, 401, 403, 404, 413, 422, 429, 503))
 def train_model(training: Training, caller: Owner, context: Ctx) -> ModelInfo:
     """Ask for a model; a worker trains it in the background."""
+    return queue_training(training.classifier, caller, context)
+
+
+def queue_training(classifier: str, caller: Caller, context: Context) -> ModelInfo:
+    """The same for pages."""
     pool_definition(context, caller.study)
-    if training.classifier not in CLASSIFIERS:
+    if classifier not in CLASSIFIERS:
         names = ", ".join(CLASSIFIERS)
         raise ApiError(422, "unknown-classifier", f"There is no such classifier. Choose one of: {names}.")
     if context.store.waiting_models() >= MOST_WAITING:
         raise ApiError(429, "too-many", "Too many models wait already. Try again later.", headers={"Retry-After": "60"})
-    keeps = training.classifier in KEEPS_ROWS
-    queued = context.store.queue_model(caller.study, training.classifier, contains_rows=keeps)
+    queued = context.store.queue_model(caller.study, classifier, contains_rows=classifier in KEEPS_ROWS)
     if context.worker is not None:
         context.worker.wake()
     return queued
@@ -50,7 +57,7 @@ def train_model(training: Training, caller: Owner, context: Ctx) -> ModelInfo:
 @router.get("", responses=declared(401, 404, 429, 503))
 def list_models(caller: AnyCaller, context: Ctx) -> list[ModelInfo]:
     """All models of the study, with state and results."""
-    return context.store.models(caller.study)
+    return [seen_by(caller, model) for model in context.store.models(caller.study)]
 
 
 @router.get("/{model_id}", responses=declared(401, 404, 422, 429, 503))
@@ -59,7 +66,7 @@ def read_model(model_id: ModelId, caller: AnyCaller, context: Ctx) -> ModelInfo:
     found = context.store.model(caller.study, model_id)
     if found is None:
         raise not_found("model")
-    return found
+    return seen_by(caller, found)
 
 
 @router.get(
@@ -69,6 +76,11 @@ def read_model(model_id: ModelId, caller: AnyCaller, context: Ctx) -> ModelInfo:
 )
 def download_model(model_id: ModelId, caller: AnyCaller, context: Ctx) -> FileResponse:
     """The model as a skops file. One that contains released rows is for the owner alone."""
+    return model_file(model_id, caller, context)
+
+
+def model_file(model_id: str, caller: Caller, context: Context) -> FileResponse:
+    """The same for pages."""
     found = read_model(model_id, caller, context)
     if found.contains_rows and caller.role != OWNER:
         raise forbidden("the owner: this model contains released rows of all sites, and it")

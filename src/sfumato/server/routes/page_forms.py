@@ -1,0 +1,70 @@
+"""What the forms of the pages do: train, invite, revoke, withdraw. Each ends on a page that may be loaded again."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+
+from sfumato.errors import SfumatoError
+from sfumato.server.access import Ctx
+from sfumato.server.context import Context
+from sfumato.server.problems import ApiError
+from sfumato.server.routes.models import queue_training
+from sfumato.server.routes.pages import study_of, study_page
+from sfumato.server.routes.releases import withdraw_release
+from sfumato.server.routes.studies import revoke_site
+from sfumato.server.store import Caller
+from sfumato.server.web.answers import HEADERS, page
+from sfumato.server.web.pool_page import Flash
+from sfumato.server.web.session import Form, OwningVisitor, Visitor
+
+router = APIRouter(prefix="/studies/{study_id}", include_in_schema=False)
+
+
+def _back(caller: Caller, done: str, part: str) -> Response:
+    return RedirectResponse(f"/studies/{caller.study}?done={done}#{part}", 303, HEADERS)
+
+
+def _again(request: Request, context: Context, caller: Caller, error: Exception) -> Response:
+    """The page once more, with what was wrong."""
+    words, status = (str(error.detail), error.status_code) if isinstance(error, ApiError) else (str(error), 422)
+    return study_page(request, context, caller, study_of(context, caller), flash=Flash("bad", words), status=status)
+
+
+@router.post("/train")
+def train(request: Request, context: Ctx, caller: OwningVisitor, sent: Form) -> Response:
+    try:
+        queue_training(sent.get("classifier", ""), caller, context)
+    except ApiError as error:
+        return _again(request, context, caller, error)
+    return _back(caller, "training", "models")
+
+
+@router.post("/invite")
+def invite(request: Request, context: Ctx, caller: OwningVisitor, sent: Form) -> Response:
+    """The token is in this answer and nowhere else: there is no page to come back to it."""
+    days = sent.get("days", "")
+    try:
+        invited = context.store.invite(caller.study, sent.get("name", "").strip(), int(days) if days.isdigit() else 365)
+    except SfumatoError as error:
+        return _again(request, context, caller, error)
+    address = str(request.base_url).rstrip("/")
+    return page("invited", caller=caller, study=study_of(context, caller), invited=invited, address=address)
+
+
+@router.post("/revoke")
+def revoke(request: Request, context: Ctx, caller: OwningVisitor, sent: Form) -> Response:
+    try:
+        revoke_site(sent.get("site", ""), caller, context)
+    except ApiError as error:
+        return _again(request, context, caller, error)
+    return _back(caller, "revoked", "sites")
+
+
+@router.post("/withdraw")
+def withdraw(request: Request, context: Ctx, caller: Visitor, sent: Form) -> Response:
+    try:
+        withdraw_release(sent.get("sha256", ""), caller, context)
+    except ApiError as error:
+        return _again(request, context, caller, error)
+    return _back(caller, "withdrawn", "releases")

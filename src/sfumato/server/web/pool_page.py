@@ -1,0 +1,72 @@
+"""The page of a study of kind `pool`: the owner's and a site's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+
+from sfumato.classifiers.factory import CLASSIFIERS, KEEPS_ROWS
+from sfumato.protocol.messages import StudyInfo
+from sfumato.server.context import Context
+from sfumato.server.seen_models import seen_by
+from sfumato.server.store import Caller
+from sfumato.server.store.tokens import OWNER
+from sfumato.server.web.answers import page
+from sfumato.server.web.shown_models import Overview, overview
+from sfumato.server.web.shown_study import asked, guarantee, shown_site, site_totals, totals
+
+MOST_MODELS = 50
+"""The newest ones; a page with all models of years would be slow."""
+
+
+@dataclass(frozen=True)
+class Flash:
+    """A line about what was just done, or why it was not."""
+
+    kind: str
+    words: str
+
+
+DONE = {
+    "training": Flash("good", "The model waits for its turn; this page follows its progress."),
+    "revoked": Flash("good", "The token of the site is revoked. Its releases stay."),
+    "withdrawn": Flash("good", "The release is withdrawn and its file removed. Models that used it are marked."),
+}
+"""What a page says after it was sent back to itself; only these words, whatever the address holds."""
+
+
+def pool_page(
+    request: Request, context: Context, caller: Caller, study: StudyInfo, flash: Flash | None = None, status: int = 200
+) -> HTMLResponse:
+    values: dict[str, Any] = {
+        "caller": caller,
+        "study": study,
+        "flash": flash,
+        "models": models_shown(context, caller),
+        "asked": asked(study.definition),
+        "address": str(request.base_url).rstrip("/"),
+    }
+    if caller.role == OWNER:
+        sites = context.store.sites(study.id)
+        wanted = list(study.definition.get("classifiers") or ())
+        return page(
+            "owner",
+            status,
+            **values,
+            sites=[shown_site(site, context.store.today()) for site in sites],
+            totals=totals(sites),
+            classifiers=[*wanted, *[name for name in CLASSIFIERS if name not in wanted]],
+            keeps_rows=KEEPS_ROWS,
+            test_table=context.store.test_table(study.id),
+        )
+    releases = context.store.releases(study.id, caller.site)
+    shown = [(one, guarantee(one.guarantee)) for one in reversed(releases)]
+    return page("site", status, **values, releases=shown, totals=site_totals(releases))
+
+
+def models_shown(context: Context, caller: Caller) -> Overview:
+    models = [seen_by(caller, model) for model in reversed(context.store.models(caller.study))]
+    return overview(models[:MOST_MODELS], owner=caller.role == OWNER)
