@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.attacks.carried_noise import CarriedNoise
 from sfumato.errors import SfumatoError
+from sfumato.guidance import Link
 from sfumato.noise import Law
 from sfumato.table import Encoding
 
@@ -70,6 +71,14 @@ class Response:
         return (1.0 - self.keep) / max(self.categories - 1, 1)
 
 
+class Guided(NamedTuple):
+    """How the bits of a guided survey come about: the guidance V (d x k), the floor and the link (see `guidance`)."""
+
+    V: Matrix
+    floor: float
+    link: Link
+
+
 @dataclass(frozen=True)
 class Knowledge:
     """Everything an adversary could know; `limited` gives the view that one attack is entitled to.
@@ -85,7 +94,7 @@ class Knowledge:
     register: original rows of everybody in the table, without saying whose is which release row.
     candidates: rows of which some are in the table. targets: original rows that the adversary already holds, NaN where
     it does not. images: of each target its row in the release. secret: position in `encoding.groups` of the column it
-    wants to learn.
+    wants to learn. guided: how bits were drawn, where the release consists of the bits of a guided survey.
     """
 
     release: Matrix
@@ -104,6 +113,7 @@ class Knowledge:
     targets: Matrix | None = None
     images: NDArray[np.int64] | None = None
     secret: int | None = None
+    guided: Guided | None = None
 
     def missing(self, items: Iterable[str]) -> tuple[str, ...]:
         """The items among these that nobody has, sorted: the reason for a "not applicable"."""

@@ -11,12 +11,13 @@ from scipy.spatial.distance import cdist
 from sfumato.attacks.base import Knowledge, Matrix, Response
 from sfumato.attacks.carried_noise import CarriedNoise
 from sfumato.attacks.observation import empty_cells, transform_of
+from sfumato.guidance import log_likelihoods
 from sfumato.noise import Laplace, Normal
 
 
 def embed(known: Knowledge, X: Matrix) -> Matrix:
     """Where the source rows X would lie in the release without noise: A x + c."""
-    if known.columnwise and known.transform is None:
+    if known.transform is None and (known.columnwise or known.guided is not None):
         return X
     matrix, offset = transform_of(known)
     return np.asarray(X @ matrix.T + offset)
@@ -41,6 +42,9 @@ def log_likelihood(known: Knowledge, Z: Matrix, people: Suspects, exact_width: f
     without noise has a normal kernel of width `exact_width` instead: the adversary's list of people is finite, so that
     nobody on it fits exactly.
     """
+    if known.guided is not None:  # bits are independent given the answer
+        V, floor, link = known.guided
+        return log_likelihoods(Z, np.rint(people.X), V, floor, link)
     noise = known.noise if known.noise is not None else (None,) * Z.shape[1]
     onehot = _onehot_slots(known) if known.columnwise else frozenset()
     E = people.E

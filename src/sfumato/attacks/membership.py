@@ -27,18 +27,19 @@ class Membership(Attack):
 
     name = "membership"
     knows = frozenset({"release", "candidates"})
-    helps = frozenset({"transform", "noise", "noise_covariance", "sample"})
+    helps = frozenset({"transform", "noise", "noise_covariance", "sample", "guided"})
 
     def __init__(self, statistic: Literal["likelihood", "distance"] = "likelihood") -> None:
         self.statistic = statistic
 
     def guess(self, known: Knowledge) -> Guess:
         """A score per candidate, higher for people who seem to be in the table."""
-        if not known.columnwise and known.transform is None:
+        if not known.columnwise and known.transform is None and known.guided is None:
             return Abstain("needs the transform of a release that mixes columns")
         assert known.candidates is not None
         people = Suspects.of(known, known.candidates)
         lawful = known.noise is not None and any(law is not None for law in known.noise)
+        lawful = lawful or known.guided is not None
         if self.statistic == "likelihood" and lawful:
             return MembershipScores(largest_responsibility(known, people))
         weights = noise_weights(known)

@@ -39,7 +39,7 @@ class PosteriorBreach(Attack):
 
     name = "posterior-breach"
     knows = frozenset({"release", "noise", "column_distributions"})
-    helps = frozenset({"transform", "sample", "column_moments"})
+    helps = frozenset({"transform", "sample", "column_moments", "guided"})
 
     def __init__(
         self, rare: float = 0.1, sure: float = 0.5, parts: int = 20, grid: int = 500, rows: int = 1000
@@ -52,10 +52,14 @@ class PosteriorBreach(Attack):
         properties = properties_of(known, self.parts)
         if known.columnwise:
             return self._columns(known, properties, known.release, known.noise)
-        if known.transform is None:
+        if known.transform is None and known.guided is None:
             return Abstain("needs the transform of a release that mixes columns")
         exact = all(law is None for law in known.noise)
-        if exact and np.linalg.matrix_rank(known.transform.matrix) == known.encoding.width:
+        if (
+            exact
+            and known.transform is not None
+            and np.linalg.matrix_rank(known.transform.matrix) == known.encoding.width
+        ):
             return self._columns(known, properties, reversed_release(known), (None,) * known.encoding.width)
         if known.sample is None:
             return Abstain("needs a sample of people for a release that mixes columns")

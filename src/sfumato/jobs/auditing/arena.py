@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sfumato.attacks import Attack, CarriedNoise, ColumnMoments, Knowledge, RowPairs, Transform
+from sfumato.attacks import Attack, CarriedNoise, ColumnMoments, Guided, Knowledge, RowPairs, Transform
+from sfumato.guidance import decode_matrix
 from sfumato.jobs.auditing.alignment import row_codes
 from sfumato.jobs.auditing.evidence import Codes, Evidence, Matrix, sampled
 from sfumato.metrics import Truth
@@ -15,6 +16,11 @@ MOST_TARGETS = 1_000
 MOST_CANDIDATES = 500
 """People that are aimed at one by one, and members (and as many others) in the membership test."""
 MOST_SAMPLED = 2_000
+GUIDED = (
+    "The release consists of the bits of a guided survey. Its guidance is public, so that posterior-guess, "
+    "posterior-breach and membership compute exact posteriors for the population they are given. "
+    "The respondents are simulated: what real people sent, nobody knows together with their answers."
+)
 OWN_SAMPLE = (
     "No holdout table: attacks that need a sample of like people were given {count:,} people of the original, without "
     "their images; these people do not count among their successes."
@@ -106,6 +112,7 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         candidates=candidates,
         targets=people[targets],
         images=images,
+        guided=known_guidance(evidence),
     )
     truth = Truth(
         encoding=evidence.encoding,
@@ -119,6 +126,16 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
     )
     aside = None if control_targets is None else replace(known, targets=control_targets, images=None)
     return Arena(evidence, known, aside, truth, targets, inside, paired, lent)
+
+
+def known_guidance(evidence: Evidence) -> Guided | None:
+    """How the bits of a guided survey were drawn, as the card states it; attacks then have exact posteriors."""
+    if evidence.card is None or evidence.card.transform["kind"] != "guided":
+        return None
+    told = evidence.card.transform
+    if GUIDED not in evidence.notes:
+        evidence.notes.append(GUIDED)
+    return Guided(decode_matrix(told["guidance"], evidence.encoding.width, told["k"]), told["floor"], told["link"])
 
 
 def known_transform(evidence: Evidence) -> Transform | None:

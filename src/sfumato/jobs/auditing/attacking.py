@@ -31,11 +31,13 @@ from sfumato.jobs.progress import Progress
 from sfumato.metrics import ScoredGuess, auc, recovery_curve, score_guess
 
 NO_TRACE = "which release row belongs to which person is unknown (no trace)"
+NOT_LINEAR = "the bits of a guided survey are no linear function of the answers"
 REASONS = {
     "candidates": "needs people who are not in the table: give a holdout table",
     "sample": "needs people who are not in the table: give a holdout table",
     "transform": "needs the transform, which is a secret key that is not in the folder",
     "noise": "needs the law of the noise, which nobody stated",
+    "guided": "is made for the bits of a guided survey, and this release has none",
     "known_rows": "needs original rows together with their images, which only a trace tells",
     "images": "needs original rows together with their images, which only a trace tells",
 }
@@ -110,7 +112,8 @@ def attempt(attack: Attack, arena: Arena) -> Attempt:
     known = arena.known_to(attack)
     missing = [item for item in known.missing(attack.knows) if item != "secret"]
     if missing:
-        return Attempt(**told, not_applicable=reason_for(missing[0]))
+        linear = missing[0] == "transform" and arena.evidence.is_guided
+        return Attempt(**told, not_applicable=NOT_LINEAR if linear else reason_for(missing[0]))
     try:
         guess = aimed(attack, known)
         has_control = arena.aside is not None and "targets" in attack.knows and "images" not in attack.knows

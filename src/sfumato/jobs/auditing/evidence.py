@@ -77,10 +77,15 @@ class Evidence:
         """Everybody in the table, as far as they are audited: those behind a release row first."""
         return self.people.X if self.undrawn is None else np.vstack([self.people.X, self.undrawn.X])
 
+    @property
+    def is_guided(self) -> bool:
+        """Whether these are the bits of a guided survey: plain answers are classified as they are."""
+        return self.card is not None and bool(self.card.transform["kind"] == "guided")
+
     def embed(self, X: Matrix) -> Matrix | None:
         """Where unperturbed rows lie in the release's space; None where the map is a secret."""
         if self.affine is None:
-            return X if self.columnwise else None
+            return X if self.columnwise or self.is_guided else None
         matrix, offset = self.affine
         return np.asarray(X @ matrix.T + offset)
 

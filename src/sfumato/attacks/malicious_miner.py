@@ -1,0 +1,168 @@
+"""A collector that sends guidance made for reading people instead of learning from them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sfumato.errors import UsageError
+from sfumato.guidance import FLOOR, AnswerSpace, Link, answer_posteriors, bit_probabilities, perturb_bits
+
+Matrix = NDArray[np.float64]
+
+CERTAIN = 0.999
+KINDS = ("unit", "plus-minus", "optimised")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the collector gets of one question, over many people; lower is safer.
+
+    `identified`: share of people of whose answer it is certain (99.9%) and right. `right`: share whose answer it
+    guesses. `baseline`: the same for somebody who knows only how often each answer occurs. `row_norm`: the longest row
+    of the guidance: what a bound on row norms would look at.
+    """
+
+    identified: float
+    right: float
+    baseline: float
+    row_norm: float
+
+
+class MaliciousMiner:
+    """The collector chooses the guidance itself, to read one question of everybody [guided-survey, Def. 2].
+
+    Respondents check that V'V = I, and all of these pass. "unit": unit vectors on choices of the question; without a
+    floor their bits come back as they are. "plus-minus": plus and minus a on two choices, and for every other question
+    one value on all its choices; these add up to a for everybody, so that one answer projects to nothing and any bit
+    that is 1 proves the other. The longest row is a, as short as a bound on row norms may ask. "optimised": the better
+    of the two, improved by random turns as long as the answers' bits come further apart.
+
+    With a floor none of them is ever certain.
+    """
+
+    name: ClassVar[str] = "malicious-miner"
+
+    def __init__(
+        self, kind: str = "unit", question: int = 0, k: int = 1, row_norm: float = 0.5, steps: int = 300, seed: int = 0
+    ) -> None:
+        if kind not in KINDS:
+            raise UsageError(f"The 'kind' of a malicious miner must be one of {', '.join(KINDS)}. Got {kind!r}.")
+        self.kind, self.question, self.k, self.row_norm = kind, question, k, row_norm
+        self.steps, self.seed = steps, seed
+
+    def guidance(
+        self, space: AnswerSpace, people: ArrayLike | None = None, floor: float = FLOOR, link: Link = "square"
+    ) -> Matrix:
+        """A V that passes all checks of a respondent; `people` (plain answers) are needed to optimise."""
+        part = space.slices()[self.question]
+        if part.stop - part.start < 2:
+            raise UsageError("A question with one choice tells nothing. Aim at another.")
+        if self.kind == "unit":
+            return unit_vectors(space, self.question, self.k)
+        if self.kind == "plus-minus":
+            return plus_minus(space, self.question, self.row_norm)
+        if people is None:
+            raise UsageError("Guidance is optimised on people: give plain answers of a population.")
+        return self._optimised(space, np.atleast_2d(np.asarray(people))[:300], floor, link)
+
+    def _optimised(self, space: AnswerSpace, people: NDArray[np.int64], floor: float, link: Link) -> Matrix:
+        rng = np.random.default_rng(self.seed)
+        starts = [unit_vectors(space, self.question, self.k)]
+        if self.k == 1:
+            starts.append(plus_minus(space, self.question, 1.0))
+        apart = [separation(V, people, space, self.question, floor, link) for V in starts]
+        V, best = starts[int(np.argmax(apart))], max(apart)
+        for step in range(self.steps):
+            size = 0.5 * 0.99**step
+            turned = np.linalg.qr(V + size * rng.normal(size=V.shape) / math.sqrt(len(V)))[0]
+            now = separation(turned, people, space, self.question, floor, link)
+            if now > best:
+                V, best = np.ascontiguousarray(turned), now
+        return V
+
+    def read(
+        self,
+        people: ArrayLike,
+        space: AnswerSpace,
+        floor: float = FLOOR,
+        link: Link = "square",
+        V: Matrix | None = None,
+    ) -> Reading:
+        """Send the guidance to everybody, and apply Bayes' rule to the bits that come back.
+
+        The prior is how often whole answers occur among `people`: exact posteriors, of simulated respondents.
+        """
+        codes = np.atleast_2d(np.asarray(people, dtype=np.int64))
+        V = self.guidance(space, codes, floor, link) if V is None else V
+        T = space.onehot(codes)
+        bits = perturb_bits(T, V, np.random.default_rng(self.seed).random(T.shape), floor, link)
+        sure = answer_posteriors(bits, codes, space, V, floor, link)[self.question]
+        truth = codes[:, self.question]
+        guess = sure.argmax(axis=1)
+        usual = np.bincount(truth[truth >= 0], minlength=1).max() / len(truth)
+        certain = (sure.max(axis=1) >= CERTAIN) & (guess == truth)
+        longest = float(np.sqrt((V**2).sum(axis=1)).max())
+        return Reading(float(certain.mean()), float((guess == truth).mean()), float(usual), longest)
+
+
+def unit_vectors(space: AnswerSpace, question: int, k: int) -> Matrix:
+    """k unit vectors: the choices of the question first, then those of the questions after it."""
+    part = space.slices()[question]
+    order = (part.start + np.arange(space.width)) % space.width
+    if not 1 <= k <= space.width:
+        raise UsageError(f"The level k must be between 1 and the {space.width} bits of an answer. Got {k!r}.")
+    return np.ascontiguousarray(np.eye(space.width)[:, order[:k]])
+
+
+def plus_minus(space: AnswerSpace, question: int, row_norm: float = 0.5) -> Matrix:
+    """One column: +a and -a on two choices of the question, c_q on all choices of every other question q, sum c_q = a.
+
+    t V = a + a for the first choice, 0 for the second. The c_q are a / (n - 1) plus and minus d, with d such that the
+    column has length 1, for an even number of questions; the largest a that `row_norm` allows is taken.
+    """
+    others = [q for q in range(len(space.sizes)) if q != question]
+    if not others:
+        raise UsageError("Plus and minus needs a second question to hide behind.")
+    sizes = np.array([space.sizes[q] for q in others], dtype=np.float64)
+    # The least length of the other entries with sum a is a^2 / sum(1 / s_q), at c_q proportional to 1 / s_q.
+    weight = 1 / sizes
+    largest = 1 / math.sqrt(2 + 1 / weight.sum())
+    a = min(row_norm, largest)
+    c = a * weight / weight.sum()
+    missing = 1 - 2 * a**2 - (sizes * c**2).sum()
+    if missing > 1e-12:  # lengthen without changing the sum: along a direction that sums to zero
+        sign = np.where(np.arange(len(others)) % 2 == 0, 1.0, -1.0)
+        turn = sign - sign.mean()
+        if not turn.any():
+            raise UsageError("With two questions the row norm is fixed: leave it at 1.")
+        # sizes . (c + d turn)^2 = wanted: a quadratic in d
+        A, B, C = (sizes * turn**2).sum(), 2 * (sizes * c * turn).sum(), -missing
+        c = c + (-B + math.sqrt(B**2 - 4 * A * C)) / (2 * A) * turn
+    v = np.zeros(space.width)
+    part = space.slices()[question]
+    v[part.start], v[part.start + 1] = a, -a
+    for q, value in zip(others, c, strict=True):
+        v[space.slices()[q]] = value
+    return np.ascontiguousarray(v[:, None] / np.linalg.norm(v))
+
+
+def separation(
+    V: Matrix, people: NDArray[np.int64], space: AnswerSpace, question: int, floor: float, link: Link
+) -> float:
+    """How far apart the bits of two answers to the question lie, all else equal: mean Bhattacharyya distance."""
+    size, total = space.sizes[question], 0.0
+    q = []
+    for choice in range(size):
+        rows = people.copy()
+        rows[:, question] = choice
+        q.append(bit_probabilities(space.onehot(rows), V, floor, link))
+    for one in range(size):
+        for other in range(one):
+            overlap = np.sqrt(q[one] * q[other]) + np.sqrt((1 - q[one]) * (1 - q[other]))
+            total += float((1 - np.prod(overlap, axis=1)).mean())
+    return total / (size * (size - 1) / 2)

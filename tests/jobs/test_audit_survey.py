@@ -1,0 +1,53 @@
+"""A table perturbed like a survey is audited with exact posteriors, and trained on."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from sfumato.jobs.audit import AuditRequest, audit
+from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.jobs.train import train
+from sfumato.table import Column, Schema
+
+PUBLIC = {"source": "public", "reason": "the questionnaire"}
+NAMES = [f"q{number}" for number in range(5)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("survey")
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 700)
+    codes = np.column_stack([np.where(rng.random(700) < share, y, 1 - y) for share in (0.9, 0.8, 0.7, 0.5, 0.5)])
+    words = {name: pa.array(np.array(["no", "yes"])[codes[:, i]]) for i, name in enumerate(NAMES)}
+    table = pa.table({**words, "party": pa.array(np.array(["a", "b"])[y])})
+    pyarrow.csv.write_csv(table.slice(0, 400), place / "original.csv")
+    pyarrow.csv.write_csv(table.slice(400), place / "holdout.csv")
+    columns = [Column(name, "categorical", categories=("no", "yes"), **PUBLIC) for name in NAMES]
+    label = Column("party", "categorical", role="label", categories=("a", "b"), **PUBLIC)
+    schema = Schema((*columns, label))
+    options = Options(mechanism="guided-projection", schema=schema, parameters={"floor": 0.2}, ledger=place / "ledger")
+    sanitize(place / "original.csv", place / "release", options)
+    return place
+
+
+def test_the_audit_computes_exact_posteriors_and_says_so(folder):
+    found = audit(
+        AuditRequest(
+            folder=folder / "release", original=folder / "original.csv", holdout=folder / "holdout.csv", repeats=2
+        )
+    ).data
+    attacks = {entry["name"]: entry for entry in found["attacks"]}
+    assert attacks["posterior-guess"]["score"] > attacks["posterior-guess"]["baseline"]
+    assert attacks["posterior-breach"]["score"] is not None
+    assert "no linear function" in attacks["known-transform"]["not_applicable"]
+    assert not any("failed" in entry for entry in attacks.values())
+    assert any("exact posteriors" in note and "simulated" in note for note in found["notes"])
+    bayes = next(entry for entry in found["utility"] if entry["classifier"] == "naive-bayes")
+    assert bayes["release"] > 0.75
+
+
+def test_plain_answers_are_classified_after_training_on_bits(folder):
+    model = train([folder / "release"], "naive-bayes", folder / "model.skops")
+    assert model.about["transform"] == {"kind": "identity"}
