@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.classifiers.class_densities import METHOD, ClassDensities, Slice, class_densities
+from sfumato.classifiers.class_densities import ClassDensities, Slice, class_densities
 from sfumato.classifiers.reads_noise import Codes, Floats, Rows, slices
 from sfumato.reconstruction import Cells, Density
 from sfumato.reconstruction.evidence import Method
@@ -27,54 +27,72 @@ def assigned(
     rng: np.random.Generator,
     *,
     way: str = "by-class",
-    method: Method = METHOD,
+    method: Method | None = None,
     intervals: int | None = None,
+    middles: bool = False,
 ) -> Floats:
-    """The rows of all parts, one part after the other, with assigned values in the encoding of plain rows."""
-    stacked = np.concatenate([part.Z for part in parts])
-    y = np.concatenate([part.y for part in parts])
-    number = np.repeat(np.arange(len(parts)), [len(part.Z) for part in parts])
+    """The rows of all parts, one part after the other, with assigned values in the encoding of plain rows.
+
+    `middles`: the middle of the interval, as published, which trees sort faster; else where in it the rank lies.
+    """
     if way == "global":
-        y, classes = np.zeros_like(y), 1
-        parts = [Rows(part.Z, np.zeros_like(part.y), part.source) for part in parts]
+        parts, classes = [Rows(part.Z, np.zeros_like(part.y), part.source) for part in parts], 1
+    moved = [part.Z.copy() for part in parts]
     for column in slices(parts):
         if not any(one.column.is_noisy for one in column):
             continue  # seen as it is: nothing to reconstruct, nothing to move
         found = class_densities(column, classes, method=method, intervals=intervals)
-        if found is None:
-            continue
-        for code in range(classes):
-            for place, one in enumerate(column):
-                mine = np.flatnonzero((y == code) & (number == place))
-                if len(mine) and one.column.is_noisy:
-                    _move(stacked, mine, one, found, code, rng)
-    return stacked
+        for one, Z in zip(column, moved, strict=True):
+            if found is None or not one.column.is_noisy:
+                continue
+            mine = [np.flatnonzero(one.y == code) for code in range(classes)]
+            if found.cells is None:
+                _move_categories(Z, one, found, mine, rng)
+            else:
+                _move_numbers(Z, one, found, mine, rng, middles)
+    return np.concatenate(moved)
 
 
-def _move(Z: Floats, rows: Codes, one: Slice, found: ClassDensities, code: int, rng: np.random.Generator) -> None:
-    """Assign one column of the rows of one class in one part, in place."""
-    column = one.column
-    if found.cells is None:
-        codes = moved_codes(column.codes(Z[rows]), found.mass[code], rng)
-        Z[np.ix_(rows, np.arange(column.start, column.stop))] = np.eye(column.stop - column.start)[codes]
-        return
-    values, empty = column.values(Z[rows]), column.missing(Z[rows])
+def _move_categories(
+    Z: Floats, one: Slice, found: ClassDensities, mine: Sequence[Codes], rng: np.random.Generator
+) -> None:
+    codes = one.column.codes(one.Z)
+    for code, rows in enumerate(mine):
+        if len(rows):
+            codes[rows] = moved_codes(codes[rows], found.mass[code], rng)
+    Z[:, one.column.start : one.column.stop] = np.eye(one.column.stop - one.column.start)[codes]
+
+
+def _move_numbers(
+    Z: Floats, one: Slice, found: ClassDensities, mine: Sequence[Codes], rng: np.random.Generator, middles: bool
+) -> None:
+    column, cells = one.column, found.cells
+    assert cells is not None
+    values, empty = column.values(one.Z), column.missing(one.Z)
+    raw = np.full(len(values), column.low + 0.5 * column.width)  # where a missing value stands
+    for code, rows in enumerate(mine):
+        if column.has_indicator and len(rows):
+            shares = np.array([1.0 - found.missing[code], found.missing[code]])
+            empty[rows] = moved_codes(empty[rows].astype(np.int64), shares, rng).astype(bool)
+        shown = rows[~empty[rows]]
+        if len(shown):
+            raw[shown] = by_rank(_filled(values[shown], rng), cells, found.mass[code], middles)
+    Z[:, column.start] = column.encoded(raw)
     if column.has_indicator:
-        shares = np.array([1.0 - found.missing[code], found.missing[code]])
-        empty = moved_codes(empty.astype(np.int64), shares, rng).astype(bool)
-        Z[rows, column.stop - 1] = empty
-    Z[rows[empty], column.start] = 0.5
-    shown = ~empty
-    if shown.any():
-        raw = by_rank(_filled(values[shown], rng), found.cells, found.mass[code])
-        Z[rows[shown], column.start] = column.encoded(raw)
+        Z[:, column.stop - 1] = empty
 
 
-def by_rank(values: Floats, cells: Cells, mass: Floats) -> Floats:
-    """The r-th smallest of n values becomes the (r - 1/2) / n quantile; equal values share in their order of rows."""
-    rank = np.empty(len(values))
-    rank[np.argsort(values, kind="stable")] = np.arange(len(values)) + 0.5
-    return Density("", cells, mass).quantiles(rank / len(values))
+def by_rank(values: Floats, cells: Cells, mass: Floats, middles: bool = False) -> Floats:
+    """The r-th smallest of n values becomes the (r - 1/2) / n quantile, or the middle of the cell that it lies in."""
+    order = np.argsort(values)
+    share = (np.arange(len(values)) + 0.5) / len(values)
+    found = np.empty(len(values))
+    if middles:
+        cell = np.searchsorted(np.cumsum(mass)[:-1], share * mass.sum(), side="left")
+        found[order] = cells.middles[cell]
+    else:
+        found[order] = Density("", cells, mass).quantiles(share)
+    return found
 
 
 def _filled(values: Floats, rng: np.random.Generator) -> Floats:

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from sfumato.classifiers.label_noise import project_to_simplex
 from sfumato.classifiers.release_columns import ReleaseColumn
-from sfumato.errors import TableError
-from sfumato.reconstruction import Cells, Density, ExpectationMaximization, Options, invert_response
+from sfumato.classifiers.smoothed_iteration import Estimates, Grouped, smoothed
+from sfumato.reconstruction import Cells, Options, invert_response
 from sfumato.reconstruction.counting import cells_of
-from sfumato.reconstruction.described import Described
 from sfumato.reconstruction.evidence import FEWEST, Method
 from sfumato.reconstruction.reconstruct import check_same_column, reconstruct_numbers
 
@@ -27,8 +26,6 @@ Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 FEW_INTERVALS, MANY_INTERVALS = 10, 60
-METHOD: Method = ExpectationMaximization(smooth=True)
-"""Smoothed iteration: steady on the few rows of a class, and quick; see docs/classifiers.md."""
 
 
 @dataclass(frozen=True)
@@ -74,17 +71,19 @@ def intervals_for(rows: int, wanted: int | None = None) -> int:
 
 
 def class_densities(
-    parts: Sequence[Slice], classes: int, *, method: Method = METHOD, intervals: int | None = None
+    parts: Sequence[Slice], classes: int, *, method: Method | None = None, intervals: int | None = None
 ) -> ClassDensities | None:
-    """The column within every class; None for a column that is constant."""
+    """The column within every class; None for a column that is constant.
+
+    Without a `method`, by the smoothed iteration: steady on the few rows of a class, and quick.
+    """
     described = [part.column.described for part in parts]
     if any(one is None for one in described):
         return None
     check_same_column([one for one in described if one is not None])
     if parts[0].column.is_categorical:
         return _shares(parts, classes)
-    with threadpool_limits(1, user_api="blas"):
-        return _numbers(parts, classes, method, intervals_for(sum(len(part.Z) for part in parts), intervals))
+    return _numbers(parts, classes, method, intervals_for(sum(len(part.Z) for part in parts), intervals))
 
 
 def _shares(parts: Sequence[Slice], classes: int) -> ClassDensities:
@@ -110,80 +109,69 @@ def _shares(parts: Sequence[Slice], classes: int) -> ClassDensities:
     return ClassDensities(mass, np.zeros(classes), overall, 0.0, None)
 
 
-def _numbers(parts: Sequence[Slice], classes: int, method: Method, intervals: int) -> ClassDensities:
-    name = parts[0].column.described.name if parts[0].column.described else ""
-    values = [part.column.values(part.Z) for part in parts]
-    every = [np.ones(len(v), dtype=bool) for v in values]
-    pooled = _density(parts, values, every, method, Options(bins=intervals, resamples=0))
-    if pooled is None:
-        raise TableError(
-            f"Column {name!r} shows fewer than {FEWEST} different values in every part: nothing can be learned from it."
-        )
-    support = float(pooled.cells.edges[0]), float(pooled.cells.edges[-1])
-    options = Options(bins=intervals, support=support, resamples=0)
-    mass = np.repeat(pooled.mass[None, :], classes, axis=0)
-    missing = np.full(classes, pooled.missing)
-    for code in range(classes):
-        one = _density(parts, values, [part.y == code for part in parts], method, options)
-        if one is not None:
-            mass[code], missing[code] = one.mass, one.missing
-    return ClassDensities(mass, missing, pooled.mass, pooled.missing, pooled.cells)
-
-
-def _density(
-    parts: Sequence[Slice],
-    values: Sequence[Matrix],
-    mine: Sequence[NDArray[np.bool_]],
-    method: Method,
-    options: Options,
-) -> Density | None:
-    """One estimate from the chosen rows of all parts that show enough of them; None where none does.
-
-    Parts with noise make one joint estimate; parts that were released as they are count directly, by their rows.
-    """
-    chosen = [v[rows] for v, rows in zip(values, mine, strict=True)]
-    noisy: list[tuple[Matrix, Described]] = []
-    plain: list[tuple[Matrix, Described]] = []
-    for part, shown in zip(parts, chosen, strict=True):
+def _numbers(parts: Sequence[Slice], classes: int, method: Method | None, intervals: int) -> ClassDensities:
+    noisy: list[Grouped] = []
+    plain: list[Grouped] = []
+    for part in parts:
         assert part.column.described is not None
         known = part.column.described.noise is None
-        if int((~np.isnan(shown)).sum()) >= (1 if known else FEWEST):
-            (plain if known else noisy).append((shown, part.column.described))
-    if options.support is None and plain:  # what is seen exactly may fill the whole range
-        options = _with_support(options, [described for _, described in (*noisy, *plain)])
-    densities = []
-    if usable := [pair for pair in noisy if not _flat(pair[0])]:
-        densities.append(reconstruct_numbers([v for v, _ in usable], [d for _, d in usable], method, options))
+        (plain if known else noisy).append(Grouped(part.column.values(part.Z), part.y, part.column.described))
+    support = None
+    if plain:  # what is seen exactly may fill the whole range
+        described = [one.described for one in (*noisy, *plain)]
+        support = min(one.low for one in described), max(one.high for one in described)
+    found = []
+    if noisy:
+        way = smoothed if method is None else partial(one_by_one, method=method)
+        found.append(way(noisy, classes, intervals, support))
     if plain:
-        densities.append(_histogram([v for v, _ in plain], [d for _, d in plain], options))
-    if len(densities) < 2:
-        return densities[0] if densities else None
-    first, weights = densities[0], [float(density.rows) for density in densities]
-    return Density(
-        first.name,
-        first.cells,
-        np.average([density.mass for density in densities], axis=0, weights=weights),
-        rows=int(sum(weights)),
-        missing=float(np.average([density.missing for density in densities], weights=weights)),
-    )
+        assert support is not None
+        found.append(histograms(plain, classes, intervals, support))
+    return _combined(found)
 
 
-def _flat(shown: Matrix) -> bool:
-    """All released values equal, as whole numbers under the weakest noise may be: nothing to reconstruct from."""
-    return bool(np.nanmin(shown) == np.nanmax(shown))
+def _combined(found: Sequence[Estimates]) -> ClassDensities:
+    """Parts with noise and parts without weigh by their values; classes with too few values are as all rows are."""
+    shown = np.sum([one.shown for one in found], axis=0)
+    rows = np.sum([one.rows for one in found], axis=0)
+    mass = np.sum([one.shown[:, None] * one.mass for one in found], axis=0) / np.maximum(shown, 1e-9)[:, None]
+    missing = np.sum([one.rows * one.missing for one in found], axis=0) / np.maximum(rows, 1e-9)
+    few = shown < FEWEST
+    mass[few], missing[few] = mass[0], missing[0]
+    return ClassDensities(mass[1:], missing[1:], mass[0], float(missing[0]), found[0].cells)
 
 
-def _with_support(options: Options, described: Sequence[Described]) -> Options:
-    support = min(one.low for one in described), max(one.high for one in described)
-    return Options(bins=options.bins, support=support, resamples=0)
+def one_by_one(
+    parts: Sequence[Grouped], classes: int, intervals: int, support: tuple[float, float] | None, *, method: Method
+) -> Estimates:
+    """All rows, then every class, by any method of `sfumato.reconstruction`."""
+    described = [part.described for part in parts]
+    options = Options(bins=intervals, support=support, resamples=0)
+    pooled = reconstruct_numbers([part.values for part in parts], described, method, options)
+    edges = pooled.cells.edges
+    options = Options(bins=intervals, support=(float(edges[0]), float(edges[-1])), resamples=0)
+    mass, missing = np.repeat(pooled.mass[None, :], classes + 1, axis=0), np.full(classes + 1, pooled.missing)
+    shown, rows = np.zeros(classes + 1), np.zeros(classes + 1)
+    for group in range(classes + 1):
+        mine = [part.values if group == 0 else part.values[part.y == group - 1] for part in parts]
+        present = [v[~np.isnan(v)] for v in mine]
+        shown[group], rows[group] = sum(map(len, present)), sum(map(len, mine))
+        usable = [n for n, v in enumerate(present) if len(v) >= FEWEST and v.min() < v.max()]
+        if group and usable:
+            one = reconstruct_numbers([mine[n] for n in usable], [described[n] for n in usable], method, options)
+            mass[group], missing[group] = one.mass, one.missing
+    return Estimates(pooled.cells, mass, missing, shown, rows)
 
 
-def _histogram(values: Sequence[Matrix], described: Sequence[Described], options: Options) -> Density:
+def histograms(parts: Sequence[Grouped], classes: int, intervals: int, support: tuple[float, float]) -> Estimates:
     """Values without noise; those beyond the range (of a release that was not clipped) count at its ends."""
-    low, high = options.support or (described[0].low, described[0].high)
-    cells = cells_of(described[0], low, high, options.bins)
-    together = np.concatenate(values)
-    shown = np.clip(together[~np.isnan(together)], cells.edges[0], cells.edges[-1])
-    counts = np.histogram(shown, cells.edges)[0]
-    empty = 1.0 - len(shown) / len(together)
-    return Density(described[0].name, cells, counts / len(shown), rows=len(together), missing=empty)
+    cells = cells_of(parts[0].described, *support, intervals)
+    values, y = np.concatenate([part.values for part in parts]), np.concatenate([part.y for part in parts])
+    present = ~np.isnan(values)
+    cell = np.clip(np.searchsorted(cells.edges, values[present], side="right") - 1, 0, cells.count - 1)
+    table = np.bincount(y[present] * cells.count + cell, minlength=classes * cells.count).reshape(classes, -1)
+    counts = np.vstack([table.sum(axis=0), table]).astype(np.float64)
+    shown = counts.sum(axis=1)
+    rows = np.concatenate([[len(y)], np.bincount(y, minlength=classes)]).astype(np.float64)
+    mass = counts / np.maximum(shown, 1.0)[:, None]
+    return Estimates(cells, mass, 1.0 - shown / np.maximum(rows, 1.0), np.maximum(shown, 1e-6), rows)

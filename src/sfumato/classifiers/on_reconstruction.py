@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +10,9 @@ from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
+from threadpoolctl import threadpool_limits
 
 from sfumato.classifiers.assignment import WAYS, assigned
-from sfumato.classifiers.class_densities import METHOD
 from sfumato.classifiers.reads_noise import Floats, ReadsNoise, Rows
 from sfumato.reconstruction import make_method
 
@@ -24,6 +24,7 @@ class _OnAssignedRows(ReadsNoise):
     method: Any
     intervals: int | None
     random_state: Any
+    middles: ClassVar[bool] = False
 
     def _unfitted(self, rows: int) -> Any:
         raise NotImplementedError
@@ -43,10 +44,17 @@ class _OnAssignedRows(ReadsNoise):
 
     def _assigned(self, parts: list[Rows]) -> Floats:
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        method = METHOD if self.method is None else make_method(self.method)
-        return assigned(
-            parts, len(self.classes_), rng, way=self.reconstruction, method=method, intervals=self.intervals
-        )
+        method = None if self.method is None else make_method(self.method)
+        with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other
+            return assigned(
+                parts,
+                len(self.classes_),
+                rng,
+                way=self.reconstruction,
+                method=method,
+                intervals=self.intervals,
+                middles=self.middles,
+            )
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Classes of plain rows."""
@@ -73,6 +81,8 @@ class ReconstructedTree(_OnAssignedRows):
     ----------
     classes_, classifier_ : labels; the scikit-learn tree.
     """
+
+    middles = True
 
     def __init__(
         self,

@@ -6,8 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
-from sfumato.classifiers.class_densities import METHOD, ClassDensities, class_densities
+from sfumato.classifiers.class_densities import ClassDensities, class_densities
 from sfumato.classifiers.label_noise import project_to_simplex
 from sfumato.classifiers.reads_noise import Floats, GivesProbabilities, slices, softmax
 from sfumato.classifiers.release_columns import ReleaseColumn, columns_of
@@ -64,19 +65,19 @@ class ReconstructedNaiveBayes(GivesProbabilities):
         self.class_prior_ = prior
         if response is not None:
             self.class_prior_ = project_to_simplex(np.linalg.solve(response, prior)[None, :])[0]
-        method = METHOD if self.method is None else make_method(self.method)
+        method = None if self.method is None else make_method(self.method)
         self.starts_: list[int] = []
         self.stops_: list[int] = []
         self.atoms_: list[bool] = []
         self.edges_: list[Floats] = []
         self.mass_: list[Floats] = []
         self.missing_: list[Floats] = []
-        for column in slices(parts):
-            found = class_densities(column, k, method=method, intervals=self.intervals)
-            if found is not None:
-                self._keep(
-                    column[0].column, found if response is None else found.unmixed(prior, response), counts.sum()
-                )
+        with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other
+            for column in slices(parts):
+                found = class_densities(column, k, method=method, intervals=self.intervals)
+                if found is not None:
+                    true = found if response is None else found.unmixed(prior, response)
+                    self._keep(column[0].column, true, int(counts.sum()))
         return self
 
     def _keep(self, column: ReleaseColumn, found: ClassDensities, rows: int) -> None:

@@ -1,0 +1,129 @@
+"""Smoothed expectation-maximization for all classes of a column at once.
+
+The step is that of `ExpectationMaximization(smooth=True)`: Bayes' rule, then a running mean (1/4, 1/2, 1/4), until
+nothing changes. Classes share cells and noise, so one product of matrices serves all of them; fitted one by one they
+would take as many times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import TableError
+from sfumato.reconstruction import Cells, ConvergenceError
+from sfumato.reconstruction.counting import cells_of, count_values, missing_share, part_of, possible_range
+from sfumato.reconstruction.described import Described
+from sfumato.reconstruction.evidence import FEWEST, Evidence
+
+Matrix = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+POINTS = 100
+_TOLERANCE = 1e-6
+_LONGEST = 5000
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """One noisy part of a column: released values (NaN: reported missing) and, for every row, its class."""
+
+    values: Matrix
+    y: Codes
+    described: Described
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Masses of the cells for all rows (first line) and every class, shares missing, and values shown in each."""
+
+    cells: Cells
+    mass: Matrix
+    missing: Matrix
+    shown: Matrix
+    rows: Matrix
+
+
+def smoothed(parts: Sequence[Grouped], classes: int, intervals: int, support: tuple[float, float] | None) -> Estimates:
+    """Reconstruct a column in all rows and in every class, from all parts together."""
+    low, high = support or (min(p.described.low for p in parts), max(p.described.high for p in parts))
+    counted = []
+    for part in parts:
+        one = part.described
+        assert one.noise is not None
+        one.noise.check(low, high, where=f"Column {one.name!r} (range {low:g} to {high:g})")
+        bins = count_values(part.values, one, low, high)
+        found = part_of(bins, one)
+        if bins.n:
+            ends = one.noise.span(np.linspace(low, high, 513))
+            room = 1e-9 * (high - low) + one.grid
+            if bins.least < float(ends[0].min()) - room or bins.most > float(ends[1].max()) + room:
+                raise TableError(
+                    f"Released values of column {one.name!r} lie outside what its noise can make of values within the "
+                    "bounds. Card and release do not belong together, or the bounds are too narrow."
+                )
+            counted.append((part, found))
+    if sum(found.bins.n for _, found in counted) < FEWEST:
+        raise TableError(f"Column {parts[0].described.name!r} shows fewer than {FEWEST} values: nothing to learn from.")
+    if support is None:
+        low, high = possible_range([found for _, found in counted], low, high)
+    cells = cells_of(parts[0].described, low, high, intervals)
+    points = max(POINTS, int(np.ceil(2.5 * cells.count)))
+    evidence = [_Counts.of(part, Evidence.of(found, cells, points, 0.0), classes) for part, found in counted]
+    shown = np.sum([one.counts.sum(axis=0) for one in evidence], axis=0)
+    rows = np.sum([one.rows for one in evidence], axis=0)
+    missing = np.sum([one.rows * one.missing for one in evidence], axis=0) / np.maximum(rows, 1.0)
+    return Estimates(cells, iterate(evidence, cells.count, shown).T, missing, shown, rows)
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Values of one part by z-cell (rows) and group (columns: all, then the classes), with the noise's matrix."""
+
+    counts: Matrix
+    spread: Matrix
+    background: Matrix
+    hidden: Matrix
+    missing: Matrix
+    rows: Matrix
+
+    @classmethod
+    def of(cls, part: Grouped, evidence: Evidence, classes: int) -> _Counts:
+        present = ~np.isnan(part.values)
+        cell = np.searchsorted(evidence.edges, part.values[present], side="right")
+        size = len(evidence.edges) + 1
+        table = np.bincount(cell * classes + part.y[present], minlength=size * classes).reshape(size, classes)
+        counts = np.column_stack([table.sum(axis=1), table]).astype(np.float64)
+        rows = np.concatenate([[len(part.y)], np.bincount(part.y, minlength=classes)]).astype(np.float64)
+        told = 1.0 - counts.sum(axis=0) / np.maximum(rows, 1.0)
+        keep, missing, hidden = part.described.missing_keep, np.zeros(classes + 1), np.zeros(classes + 1)
+        if keep is not None:
+            missing = told if keep >= 1.0 else np.clip((told - (1 - keep)) / (2 * keep - 1), 0.0, 1.0)
+            hidden = np.minimum((1 - keep) * missing / np.maximum(1.0 - told, 1e-9), 0.95)
+            missing[0] = missing_share(evidence.part.bins, part.described)
+        return cls(counts, evidence.spread, evidence.background, hidden, missing, rows)
+
+
+def iterate(parts: Sequence[_Counts], cells: int, total: Matrix) -> Matrix:
+    """Masses (cells x groups) that the smoothed step leaves as they are."""
+    mass = np.full((cells, len(total)), 1.0 / cells)
+    for _ in range(_LONGEST):
+        gain = np.zeros_like(mass)
+        for part in parts:
+            expected = (1 - part.hidden) * (part.spread @ mass) + part.hidden * part.background[:, None]
+            ratio = np.divide(part.counts, expected, out=np.zeros_like(expected), where=expected > 0)
+            gain += (1 - part.hidden) * (part.spread.T @ ratio)
+        after = mass * gain
+        whole = after.sum(axis=0)
+        after = np.where(whole > 0, after / np.where(whole > 0, whole, 1.0), 1.0 / cells)
+        padded = np.vstack([after[:1], after, after[-1:]])
+        after = 0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]
+        after /= after.sum(axis=0)
+        change = np.abs(after - mass).sum(axis=0).max()
+        mass = after
+        if change < _TOLERANCE:
+            return mass
+    raise ConvergenceError(f"The smoothed iteration did not settle in {_LONGEST} rounds. Choose another method.")
