@@ -44,6 +44,13 @@ SHAPES |= {
 }
 """The same of [random-rotation, Table 1], which gives Breast-w 10 attributes: it must have counted the sample's id."""
 
+SHAPES |= {
+    "svmguide1_train": (4, 3089, 2),
+    "svmguide1_test": (4, 4000, 2),
+    "breast_cancer_libsvm": (10, 683, 2),
+}
+"""The same of [kernel-resampling, Table 1]. The tenth column of Breast-Cancer is the sample's id."""
+
 CODED = {"breast_cancer_wisconsin", "hepatitis", "tic_tac_toe", "votes"}
 """Sets with categories or missing cells: sorted categories become 0, 1, ..., a missing cell the middle of the range."""
 
