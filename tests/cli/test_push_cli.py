@@ -122,3 +122,28 @@ def test_a_revoked_token_is_told(command, served, site, release):
     assert code == 8
     assert "revoked" in err
     assert token not in err
+
+
+def test_a_site_sanitizes_by_its_copy_of_the_study_file(command, served, site, people, tmp_path):
+    study = served.owner.parent / "study.yaml"
+    words = ("sanitize", people, "--study", study, "--out", tmp_path / "r")
+    code, out, err = command(*words, "--only-new")
+    assert code == 0, err
+    assert served.hash in out
+    assert "Left out because they were released before: 0 rows." in out
+    code, out, _ = command("push", tmp_path / "r", *site[1], "--dry-run", "--json")
+    assert json.loads(out)["objections"] == []
+    assert json.loads(out)["card"]["guarantee"]["epsilon_record"] == pytest.approx(6)
+    code, _, err = command("sanitize", people, "--study", study, "--only-new", "--out", tmp_path / "again")
+    assert code == 7
+    assert "None of the 80 rows is new" in err
+    assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [["--schema", "study.yaml"], ["--mechanism", "random-rotation"], ["--study", "absent.yaml"]], ids=str
+)
+def test_what_contradicts_the_study_is_refused(command, served, people, tmp_path, words):
+    study = served.owner.parent / "study.yaml"
+    code, out, err = command("sanitize", people, "--study", study, *words, "--out", tmp_path / "r")
+    assert (code, out) == (2, ""), err

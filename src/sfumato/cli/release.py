@@ -14,6 +14,7 @@ Table = Annotated[
     str, typer.Argument(metavar="TABLE", help="CSV, Parquet or Arrow file; or a database URL together with --query.")
 ]
 Label = Annotated[str | None, typer.Option(metavar="COL", help="The column that classifiers are to predict.")]
+MECHANISM = "principal-laplace"
 STRENGTHS = {"b", "scale", "epsilon", "epsilon_record"}
 """Parameters that a wanted epsilon replaces."""
 Query = Annotated[str | None, typer.Option(metavar="SQL", help="Read this query; TABLE is then a database URL.")]
@@ -53,7 +54,8 @@ def sanitize(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
     label: Label = None,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; else one is inferred.")] = None,
-    mechanism: Annotated[str, typer.Option(help="How to perturb; see docs/mechanisms.md.")] = "principal-laplace",
+    mechanism: Annotated[str, typer.Option(help="How to perturb; see docs/mechanisms.md.")] = MECHANISM,
+    study: Annotated[Path | None, typer.Option(metavar="FILE", help="Study file: its schema and mechanism.")] = None,
     param: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter; repeatable.")] = None,
     epsilon_record: Annotated[float | None, typer.Option(help="Epsilon of the whole record to reach.")] = None,
     max_posterior: Annotated[float | None, typer.Option(help="How sure somebody may become (see --prior).")] = None,
@@ -86,13 +88,24 @@ def sanitize(
       sfumato sanitize patients.csv --schema schema.yaml --epsilon-record 4 --out release
       sfumato sanitize patients.csv --label y --mechanism additive-noise --param law=normal --param scale=0.25 --out r
       sfumato sanitize patients.csv --label y --mechanism random-rotation --search 50 --key study-key.json --out r
-      sfumato sanitize february.csv --schema study-schema.yaml --mechanism kernel-resampling --only-new --out february
+      sfumato sanitize february.csv --study study.yaml --only-new --out february
       sfumato sanitize new.csv --schema schema.yaml --mechanism random-rotation --key key.json --unlabelled --out q
     """
     from sfumato.jobs.sanitize import Options
     from sfumato.jobs.sanitize import sanitize as run
 
     parameters = parse_parameters(param or [])
+    console = Console(quiet, as_json)
+    given: Any = schema
+    if study is not None:
+        from sfumato.cli.study_terms import Terms
+
+        terms = Terms.of(study)
+        given, mechanism = terms.schema, terms.mechanism_instead_of(mechanism, schema, default=MECHANISM)
+        parameters = terms.with_parameters(parameters)
+        if not STRENGTHS & parameters.keys() and epsilon_record is None and max_posterior is None:
+            epsilon_record = terms.epsilon_record
+        console.say(f"Study {terms.name}, {terms.hash}")
     if label_epsilon is not None and not private_label:
         raise UsageError("--label-epsilon says how a private label is randomized. Add --private-label.")
     for_label = (1.0 if label_epsilon is None else label_epsilon) if private_label else 0.0
@@ -101,7 +114,7 @@ def sanitize(
         mechanism=mechanism,
         parameters=parameters,
         label=label,
-        schema=schema,
+        schema=given,
         engine=engine,
         key=key,
         format=format,
@@ -119,7 +132,6 @@ def sanitize(
         force=force,
         chosen_by=chosen_by,
     )
-    console = Console(quiet, as_json)
     with console.listening() as progress:
         done = run(table_of(table, query), out, options, progress)
     card = done.card
