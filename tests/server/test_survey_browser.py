@@ -53,7 +53,7 @@ def visit(browser: sync_api.Browser) -> Iterator[Callable[..., sync_api.Page]]:
 
     def open_page(address: str, **settings) -> sync_api.Page:
         context = browser.new_context(locale="en-GB", viewport=PHONE, reduced_motion="reduce", **settings)
-        context.set_default_timeout(8_000)
+        context.set_default_timeout(20_000)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -179,6 +179,11 @@ def test_every_question_needs_an_answer_or_a_refusal_to_give_one(double, visit):
     assert page.get_by_role("alert").text_content() == "Answers still missing: 6"
     assert page.locator("fieldset").nth(0).locator("input:focus").count() == 1
     assert page.locator("fieldset").nth(5).get_by_label("Prefer not to say").count() == 0
+    page.get_by_label("Pills").check()
+    page.get_by_text("Encrypted answers lie on this device.").wait_for()
+    page.reload()  # what was chosen so far is still there
+    heading(page, "Questions")
+    assert page.get_by_label("Pills").is_checked()
 
 
 def test_more_is_shown_at_higher_levels(double, visit):
@@ -196,6 +201,9 @@ def test_more_is_shown_at_higher_levels(double, visit):
     assert sure() > least + 10
     assert slider.get_attribute("aria-valuetext") != words
     assert page.get_by_text("Nothing: you prefer not to say.").is_visible()
+    page.go_back()
+    heading(page, "Questions")
+    assert page.get_by_role("textbox").input_value() == "6.5"
 
 
 # -- waiting ----------------------------------------------------------------------------------------------------------

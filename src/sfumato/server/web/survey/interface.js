@@ -13,19 +13,10 @@ import { aboutPage, choiceOf, questionsPage } from "./questions.js";
 import { Recomputed, WIDEST, startupCounts } from "./recompute.js";
 import { reviewPage } from "./review.js";
 import { Vault } from "./vault.js";
-import { ServerRefused, SurveyServer, Unreachable, jittered } from "./web.js";
+import { ServerRefused, SurveyServer, Unreachable, jittered, readLink, rest } from "./web.js";
 import { LANGUAGES, Speaker, firstLanguage } from "./words.js";
 
 const MEAN_WAIT = 60; // seconds between two questions for the level, on average
-
-/** The link's fragment -> {address, code}. A fragment never reaches a server; so neither does an invitation. */
-export function readLink(fragment, page) {
-  const parts = new URLSearchParams(fragment.replace(/^#/, ""));
-  const survey = parts.get("survey") ?? "";
-  const whole = /^https:\/\/|^http:\/\/(127\.0\.0\.1|localhost)[:/]/.test(survey);
-  if (!whole && !/^[\w-]+$/.test(survey)) return null;
-  return { address: whole ? survey : new URL(`../api/v1/surveys/${survey}`, page).href, code: parts.get("code") };
-}
 
 /** The answers are no longer on this device. */
 class Gone extends Error {}
@@ -52,7 +43,8 @@ class Interface {
     const { floor, link, order, mu, balance } = survey;
     this.rule = { floor, link, order, mu, balance };
     this.space = answerSpace(survey.questions.map((question) => question.choices.length));
-    const kept = await this.vault.get();
+    const kept = await this.vault.get().catch(() => undefined);
+    if (kept === undefined) return void this.show("about", notices.failed("failed_browser"));
     this.state = kept ?? { hash: this.description.hash, step: "about", values: {}, code: this.code };
     this.stored = kept !== null;
     const wanted = this.state.language ? [this.state.language] : (navigator.languages ?? []);
@@ -71,10 +63,19 @@ class Interface {
     return this.go(state.step === "questions" ? "questions" : "about");
   }
 
-  go(step) {
+  /** Show one of the pages that are filled in; the browser's own "back" leads through them too. */
+  go(step, { remember = true } = {}) {
+    if (!history.state) history.replaceState({ step }, "");
+    else if (remember && history.state.step !== step) history.pushState({ step }, "");
     this.state.step = step;
+    if (this.stored) this.keepSoon();
     if (step === "level") return this.guarded(() => this.openLevel());
     return this.show(step, step === "questions" ? questionsPage : aboutPage);
+  }
+
+  /** "Back" or "forward" of the browser; what is confirmed or sent is not gone back from. */
+  turned(step) {
+    if (this.state && !this.state.confirmed && !this.server.remembered().sent) this.go(step, { remember: false });
   }
 
   /** All questions are answered: chance fills what was left out, once, and everything is kept encrypted from here on. */
@@ -90,6 +91,7 @@ class Interface {
 
   /** Ask for the level, read the log, recompute guidance of every level from the published counts. */
   async openLevel() {
+    if (!this.state.filled) return void this.go("questions");
     const turn = this.show("level", notices.asking);
     await this.keep();
     this.preview = await this.patiently(turn, async () => {
@@ -310,16 +312,6 @@ class Interface {
   }
 }
 
-/** Wait some seconds, or until the line is back; then a little longer, so that not everybody comes at once. */
-async function rest(seconds) {
-  const over = new AbortController();
-  await new Promise((wake) => {
-    setTimeout(wake, 1000 * seconds);
-    addEventListener("online", () => setTimeout(wake, 1000 * jittered(1)), { signal: over.signal });
-  });
-  over.abort();
-}
-
 function storage() {
   try {
     return globalThis.localStorage;
@@ -336,6 +328,7 @@ async function open() {
   if (!able) return page.show("about", notices.failed("failed_browser"));
   if (link.code) history.replaceState(null, "", location.hash.replace(/&?code=[^&]*/, "")); // not into bookmarks
   addEventListener("hashchange", () => location.reload());
+  addEventListener("popstate", (event) => page.turned(event.state?.step ?? "about"));
   document.querySelector(".skip").addEventListener("click", (event) => {
     event.preventDefault(); // the fragment names the survey
     document.querySelector("main").focus();

@@ -28,7 +28,7 @@ export function revealed(state, guidance, space, rule) {
 }
 
 /** Per answer, the share of the way from guessing to certainty; nothing of those who prefer not to say. */
-const gains = (usual, state, space) => usual.map((sure, a) => (state.choices[a] === null ? 0 : gain(sure, space.sizes[a])));
+const gains = (usual, { choices }, { sizes }) => usual.map((sure, a) => (choices[a] === null ? 0 : gain(sure, sizes[a])));
 
 /** The answer that shows most decides. */
 const topGain = (usual, state, space) => Math.max(...gains(usual, state, space));
@@ -79,6 +79,7 @@ export function levelPage(ctx) {
   };
   slider.addEventListener("input", show);
   show();
+  const now = h("b", {}, say("level_asked", { k: preview.asked.k }));
   const form = h(
     "form",
     {},
@@ -93,7 +94,7 @@ export function levelPage(ctx) {
       slider,
       asked(preview.asked.k, steps),
       h("p", { class: "ends", "aria-hidden": "true" }, h("span", {}, say("share_little")), h("span", {}, say("share_more"))),
-      h("p", { class: "hint" }, h("b", {}, say("level_asked", { k: preview.asked.k })), " ", columns ? say("level_columns") : ""),
+      h("p", { class: "hint" }, now, " ", columns ? say("level_columns") : ""),
     ),
     outcome,
     picture,
@@ -176,7 +177,8 @@ function row(ctx, question, a, { usual, most }) {
 function bar(usual, most, chance) {
   const part = (share, kind) => svg("rect", { x: 0, y: 0, width: `${100 * share}%`, height: "100%", class: kind });
   const tick = svg("rect", { x: `${100 * chance}%`, y: 0, width: 2, height: "100%", class: "tick" });
-  return svg("svg", { class: "bar", "aria-hidden": "true" }, part(1, "track"), part(most, "most"), part(usual, "usual"), tick);
+  const parts = [part(1, "track"), part(most, "most"), part(usual, "usual"), tick];
+  return svg("svg", { class: "bar", "aria-hidden": "true" }, parts);
 }
 
 /** Epsilon for those who want it. */

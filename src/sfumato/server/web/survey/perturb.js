@@ -274,14 +274,13 @@ function belief(tables, isOne) {
  */
 export function usuallyCertain(ones, guidance, space, rule, rounds = 300) {
   const q = bitProbabilities(ones, guidance, rule);
-  const tables = space.sizes.map((_, a) => logTables(ones, a, guidance, space, rule));
-  const sums = new Float64Array(space.sizes.length);
   const next = sequence(20251);
-  for (let round = 0; round < rounds; round++) {
-    const bits = q.map((value) => (next() < value ? 1 : 0));
-    tables.forEach((table, a) => (sums[a] += belief(table, (j) => bits[j] === 1)[ones[a] - space.starts[a]]));
-  }
-  return Array.from(sums, (sum) => sum / rounds);
+  const drawn = Array.from({ length: rounds }, () => Uint8Array.from(q, (value) => (next() < value ? 1 : 0)));
+  return space.sizes.map((_, a) => {
+    const tables = logTables(ones, a, guidance, space, rule); // of one question at a time: they are large
+    const truth = ones[a] - space.starts[a];
+    return drawn.reduce((sum, bits) => sum + belief(tables, (j) => bits[j] === 1)[truth], 0) / rounds;
+  });
 }
 
 /** A small fixed generator (mulberry32), for pictures only. */

@@ -62,7 +62,8 @@ function decoded({ n, upper }, width, { floor, link }) {
 }
 
 function unfold(upper, width) {
-  if (!Array.isArray(upper) || upper.length !== (width * (width + 1)) / 2) throw new RangeError("counts of another width");
+  const fits = Array.isArray(upper) && upper.length === (width * (width + 1)) / 2;
+  if (!fits) throw new RangeError("counts of another width");
   const A = new Float64Array(width * width);
   let at = 0;
   for (let i = 0; i < width; i++) {
@@ -81,7 +82,8 @@ function absolute(A, width) {
   const out = new Float64Array(width * width);
   values.forEach((value, c) => {
     for (let i = 0; i < width; i++) {
-      for (let j = 0; j < width; j++) out[i * width + j] += Math.abs(value) * vectors[i * width + c] * vectors[j * width + c];
+      const left = Math.abs(value) * vectors[i * width + c];
+      for (let j = 0; j < width; j++) out[i * width + j] += left * vectors[j * width + c];
     }
   });
   return out;

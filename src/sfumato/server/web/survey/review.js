@@ -46,7 +46,8 @@ function row(ctx, question, a, belief) {
   const cells = texts.map((text, choice) => {
     const one = sent.has(space.starts[a] + choice);
     const yours = state.choices[a] === choice;
-    return h("li", { class: `${one ? "one" : "zero"}${yours ? " yours" : ""}` }, texts.length > 12 ? (one ? "1" : "0") : text);
+    const shown = texts.length > 12 ? Number(one) : text;
+    return h("li", { class: `${one ? "one" : "zero"}${yours ? " yours" : ""}` }, shown);
   });
   const yours = state.choices[a] === null ? null : texts[state.choices[a]];
   const shown = { belief: speaker.percent(belief[state.filled[a]]), chance: speaker.percent(1 / texts.length) };

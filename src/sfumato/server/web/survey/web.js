@@ -35,6 +35,25 @@ export function jittered(mean, random = uniforms(1)[0]) {
 
 const pause = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 
+/** Wait some seconds, or until the line is back; then a little longer, so that not everybody comes at once. */
+export async function rest(seconds) {
+  const over = new AbortController();
+  await new Promise((wake) => {
+    setTimeout(wake, 1000 * seconds);
+    addEventListener("online", () => setTimeout(wake, 1000 * jittered(1)), { signal: over.signal });
+  });
+  over.abort();
+}
+
+/** The link's fragment -> {address, code}. A fragment never reaches a server; so neither does an invitation. */
+export function readLink(fragment, page) {
+  const parts = new URLSearchParams(fragment.replace(/^#/, ""));
+  const survey = parts.get("survey") ?? "";
+  const whole = /^https:\/\/|^http:\/\/(127\.0\.0\.1|localhost)[:/]/.test(survey);
+  if (!whole && !/^[\w-]+$/.test(survey)) return null;
+  return { address: whole ? survey : new URL(`../api/v1/surveys/${survey}`, page).href, code: parts.get("code") };
+}
+
 export class SurveyServer {
   /** `address` is the survey's own: .../api/v1/surveys/ID. `memory` remembers heads (localStorage, or null). */
   constructor(address, { memory = null, fetch = globalThis.fetch.bind(globalThis) } = {}) {
