@@ -92,3 +92,7 @@ _WORDS = {
 def declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What a route may answer beside success, for the API's description."""
     return {status: {"model": ErrorMessage, "description": _WORDS[status]} for status in statuses}
+
+
+USUAL = declared(401, 404, 422, 429, 503)
+"""What any route of a study may answer."""

@@ -12,13 +12,13 @@ from sfumato.classifiers.factory import CLASSIFIERS, KEEPS_ROWS
 from sfumato.protocol.messages import DONE, ModelInfo
 from sfumato.server.access import AnyCaller, Ctx, Owner
 from sfumato.server.context import Context
-from sfumato.server.problems import ApiError, declared, forbidden, not_found
+from sfumato.server.problems import USUAL, ApiError, declared, forbidden, not_found
 from sfumato.server.pushing import pool_definition
 from sfumato.server.seen_models import seen_by
 from sfumato.server.store import Caller
 from sfumato.server.store.tokens import OWNER
 
-router = APIRouter(prefix="/api/v1/studies/{study_id}/models", tags=["models"])
+router = APIRouter(prefix="/api/v1/studies/{study_id}/models", tags=["models"], responses=USUAL)
 ModelId = Annotated[str, Path(max_length=64, description="Id of a model.")]
 MOST_WAITING = 100
 _FILE: dict[int | str, dict[str, Any]] = {
@@ -34,7 +34,7 @@ class Training(BaseModel):
     classifier: Annotated[str, Field(max_length=60, json_schema_extra={"enum": list(CLASSIFIERS)})]
 
 
-@router.post("", status_code=202, responses=declared(400, 401, 403, 404, 413, 422, 429, 503))
+@router.post("", status_code=202, responses=declared(400, 403, 413))
 def train_model(training: Training, caller: Owner, context: Ctx) -> ModelInfo:
     """Ask for a model; a worker trains it in the background."""
     return queue_training(training.classifier, caller, context)
@@ -54,13 +54,13 @@ def queue_training(classifier: str, caller: Caller, context: Context) -> ModelIn
     return queued
 
 
-@router.get("", responses=declared(401, 404, 429, 503))
+@router.get("")
 def list_models(caller: AnyCaller, context: Ctx) -> list[ModelInfo]:
     """All models of the study, with state and results."""
     return [seen_by(caller, model) for model in context.store.models(caller.study)]
 
 
-@router.get("/{model_id}", responses=declared(401, 404, 422, 429, 503))
+@router.get("/{model_id}")
 def read_model(model_id: ModelId, caller: AnyCaller, context: Ctx) -> ModelInfo:
     """One model: state, progress, results, card."""
     found = context.store.model(caller.study, model_id)
@@ -72,7 +72,7 @@ def read_model(model_id: ModelId, caller: AnyCaller, context: Ctx) -> ModelInfo:
 @router.get(
     "/{model_id}/file",
     response_class=FileResponse,
-    responses=_FILE | declared(401, 403, 404, 409, 422, 429, 503),
+    responses=_FILE | declared(403, 409),
 )
 def download_model(model_id: ModelId, caller: AnyCaller, context: Ctx) -> FileResponse:
     """The model as a skops file. One that contains released rows is for the owner alone."""

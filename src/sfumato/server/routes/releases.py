@@ -8,11 +8,11 @@ from fastapi import APIRouter, Query, Request, Response
 
 from sfumato.protocol.messages import Receipt, ReleaseInfo
 from sfumato.server.access import AnyCaller, Ctx, Owner, Sha256, SiteCaller
-from sfumato.server.problems import declared, not_found
+from sfumato.server.problems import USUAL, declared, not_found
 from sfumato.server.pushing import Push, keep_test_table
 from sfumato.server.store import TestTable
 
-router = APIRouter(prefix="/api/v1/studies/{study_id}", tags=["releases"])
+router = APIRouter(prefix="/api/v1/studies/{study_id}", tags=["releases"], responses=USUAL)
 
 
 def _binary(*kinds: str) -> dict[str, Any]:
@@ -24,7 +24,7 @@ PARQUET, CSV = "application/vnd.apache.parquet", "text/csv"
 _AGAIN: dict[int | str, dict[str, Any]] = {
     200: {"model": Receipt, "description": "It was pushed before: the same receipt."}
 }
-_PUSH = declared(400, 401, 403, 404, 408, 409, 410, 413, 422, 429, 503, 507)
+_PUSH = declared(400, 403, 408, 409, 410, 413, 507)
 
 
 @router.put(
@@ -46,13 +46,13 @@ async def push_release(
     return receipt
 
 
-@router.get("/releases", responses=declared(401, 404, 429, 503))
+@router.get("/releases")
 def list_releases(caller: AnyCaller, context: Ctx) -> list[ReleaseInfo]:
     """A site's own releases; for the owner all of them: counts and cards, never rows."""
     return context.store.releases(caller.study, caller.site)
 
 
-@router.get("/releases/{sha256}", responses=declared(401, 404, 422, 429, 503))
+@router.get("/releases/{sha256}")
 def read_release(sha256: Sha256, caller: AnyCaller, context: Ctx) -> ReleaseInfo:
     """One release with its card."""
     found = context.store.release(caller.study, sha256, caller.site)
@@ -61,7 +61,7 @@ def read_release(sha256: Sha256, caller: AnyCaller, context: Ctx) -> ReleaseInfo
     return found
 
 
-@router.delete("/releases/{sha256}", status_code=204, responses=declared(401, 404, 422, 429, 503))
+@router.delete("/releases/{sha256}", status_code=204)
 def withdraw_release(sha256: Sha256, caller: AnyCaller, context: Ctx) -> None:
     """Withdraw a release: its rows are deleted, and models that used it are marked."""
     if not context.store.withdraw(caller.study, sha256, caller.site):
@@ -71,7 +71,7 @@ def withdraw_release(sha256: Sha256, caller: AnyCaller, context: Ctx) -> None:
 
 @router.put(
     "/test",
-    responses=declared(400, 401, 403, 404, 408, 413, 422, 429, 503, 507),
+    responses=declared(400, 403, 408, 413, 507),
     openapi_extra=_binary(PARQUET, CSV),
 )
 async def put_test_table(caller: Owner, context: Ctx, request: Request) -> TestTable:

@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sfumato.protocol.messages import Invited, SiteInfo, StudyInfo
 from sfumato.server.access import AnyCaller, Ctx, Owner
-from sfumato.server.problems import declared, not_found
+from sfumato.server.problems import USUAL, declared, not_found
 from sfumato.server.store.studies import LONGEST_DAYS
 
-router = APIRouter(prefix="/api/v1/studies/{study_id}", tags=["studies"])
+router = APIRouter(prefix="/api/v1/studies/{study_id}", tags=["studies"], responses=USUAL)
 
 
 class Invitation(BaseModel):
@@ -24,7 +24,7 @@ class Invitation(BaseModel):
     days: Annotated[int, Field(ge=1, le=LONGEST_DAYS)] = 365
 
 
-@router.get("", responses=declared(401, 404, 429, 503))
+@router.get("")
 def read_study(caller: AnyCaller, context: Ctx) -> StudyInfo:
     """What the study asks for; its `hash` is what sites compare with the owner by another way."""
     found = context.store.study(caller.study)
@@ -33,19 +33,19 @@ def read_study(caller: AnyCaller, context: Ctx) -> StudyInfo:
     return found
 
 
-@router.post("/sites", status_code=201, responses=declared(400, 401, 403, 404, 413, 422, 429, 503))
+@router.post("/sites", status_code=201, responses=declared(400, 403, 413))
 def invite_site(invitation: Invitation, caller: Owner, context: Ctx) -> Invited:
     """Invite a site; its token is shown this once."""
     return context.store.invite(caller.study, invitation.name, invitation.days)
 
 
-@router.get("/sites", responses=declared(401, 403, 404, 429, 503))
+@router.get("/sites", responses=declared(403))
 def list_sites(caller: Owner, context: Ctx) -> list[SiteInfo]:
     """Every site, with what it has pushed."""
     return context.store.sites(caller.study)
 
 
-@router.delete("/sites/{name}", status_code=204, responses=declared(401, 403, 404, 422, 429, 503))
+@router.delete("/sites/{name}", status_code=204, responses=declared(403))
 def revoke_site(name: Annotated[str, Path(max_length=60)], caller: Owner, context: Ctx) -> None:
     """End a site's tokens. What it pushed stays, until it is withdrawn."""
     if not context.store.revoke(caller.study, name):
