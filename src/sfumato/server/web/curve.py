@@ -13,9 +13,8 @@ from sfumato.server.web.chart_scale import Scale, percent
 from sfumato.server.web.marks import mark, series
 
 HEIGHT = 240
-DODGE = 7
+DODGE = 6
 """Pixels between whiskers of the same number of sites."""
-MOST_LABELS = 12
 
 Lines = Sequence[tuple[str, Mapping[str, Any]]]
 """Classifier and the `by_sites` of its results."""
@@ -24,7 +23,8 @@ Lines = Sequence[tuple[str, Mapping[str, Any]]]
 def curve(lines: Lines) -> Markup | None:
     """The picture, or None where no line has two numbers of sites to join.
 
-    Positions across are shares of the width, so that type and signs keep their size on a phone.
+    Positions across are shares of the width, so that type and signs keep their size on a phone. The numbers of sites
+    that were measured stand at equal distances: where sites are many, they are steps of a ladder.
     """
     lines = [(name, found) for name, found in lines if any(p["error"] is not None for p in found["points"])]
     if not any(len(found["points"]) > 1 for _, found in lines):
@@ -32,19 +32,15 @@ def curve(lines: Lines) -> Markup | None:
     points = [point for _, found in lines for point in found["points"]]
     worst = [found.get("commonest") for _, found in lines]
     scale = Scale.of([*[point["interval"][1] for point in points], *worst])
-    most = max(point["sites"] for point in points)
-    shapes = [*_grid(scale), *_counts(most, points)]
+    counts = sorted({int(point["sites"]) for point in points})
+    places = {count: (number + 0.5) / len(counts) for number, count in enumerate(counts)}
+    shapes = [*_grid(scale), *_counts(places)]
     if (commonest := max((value for value in worst if value is not None), default=None)) is not None:
         shapes.append(_line("commonest", 0, 1, commonest, commonest, scale))
     for number, (name, found) in enumerate(lines):
         shift = f"translate({trimmed(DODGE * (number - (len(lines) - 1) / 2))} 0)"
-        shapes.append(tag("g", *_series(name, found, most, scale), class_=series(name), transform=shift))
+        shapes.append(tag("g", *_series(name, found, places, scale), class_=series(name), transform=shift))
     return tag("svg", tag("title", _words(lines)), *shapes, class_="curve", role="img", width="100%", height=HEIGHT)
-
-
-def _across(sites: int, most: int) -> float:
-    """Half a step of room at both ends."""
-    return (sites - 0.5) / most
 
 
 def _y(value: float, scale: Scale) -> float:
@@ -67,25 +63,21 @@ def _grid(scale: Scale) -> list[Markup]:
     return drawn
 
 
-def _counts(most: int, points: Sequence[Mapping[str, Any]]) -> list[Markup]:
-    measured = sorted({point["sites"] for point in points})
-    if len(measured) > MOST_LABELS:
-        measured = [*measured[:: -(-len(measured) // MOST_LABELS)], measured[-1]]
+def _counts(places: Mapping[int, float]) -> list[Markup]:
     return [
-        tag("text", str(count), x=_part(_across(count, most)), y=HEIGHT + 18, class_="tick middle")
-        for count in dict.fromkeys(measured)
+        tag("text", str(count), x=_part(place), y=HEIGHT + 18, class_="tick middle") for count, place in places.items()
     ]
 
 
-def _series(name: str, found: Mapping[str, Any], most: int, scale: Scale) -> list[Markup]:
+def _series(name: str, found: Mapping[str, Any], places: Mapping[int, float], scale: Scale) -> list[Markup]:
     points = [point for point in found["points"] if point["error"] is not None]
     drawn = [
-        _line("join", _across(a["sites"], most), _across(b["sites"], most), a["error"], b["error"], scale)
+        _line("join", places[a["sites"]], places[b["sites"]], a["error"], b["error"], scale)
         for a, b in itertools.pairwise(points)
     ]
     for point in points:
         low, high = point["interval"]
-        place = _across(point["sites"], most)
+        place = places[point["sites"]]
         drawn.append(_line("whisker", place, place, low, high, scale))
         for end in (low, high):
             drawn.append(_put(place, _y(end, scale), tag("path", d="M-3 0h6", class_="whisker")))

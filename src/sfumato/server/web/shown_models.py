@@ -16,6 +16,8 @@ from sfumato.server.web.rows import error_row
 
 STATES = {QUEUED: "waiting", RUNNING: "in training", DONE: "trained", FAILED: "failed"}
 FOLDS = "cross-validation"
+MOST_LINES = 5
+"""More lines than these cannot be told apart; the best are drawn."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Overview:
     tested_on: str
     tested_words: str
     legend: list[Shown]
+    left_out: int
 
 
 def overview(models: Sequence[ModelInfo], *, owner: bool) -> Overview:
@@ -71,9 +74,9 @@ def overview(models: Sequence[ModelInfo], *, owner: bool) -> Overview:
     told = [shown(model, scale, owner=owner) for model in newest]
     compared = [model for model in newest if _sites(model)]
     kind = _sites(min(compared, key=models.index))["tested_on"] if compared else ""  # as the newest was tested
-    same = [model for model in compared if _sites(model)["tested_on"] == kind]
+    same = [model for model in compared if _sites(model)["tested_on"] == kind][:MOST_LINES]
     return Overview(
-        busy=[shown(model, scale, owner=owner) for model in models if model.state in (QUEUED, RUNNING)],
+        busy=[shown(model, scale, owner=owner) for model in reversed(models) if model.state in (QUEUED, RUNNING)],
         newest=told,
         all=[shown(model, scale, owner=owner) for model in models],
         ticks=[percent(tick) for tick in scale.ticks],
@@ -81,6 +84,7 @@ def overview(models: Sequence[ModelInfo], *, owner: bool) -> Overview:
         tested_on=kind,
         tested_words=_sites(same[0])["words"] if same else "",
         legend=[entry for entry in told if entry.info in same],
+        left_out=len(compared) - len(same),
     )
 
 
