@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SHARED = {"run_all", "side_by_side"}
+SHARED = {"http_load", "run_all", "side_by_side"}
 ALL = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in SHARED)
 
 

@@ -63,13 +63,12 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.context, app.state.store, app.state.settings = context, context.store, settings
     for router in ROUTERS:
         app.include_router(router)
-    surveys = attach_surveys(app, context.store, settings)
-    app.add_middleware(Shell, settings=settings, metrics=context.metrics)
+    app.add_middleware(Shell, settings=settings, metrics=context.metrics, faulty=_faulty)
+    surveys = attach_surveys(app, context.store, settings, context.metrics)  # outermost: respondents come first
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _misunderstood)
     app.add_exception_handler(SfumatoError, _mistaken)
     app.add_exception_handler(SQLAlchemyError, _database_away)
-    app.add_exception_handler(Exception, _faulty)
     return app
 
 
@@ -110,6 +109,5 @@ async def _database_away(request: Request, error: Exception) -> Response:
     return _answer(request, disk_full() if full else unavailable())
 
 
-async def _faulty(request: Request, error: Exception) -> Response:
-    log("fault", 40, request=request.state.request_id, **fault(error))
+async def _faulty(request: Request, _: Exception) -> Response:
     return _answer(request, ApiError(500, "fault", "The server made a mistake. The log knows it by this request's id."))

@@ -32,5 +32,10 @@ class Metrics:
         )
         self.models = Gauge("sfumato_models_waiting", "Models that wait or are trained.", registry=self.registry)
 
+    def note(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one answered request."""
+        self.requests.labels(method, route, str(status)).inc()
+        self.seconds.labels(method, route).observe(seconds)
+
     def text(self) -> bytes:
         return generate_latest(self.registry)

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
 
 from sfumato.server.logs import fault, log
 from sfumato.server.metrics import Metrics
@@ -21,6 +23,8 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Faulty = Callable[[Request, Exception], Awaitable[Response]]
+"""What is answered when something breaks that nobody thought of."""
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -35,23 +39,26 @@ SECURITY = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-RESPONDENTS = ("/api/v1/surveys/", "/survey")
+RESPONDENTS = ("/api/v1/surveys/", "/survey/")
 _LARGE = re.compile(r"/api/v1/studies/[^/]+/(releases/[^/]+|test)")
 
 
 class Shell:
     """An ASGI app around the app. It never reads a body itself, so that large ones can stream through."""
 
-    def __init__(self, app: App, settings: Settings, metrics: Metrics) -> None:
-        self._app, self._settings, self._metrics = app, settings, metrics
+    def __init__(self, app: App, settings: Settings, metrics: Metrics, faulty: Faulty) -> None:
+        self._app, self._settings, self._metrics, self._faulty = app, settings, metrics, faulty
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started, status = time.perf_counter(), 500
+        started = time.perf_counter()
+        status: int | None = None  # until the answer begins
         scope.setdefault("state", {})["request_id"] = request = secrets.token_hex(8)
         headers = Headers(scope=scope)
+        # When somebody answered a survey is nobody's business: counted, never written down.
+        noted = not scope["path"].removeprefix(scope.get("root_path", "")).startswith(RESPONDENTS)
 
         async def answer(message: Message) -> None:
             nonlocal status
@@ -62,10 +69,12 @@ class Shell:
 
         try:
             await self._app(scope, self._limited(scope, headers, receive), answer)
-        except Exception as error:  # the app has answered 500 already, or the client is gone
+        except Exception as error:
             log("fault", 40, request=request, **fault(error))
+            if status is None:
+                await (await self._faulty(Request(scope), error))(scope, receive, answer)
         finally:
-            self._note(scope, status, time.perf_counter() - started, request)
+            self._note(scope, status or 500, time.perf_counter() - started, request if noted else None)
 
     def _limited(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
         """Count what comes in: at most what the route takes, and no pause longer than the settings allow."""
@@ -83,7 +92,8 @@ class Shell:
             if announced.isdigit() and int(announced) > most:
                 raise too_large(most)
             try:
-                message = await asyncio.wait_for(receive(), self._settings.idle_seconds)
+                async with asyncio.timeout(self._settings.idle_seconds):
+                    message = await receive()
             except TimeoutError:
                 raise too_slow() from None
             received += len(message.get("body", b""))
@@ -103,13 +113,12 @@ class Shell:
         if self._settings.trust_proxy and headers.get("x-forwarded-proto") == "https":
             out.setdefault("Strict-Transport-Security", "max-age=31536000")
 
-    def _note(self, scope: Scope, status: int, seconds: float, request: str) -> None:
+    def _note(self, scope: Scope, status: int, seconds: float, request: str | None) -> None:
         route = getattr(scope.get("route"), "path", None) or "(none)"
         method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "PUT", "DELETE") else "OTHER"
-        self._metrics.requests.labels(method, route, str(status)).inc()
-        self._metrics.seconds.labels(method, route).observe(seconds)
-        if route.startswith(RESPONDENTS):
-            return  # when somebody answered is nobody's business: counted, never written down
+        self._metrics.note(method, route, status, seconds)
+        if request is None:
+            return
         caller = scope["state"].get("caller")
         log(
             "request",

@@ -1,46 +1,44 @@
-"""What respondents ask of a survey; see docs/survey-protocol.md.
+"""What anybody may ask of a survey: what it is, its public log, the newest entry; see docs/survey-protocol.md.
 
-Plain ASGI routes: guidance comes from memory as ready-made bytes, and an answer is decoded in one step and waits for
-nothing but its transaction. Any page may call them: they know no cookie and no token.
+Any page may call these routes: they know no cookie and no token. The three requests of every respondent are answered in
+`sfumato.server.survey.quick`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sfumato.server.problems import ApiError, busy, not_found, unavailable
-from sfumato.server.survey.answers import AnswerError, spelled
+from sfumato.server.problems import ApiError, busy, not_found
 from sfumato.server.survey.desk import SurveyDesk
 from sfumato.server.survey.desks import SurveyDesks
-from sfumato.server.survey.group_commit import OverloadError
-from sfumato.server.survey.survey_store import BAD_CODE, DIFFERENT, NEW
+from sfumato.server.survey.quick import HANDLERS, OPEN_TO_ALL
 
 PREFIX = "/api/v1/surveys/{survey_id}"
 PAGE = 1000  # entries of the log in one answer
-OPEN_TO_ALL = {
-    "Access-Control-Allow-Origin": "*",
-    "Access-Control-Allow-Methods": "GET, POST",
-    "Access-Control-Allow-Headers": "content-type",
-    "Access-Control-Max-Age": "86400",
-    "Cross-Origin-Resource-Policy": "cross-origin",
-}
 Handler = Callable[[Request, SurveyDesk], Awaitable[Response]]
+
+
+class Template(NamedTuple):
+    """A route as it is written down, without the survey's id."""
+
+    path: str
 
 
 def _json(content: bytes, status: int = 200) -> Response:
     return Response(content, status, OPEN_TO_ALL, "application/json")
 
 
-def _at_desk(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+def _at_desk(template: Template, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     """Find the survey, limit the client, and word the refusals."""
 
     async def route(request: Request) -> Response:
+        request.scope["route"] = template  # what the metrics count it by
         if request.method == "OPTIONS":
             return Response(status_code=204, headers=OPEN_TO_ALL)
         desks: SurveyDesks = request.app.state.surveys
@@ -70,43 +68,6 @@ async def describe(request: Request, desk: SurveyDesk) -> Response:  # noqa: ARG
     return _json(msgspec.json.encode(found))
 
 
-async def inquiry(request: Request, desk: SurveyDesk) -> Response:  # noqa: ARG001
-    return _json(desk.inquiry())
-
-
-class ReadyMessage(msgspec.Struct):
-    """Round 2 names the version of round 1; it says nothing else."""
-
-    version: int
-
-
-async def ready(request: Request, desk: SurveyDesk) -> Response:
-    try:
-        version = msgspec.json.decode(await request.body(), type=ReadyMessage).version
-    except msgspec.MsgspecError:
-        raise ApiError(422, "malformed", 'Send {"version": n}, the version that the inquiry named.') from None
-    found = await desk.ready(version)
-    if found is None:
-        raise ApiError(404, "unknown-version", "There is no such version of the guidance. Inquire again.")
-    return _json(found)
-
-
-async def answer(request: Request, desk: SurveyDesk) -> Response:
-    if not desk.is_open():
-        raise ApiError(410, "closed", "The survey is closed: no more answers are counted.")
-    try:
-        kept, outcome = await desk.take(await request.body())
-    except AnswerError as error:
-        raise ApiError(422, error.code, str(error)) from None
-    except OverloadError:
-        raise unavailable("disk") from None
-    if outcome == BAD_CODE:
-        raise ApiError(403, "bad-code", "The code of this invitation is unknown, or was used already.")
-    if outcome == DIFFERENT:
-        raise ApiError(409, "other-answer", "Another answer has this id. Every answer needs its own 128 random bits.")
-    return _json(b'{"id":"%s"}' % spelled(kept.id).encode(), 201 if outcome == NEW else 200)
-
-
 async def log(request: Request, desk: SurveyDesk) -> Response:
     text = request.query_params.get("after", "0")
     if not text.isascii() or not text.isdigit() or len(text) > 9:
@@ -128,14 +89,13 @@ async def head(request: Request, desk: SurveyDesk) -> Response:  # noqa: ARG001
     return _json(msgspec.json.encode(found))
 
 
-def _route(path: str, handler: Handler, method: str) -> Route:
-    return Route(PREFIX + path, _at_desk(handler), methods=[method, "OPTIONS"], name=handler.__name__)
+def _route(path: str, handler: Handler, *methods: str) -> Route:
+    template = Template(PREFIX + path)
+    return Route(template.path, _at_desk(template, handler), methods=[*methods, "OPTIONS"], name=handler.__name__)
 
 
 ROUTES = [
-    _route("/answers", answer, "POST"),
-    _route("/inquiry", inquiry, "GET"),
-    _route("/ready", ready, "POST"),
+    *(_route(f"/{name}", describe) for _, name in HANDLERS),  # for the browser's question whether it may ask
     _route("", describe, "GET"),
     _route("/log", log, "GET"),
     _route("/log/{version:int}/inputs", inputs, "GET"),

@@ -11,10 +11,12 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from sfumato.server.metrics import Metrics
 from sfumato.server.routes import surveys
 from sfumato.server.settings import Settings
 from sfumato.server.store import Store
 from sfumato.server.survey.desks import SurveyDesks
+from sfumato.server.survey.quick import QuickPath
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self' https:; "
@@ -32,12 +34,12 @@ class RespondentPage(StaticFiles):
         return response
 
 
-def attach_surveys(app: FastAPI, store: Store, settings: Settings) -> SurveyDesks:
+def attach_surveys(app: FastAPI, store: Store, settings: Settings, metrics: Metrics) -> SurveyDesks:
     """Add surveys to an app; its owner closes the desks when it stops."""
     desks = app.state.surveys = SurveyDesks(store, settings.respondent_rate)
     folder = str(files("sfumato.server.web").joinpath("survey"))
-    # First in line: every other route would be tried on each answer before its own.
-    app.router.routes[0:0] = [*surveys.ROUTES, Mount("/survey", RespondentPage(directory=folder, html=True))]
+    app.router.routes += [*surveys.ROUTES, Mount("/survey", RespondentPage(directory=folder, html=True))]
+    app.add_middleware(QuickPath, desks=desks, metrics=metrics, settings=settings)
     describe = app.openapi
 
     def with_surveys() -> dict[str, Any]:

@@ -39,13 +39,17 @@ class SurveyStore:
 
     def __init__(self, database: Database):
         self._database = database
-        dialect = postgresql if database.engine.dialect.name == "postgresql" else sqlite
+        dialect, place = (postgresql, "%s") if database.engine.dialect.name == "postgresql" else (sqlite, "?")
         self._insert = dialect.insert(survey_answers).on_conflict_do_nothing().returning(survey_answers.c.id)
+        places = ", ".join([place] * 5)
+        self._insert_new = f"INSERT INTO survey_answers (study, id, version, label, bits) VALUES ({places})"
 
     # Answers
 
     def add(self, study: str, answers: Sequence[Answer]) -> list[str]:
         """Keep answers in one transaction; for each one whether it is new, the same as before, or not to be kept."""
+        if self._add_new(study, answers):
+            return [NEW] * len(answers)
         with self._database.writing() as connection:
             bad = self._claim_codes(connection, study, answers)
             first: dict[bytes, Answer] = {}
@@ -66,6 +70,21 @@ class SurveyStore:
                 before = known.get(answer.id) or _content(first[answer.id])
                 outcomes.append(SAME if before == _content(answer) else DIFFERENT)
         return outcomes
+
+    def _add_new(self, study: str, answers: Sequence[Answer]) -> bool:
+        """The usual case, by the driver itself: nobody repeats an answer, and no code is used up. False: not that case.
+
+        Of a group that holds a repetition nothing is kept here; the careful way does it again.
+        """
+        if not answers or any(answer.code is not None for answer in answers):
+            return False
+        rows = sorted((study, answer.id, answer.version, answer.label, answer.bits) for answer in answers)
+        try:
+            with self._database.writing() as connection:
+                connection.exec_driver_sql(self._insert_new, rows)
+        except IntegrityError:
+            return False
+        return True
 
     def _claim_codes(self, connection: Connection, study: str, answers: Sequence[Answer]) -> set[bytes]:
         """Use up the codes of answers that come with one; returns the answers whose code is unknown or was used.
