@@ -435,10 +435,16 @@ def test_the_page_and_the_server_of_this_package(visit, tmp_path):
 # -- publishing, languages, policy ------------------------------------------------------------------------------------
 
 
-def test_the_page_can_be_published_elsewhere(double, visit):
-    with SurveyDouble() as elsewhere:
-        page = visit(f"{elsewhere.origin}/survey/#survey={double.origin}/api/v1/surveys/s1&code=once")
-        assert "once" not in page.url
+def test_the_page_can_be_published_elsewhere_and_carries_an_invitation(visit):
+    with SurveyDouble(survey={**SURVEY, "invitations": True}) as double, SurveyDouble() as elsewhere:
+        link = f"{elsewhere.origin}/survey/#survey={double.origin}/api/v1/surveys/s1"
+        page = visit(link)
+        assert "for invited people" in page.get_by_role("alert").text_content()
+        page.goto("about:blank")
+        page.goto(f"{link}&code=once")
+        heading(page, "Sleep and shift work")
+        assert page.url == link
+        page.reload()  # the code is kept, encrypted
         fill_in(page)
         choose_level(page, 2)
         page.get_by_role("button", name="Send").click()

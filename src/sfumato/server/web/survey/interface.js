@@ -46,7 +46,8 @@ class Interface {
     const kept = await this.vault.get().catch(() => undefined);
     if (kept === undefined) return void this.show("about", notices.failed("failed_browser"));
     this.state = kept ?? { hash: this.description.hash, step: "about", values: {}, code: this.code };
-    this.stored = kept !== null;
+    if (this.code && !this.state.draw) await this.vault.put(Object.assign(this.state, { code: this.code }));
+    this.stored = kept !== null && Object.keys(kept.values).length > 0;
     const wanted = this.state.language ? [this.state.language] : (navigator.languages ?? []);
     this.speaker = new Speaker(firstLanguage(wanted, this.offered()), this.offered()[0]);
     this.resume();
@@ -59,6 +60,7 @@ class Interface {
     if (state.confirmed && state.draw) return this.deliver();
     if (state.confirmed) return this.wait();
     if (this.server.remembered().sent && !this.stored) return this.show("send", notices.already);
+    if (this.survey.invitations && !state.code) return this.show("about", notices.failed("failed_invitation"));
     if (state.step === "level") return this.go("level");
     return this.go(state.step === "questions" ? "questions" : "about");
   }
