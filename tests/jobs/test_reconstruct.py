@@ -157,12 +157,13 @@ def test_the_command_writes_and_tells(tables, multiplied, tmp_path, capsys):
 
 
 def edited(folder, out, change):
-    """A copy of a release whose card was changed."""
+    """A copy of a release whose card was changed, beside it and inside it."""
     out.mkdir()
     card = json.loads((folder / "card.json").read_text())
     change(card)
     (out / "card.json").write_text(json.dumps(card))
-    (out / "release.parquet").write_bytes((folder / "release.parquet").read_bytes())
+    released = pq.read_table(folder / "release.parquet")
+    pq.write_table(released.replace_schema_metadata({"sfumato.card": json.dumps(card)}), out / "release.parquet")
     return out
 
 

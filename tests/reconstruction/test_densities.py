@@ -164,7 +164,7 @@ BAD = {
     "no range": (np.linspace(2, 8, 50), {"support": None}, UsageError, "give the range"),
     "range the wrong way round": (np.linspace(2, 8, 50), {"support": (9.0, 1.0)}, UsageError, "low < high"),
     "no method": (np.linspace(2, 8, 50), {"method": "guess"}, UsageError, "no method 'guess'"),
-    "one bin": (np.linspace(2, 8, 50), {"bins": 1}, UsageError, "bins >= 2"),
+    "one bin": (np.linspace(2, 8, 50), {"bins": 1}, UsageError, "'bins'"),
 }
 
 

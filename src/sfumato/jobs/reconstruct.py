@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.errors import CardError, SchemaError, TableError
+from sfumato.errors import CardError, SchemaError, TableError, UsageError
 from sfumato.files import new_folder, write_whole
 from sfumato.guarantee import Card
+from sfumato.jobs.release import check_embedded_card
 from sfumato.metrics.information import information_loss
 from sfumato.reconstruction import Density, Shares, reconstruct
 from sfumato.reconstruction.described import Described, describe
@@ -51,7 +52,11 @@ def reconstruct_column(
     **options: Any,
 ) -> Reconstructed:
     """Reconstruct `column` from the releases in `folders`, each a part with its own noise, read as streams."""
+    if len({Path(folder).resolve() for folder in folders}) < len(folders):
+        raise UsageError("A release is given twice: its values would count twice. Give each folder once.")
     cards = [Card.load(folder) for folder in folders]
+    for folder, card in zip(folders, cards, strict=True):
+        check_embedded_card(Path(folder), card)
     described = [describe(card, column) for card in cards]
     values = [_values(Path(folder), card, one) for folder, card, one in zip(folders, cards, described, strict=True)]
     found = reconstruct(values, cards, column=column, method=make_method(method, penalty), **options)

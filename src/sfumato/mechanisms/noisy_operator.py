@@ -79,7 +79,9 @@ class NoisyOperator(Mechanism):
         self.encoding_ = encoding
         for group in self._numeric():
             low, high = (float(bound) for bound in group.column.bounds)
-            self.noise_.check(low, high, where=f"Column {group.column.name!r} (range {low:g} to {high:g})")
+            # Learned bounds are somebody's values: an error must not tell them.
+            told = "" if group.column.source == "learned" else f" (range {low:g} to {high:g})"
+            self.noise_.check(low, high, where=f"Column {group.column.name!r}{told}")
         return self
 
     def _noise(self) -> OperatorNoise:

@@ -29,6 +29,9 @@ METHODS: dict[str, type[ParzenProgram] | type[ExpectationMaximization]] = {
     method.name: method for method in (ParzenProgram, ExpectationMaximization)
 }
 BINS = 75
+MOST_BINS = 1_000
+MOST_RESAMPLES = 10_000
+"""The programme is dense: memory grows with the square of the cells, time with their cube."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,15 @@ class Options:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.bins < 2 or self.resamples < 0 or not 0 < self.confidence < 1:
-            raise UsageError("Reconstruction needs bins >= 2, resamples >= 0 and a confidence between 0 and 1.")
-        if self.support is not None and not self.support[0] < self.support[1]:
+        if not 2 <= self.bins <= MOST_BINS:
+            raise UsageError(f"The 'bins' parameter must lie between 2 and {MOST_BINS}. Got {self.bins} instead.")
+        if not 0 <= self.resamples <= MOST_RESAMPLES:
+            raise UsageError(
+                f"The 'resamples' parameter must lie between 0 and {MOST_RESAMPLES}. Got {self.resamples} instead."
+            )
+        if not 0 < self.confidence < 1:
+            raise UsageError(f"The 'confidence' parameter must lie between 0 and 1. Got {self.confidence} instead.")
+        if self.support is not None and not (np.isfinite(self.support).all() and self.support[0] < self.support[1]):
             raise UsageError(f"The 'support' parameter must be (low, high) with low < high. Got {self.support}.")
 
 
