@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 
 import uvicorn
 
@@ -47,9 +50,25 @@ def serve(
             timeout_keep_alive=30,
             lifespan="on",
         )
-        _Server(config, lambda: ready(address)).run(sockets=[listening])
+        with _told_to_stop():
+            _Server(config, lambda: ready(address)).run(sockets=[listening])
     finally:
         listening.close()
+
+
+@contextlib.contextmanager
+def _told_to_stop() -> Iterator[None]:
+    """uvicorn repeats the signal that ended it: to be told to stop, and to have stopped, is no failure."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    told = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda *_: None) for number in told}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _listen(host: str, port: int) -> socket.socket:
