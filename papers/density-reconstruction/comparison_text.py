@@ -17,9 +17,9 @@ OPENING = """# Learners that know the noise, against the same learners that do n
 Written by `comparison.py`. Additive noise in every column; *privacy* is the width of the noise's 95% interval over the
 column's range (Agrawal & Srikant). Trained on noisy rows, tested on plain ones, in percent of correct answers.
 *Naive*: the same learner without the card. Naive Bayes, tree and forest know the noise by reconstruction within every
-class (tree and forest: values assigned to intervals in order; 15 trees a forest); LDA and QDA by taking the noise out of the
-moments. Sets under 1,500 rows: mean of three splits 70/30, others one split. A point or two on one set is chance; trust
-what holds over sets and levels.
+class (tree and forest: values assigned to intervals in order; 15 trees a forest); LDA and QDA by taking the noise out
+of the moments. Sets under 1,500 rows: mean of three splits 70/30, others one split. A point or two on one set is
+chance; trust what holds over sets and levels.
 """
 
 

@@ -58,7 +58,8 @@ class _OnAssignedRows(ReadsNoise):
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Classes of plain rows."""
-        return np.asarray(self.classifier_.predict(self._queries(X)))
+        rows = self._queries(X)
+        return np.asarray(self.classifier_.predict(rows))
 
 
 class ReconstructedTree(_OnAssignedRows):
@@ -108,7 +109,8 @@ class ReconstructedTree(_OnAssignedRows):
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Shares of the classes in the leaf of every plain row."""
-        return np.asarray(self.classifier_.predict_proba(self._queries(X)))
+        rows = self._queries(X)
+        return np.asarray(self.classifier_.predict_proba(rows))
 
 
 class OnReconstruction(MetaEstimatorMixin, _OnAssignedRows):  # type: ignore[misc]
@@ -147,4 +149,5 @@ class OnReconstruction(MetaEstimatorMixin, _OnAssignedRows):  # type: ignore[mis
     @available_if(_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Probabilities of the classes of plain rows, where the classifier has them."""
-        return np.asarray(self.classifier_.predict_proba(self._queries(X)))
+        rows = self._queries(X)
+        return np.asarray(self.classifier_.predict_proba(rows))

@@ -47,7 +47,11 @@ class Rows:
 
 def slices(parts: Sequence[Rows]) -> list[list[Slice]]:
     """For every column, its slice of every part."""
-    described = [part.columns() for part in parts]
+    stated = [None if part.source is None else part.columns() for part in parts]
+    first = next((columns for columns in stated if columns is not None), None)
+    # Rows without noise lie in the same columns as those with noise, where there are any.
+    exact = None if first is None else tuple(column.without_noise() for column in first)
+    described = [columns or exact or part.columns() for part, columns in zip(parts, stated, strict=True)]
     if len({tuple((c.start, c.stop) for c in columns) for columns in described}) != 1:
         raise CardError("The parts have different columns, so there is no joint estimate.")
     return [
@@ -107,7 +111,8 @@ class GivesProbabilities(ReadsNoise, ABC):
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Classes of plain rows."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        likely = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[likely])
 
 
 def softmax(scores: Floats) -> Floats:

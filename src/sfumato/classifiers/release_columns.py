@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,13 @@ class ReleaseColumn:
     def has_indicator(self) -> bool:
         """Whether a second matrix column says that the cell is empty."""
         return self.described is not None and self.described.missing_keep is not None
+
+    def without_noise(self) -> ReleaseColumn:
+        """The same column, released as it is."""
+        if self.described is None:
+            return self
+        keep = None if self.described.missing_keep is None else 1.0
+        return replace(self, described=replace(self.described, noise=None, keep=1.0, missing_keep=keep, grid=0.0))
 
     def values(self, Z: Matrix) -> Matrix:
         """Released numbers in raw units; NaN where the cell was reported missing."""
