@@ -7,15 +7,20 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sfumato.cli.study import server_part
+from sfumato.cli.study import server_part, wait_for
+from sfumato.client import Coordinator, carry_out, plan_push
+from sfumato.client.agreements import Agreements
 from sfumato.errors import CoordinatorError
-from sfumato.jobs.consortium import CLASSIFIER, make_consortium
+from sfumato.jobs.consortium import CLASSIFIER, MECHANISM, Consortium, make_consortium
+from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.protocol.study_file import study_from_dict
+from sfumato.table import write_table
 
 PATIENCE_SECONDS = 300.0
 Say = Callable[[str], None]
@@ -51,61 +56,59 @@ class Shown:
         }
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where the study is, what its hash is, and the owner's token."""
+
+    url: str
+    hash: str
+    study: str
+    owner: str
+
+
 def show_consortium(say: Say) -> Shown:
     """Run the whole of it in a temporary folder, which is removed at the end."""
-    from sfumato.table import write_table
-
     with tempfile.TemporaryDirectory(prefix="sfumato-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         consortium = make_consortium()
         study = study_from_dict(consortium.study)
         with serving(folder / "server") as (url, store):
-            identity, owner = store.create_study(study)
+            place = Place(url, study.hash, *store.create_study(study))
             say(f"The coordinator serves the study {study.name!r} at {url}.")
             say(f"Its hash, which the sites know by another way: {study.hash}")
-            for site, table in consortium.sites.items():
-                _take_part(folder / site, site, table, consortium.schema, (url, identity, owner, study.hash), say)
+            with ThreadPoolExecutor(len(consortium.sites)) as pool:
+                for line in pool.map(lambda site: _take_part(folder / site, site, consortium, place), consortium.sites):
+                    say(line)
             test = folder / "test.parquet"
             write_table(consortium.test, test)
-            pooled = _train((url, identity, owner), test, say)
-        original = consortium.error(list(consortium.sites.values())).to_dict()
-        alone = {site: consortium.error([table]).to_dict() for site, table in consortium.sites.items()}
+            with Coordinator(url, place.owner) as coordinator:
+                coordinator.put_test(place.study, test)
+                say(f"The coordinator trains {CLASSIFIER} on all of it, and tests on patients whom no site has.")
+                wanted = coordinator.train(place.study, CLASSIFIER)
+                original = consortium.error(list(consortium.sites.values())).to_dict()
+                alone = {site: consortium.error([table]).to_dict() for site, table in consortium.sites.items()}
+                model = wait_for(coordinator, place.study, [wanted], lambda *_: None, pause=0.1)[0]
+        if model.state != "done" or not model.results or not model.results.get("test"):
+            raise CoordinatorError(f"Training failed: {model.failure or 'no reason was given'}")
+        pooled = {**model.results["test"][0], "alone": model.results["by_sites"]["alone"]}
         rows = {site: table.num_rows for site, table in consortium.sites.items()}
         return Shown(original, alone, pooled, consortium.commonest(), rows)
 
 
-def _take_part(folder: Path, site: str, table: Any, schema: Any, study: tuple[str, str, str, str], say: Say) -> None:
+def _take_part(folder: Path, site: str, consortium: Consortium, place: Place) -> str:
     """What a site does: sanitize at home with a ledger of its own, look at what would leave, push."""
-    from sfumato.client import Coordinator, carry_out, plan_push
-    from sfumato.client.agreements import Agreements
-    from sfumato.jobs.sanitize import Options, sanitize
-
-    url, identity, owner, study_hash = study
-    options = Options(mechanism="kernel-resampling", schema=schema, only_new=True, ledger=folder / "ledger.json")
+    table, ledger = consortium.sites[site], folder / "ledger.json"
+    options = Options(mechanism=MECHANISM, schema=consortium.schema, only_new=True, ledger=ledger)
     sanitize(table, folder / "release", options)
-    with Coordinator(url, owner) as coordinator:
-        token = coordinator.invite(identity, site).token
+    with Coordinator(place.url, place.owner) as coordinator:
+        token = coordinator.invite(place.study, site).token
     agreements = Agreements(folder / "agreements.json")
-    with Coordinator(url, token) as coordinator:
-        plan = plan_push(coordinator, folder / "release", identity, study_hash=study_hash, agreements=agreements)
+    with Coordinator(place.url, token) as coordinator:
+        release = folder / "release"
+        plan = plan_push(coordinator, release, place.study, study_hash=place.hash, agreements=agreements)
         receipt = carry_out(plan, coordinator, agreements=agreements).receipt
     kept = f"{site:<6} {table.num_rows:>3} patients stay at home"
-    say(f"{kept}; {receipt.rows:>3} new rows pushed, {receipt.bytes:,} bytes.")
-
-
-def _train(study: tuple[str, str, str], test: Path, say: Say) -> dict[str, Any]:
-    from sfumato.cli.study import wait_for
-    from sfumato.client import Coordinator
-
-    url, identity, owner = study
-    with Coordinator(url, owner) as coordinator:
-        coordinator.put_test(identity, test)
-        say(f"The coordinator trains {CLASSIFIER} on all that was pushed, and tests it on patients whom no site has.")
-        wanted = coordinator.train(identity, CLASSIFIER)
-        model = wait_for(coordinator, identity, [wanted], lambda *_: None, pause=0.1)[0]
-    if model.state != "done" or not model.results or not model.results.get("test"):
-        raise CoordinatorError(f"Training failed: {model.failure or 'no reason was given'}")
-    return {**model.results["test"][0], "alone": model.results["by_sites"]["alone"]}
+    return f"{kept}; {receipt.rows:>3} new rows pushed, {receipt.bytes:,} bytes."
 
 
 @contextmanager
