@@ -17,7 +17,7 @@ from sfumato.protocol.messages import ErrorMessage
 from sfumato.server.context import Context
 from sfumato.server.logs import fault, log
 from sfumato.server.problems import ApiError, disk_full, unavailable
-from sfumato.server.routes import models, page_forms, pages, releases, service, studies, survey_owner
+from sfumato.server.routes import models, page_forms, pages, releases, service, studies, survey_owner, survey_pages
 from sfumato.server.settings import Settings
 from sfumato.server.shell import Shell
 from sfumato.server.survey.attach import attach_surveys
@@ -31,6 +31,7 @@ ROUTERS = (
     survey_owner.router,
     pages.router,
     page_forms.router,
+    survey_pages.router,
 )
 
 

@@ -29,11 +29,11 @@ from sfumato.server.web.session import (
     signed_in,
     start_session,
 )
-from sfumato.server.web.shown_study import asked
+from sfumato.server.web.survey_page import survey_page
 
 router = APIRouter(include_in_schema=False)
 
-KINDS: dict[str, Callable[..., HTMLResponse]] = {"pool": pool_page}
+KINDS: dict[str, Callable[..., HTMLResponse]] = {"pool": pool_page, "survey": survey_page}
 """The page of each kind of study; called with request, context, caller, study and a flash."""
 
 
@@ -92,7 +92,7 @@ def study_page(request: Request, context: Context, caller: Caller, study: StudyI
     """The page of the study's kind; what is agreed, for a kind that has none."""
     if study.kind in KINDS:
         return KINDS[study.kind](request, context, caller, study, **more)
-    return page("plain", caller=caller, study=study, flash=None, asked=asked(study.definition))
+    return page("plain", caller=caller, study=study, flash=None, asked=[])
 
 
 @router.get("/studies/{study_id}/models-part")

@@ -23,6 +23,7 @@ from sfumato.server.survey.survey_store import SurveyStore
 
 router = APIRouter(prefix="/api/v1/studies/{study_id}/survey", tags=["surveys"])
 PIECE = 1 << 18
+MOST_CODES = 10_000
 
 
 class CodesWanted(BaseModel):
@@ -30,7 +31,7 @@ class CodesWanted(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    number: Annotated[int, Field(ge=1, le=10_000)]
+    number: Annotated[int, Field(ge=1, le=MOST_CODES)]
 
 
 def survey_of(context: Context, study: str) -> SurveyStudy:
