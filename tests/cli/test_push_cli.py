@@ -147,3 +147,18 @@ def test_what_contradicts_the_study_is_refused(command, served, people, tmp_path
     study = served.owner.parent / "study.yaml"
     code, out, err = command("sanitize", people, "--study", study, *words, "--out", tmp_path / "r")
     assert (code, out) == (2, ""), err
+
+
+def test_what_never_left_can_be_forgotten_and_what_left_cannot(command, served, site, people, tmp_path):
+    study = served.owner.parent / "study.yaml"
+    words = ("sanitize", people, "--study", study, "--only-new", "--quiet", "--out")
+    assert command(*words, tmp_path / "mistake")[0] == 0
+    code, _, err = command("forget", tmp_path / "mistake")
+    assert code == 2
+    assert "add --yes" in err
+    code, out, _ = command("forget", tmp_path / "mistake", "--yes")
+    assert code == 0
+    assert "80 rows" in out
+    assert command(*words, tmp_path / "right")[0] == 0
+    assert command("push", tmp_path / "right", *site[1], "--yes", "--quiet")[0] == 0
+    assert command("forget", tmp_path / "right", "--yes")[0] == 2

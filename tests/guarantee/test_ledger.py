@@ -149,3 +149,37 @@ def test_entries_of_simultaneous_runs_are_all_kept(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda ledger: record(ledger, "a", 1.0), ledgers))
     assert Ledger(path).earlier("a").count == 17
+
+
+def test_of_two_runs_at_once_the_second_counts_the_first(tmp_path):
+    """What was released before is read in the moment of noting: of sixteen runs at once no two see the same count."""
+    path = tmp_path / "ledger.json"
+    Ledger(path).keep()
+    ledgers = [Ledger(path) for _ in range(16)]
+    with ThreadPoolExecutor(8) as pool:
+        earlier = list(
+            pool.map(lambda ledger: ledger.record("a", mechanism="m", epsilon=1.0, when="2026-01-01"), ledgers)
+        )
+    assert sorted(found.count for found in earlier) == list(range(16))
+    assert sorted(found.epsilon for found in earlier) == list(range(16))
+
+
+def test_a_note_is_taken_back_and_others_stay(tmp_path):
+    path = tmp_path / "ledger.json"
+    ledger = Ledger(path)
+    for epsilon in (1.0, None, 2.0):
+        ledger.record("a", mechanism="m", epsilon=epsilon, when="2026-01-01")
+    ledger.strike("a", mechanism="m", epsilon=math.inf, when="2026-01-01")
+    ledger.strike("a", mechanism="another", epsilon=1.0, when="2026-01-01")
+    assert Ledger(path).earlier("a").to_dict(0.0) == {"count": 2, "total_epsilon_record": 3.0}
+    ledger.strike("a", mechanism="m", epsilon=1.0, when="2026-01-01")
+    ledger.strike("a", mechanism="m", epsilon=2.0, when="2026-01-01")
+    assert Ledger(path).releases == 0
+
+
+def test_a_key_that_was_kept_is_the_key_of_all_who_come_later(tmp_path):
+    early, late = Ledger(tmp_path / "ledger.json"), Ledger(tmp_path / "ledger.json")
+    assert early.key != late.key
+    early.keep()
+    late.keep()
+    assert early.key == late.key

@@ -12,6 +12,7 @@ import pytest
 from sfumato.errors import CardError, NothingNewError, PrivacyLeakWarning, TableError, UsageError
 from sfumato.guarantee import Ledger
 from sfumato.guarantee.row_hash import RowHash
+from sfumato.jobs.only_new import forget_release
 from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.table import Column, Schema, SqlQuery
@@ -136,8 +137,9 @@ def test_the_memory_is_private_and_holds_no_row(release, tmp_path, monkeypatch):
     monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "own" / "ledger.json"))
     release(people(40), "a")
     home = tmp_path / "own" / "ledger.json.rows"
-    files = [path for path in home.rglob("*") if path.is_file()]
-    assert [path.stat().st_size for path in files] == [40 * 16]
+    files = sorted((path for path in home.rglob("*") if path.is_file()), key=lambda path: path.suffix, reverse=True)
+    assert [path.suffix for path in files] == [".rows", ".released"]
+    assert files[0].stat().st_size == 40 * 16
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
     assert {path.stat().st_mode & 0o777 for path in (home, files[0].parent)} == {0o700}
     before = files[0].read_bytes()
@@ -242,3 +244,18 @@ def test_two_runs_at_once_release_every_row_once(release):
 def test_the_files_of_hashes_do_not_outlive_the_run(release, tmp_path):
     release(people(30), "a")
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["card.json", "release.parquet", "trace.parquet"]
+
+
+def test_a_release_that_never_left_can_be_forgotten(release, tmp_path):
+    release(people(30), "a")
+    release(pd.concat([people(30), people(20, seed=1)]), "b")
+    assert forget_release(tmp_path / "b") == 20
+    assert Ledger().releases == 1
+    with pytest.raises(UsageError, match="remembers no rows"):
+        forget_release(tmp_path / "b")
+    assert len(release(pd.concat([people(30), people(20, seed=1)]), "c")) == 20
+    (tmp_path / "c" / "receipt-k3f9.json").write_text("{}")
+    with pytest.raises(UsageError, match="was pushed"):
+        forget_release(tmp_path / "c")
+    with pytest.raises(TableError, match=r"no release\.parquet"):
+        forget_release(tmp_path)

@@ -29,6 +29,7 @@ def sfumato() -> None:
 
 app.command()(release.schema)
 app.command()(release.sanitize)
+app.command()(release.forget)
 app.command()(release.show)
 app.command()(audit.audit)
 app.command()(learn.train)

@@ -165,6 +165,35 @@ def sanitize(
     )
 
 
+def forget(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Release that was made with --only-new.")],
+    ledger: Annotated[Path | None, typer.Option(help="Private ledger of releases, if not the usual.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Tell the ledger that a release never left this machine, so that its rows count as new again.
+
+    For a release that was made by mistake and deleted unseen. One that was pushed cannot be forgotten, and one that
+    anybody else has seen must not be.
+
+    Example: sfumato forget january
+    """
+    import sys
+
+    from sfumato.jobs.only_new import forget_release
+
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            raise UsageError("What anybody has seen must not be forgotten. If nobody has, add --yes.")
+        if not typer.confirm(f"Has nobody but you seen the release in {folder}, and will nobody?"):
+            raise UsageError("Not confirmed, so nothing was changed.")
+    rows = forget_release(folder, ledger)
+    console = Console(quiet, as_json)
+    console.say(f"Forgotten: {rows:,} rows or people are new again. Delete {folder} now.")
+    console.result({"folder": str(folder), "rows": rows})
+
+
 def show(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a release, or its card.json.")],
     quiet: Quiet = False,

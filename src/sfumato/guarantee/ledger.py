@@ -143,7 +143,7 @@ class Ledger:
         releases = self._data["tables"].get(fingerprint, [])
         return Earlier(len(releases), _total(releases))
 
-    def record(self, fingerprint: str, *, mechanism: str, epsilon: float, when: str) -> Earlier:
+    def record(self, fingerprint: str, *, mechanism: str, epsilon: float | None, when: str) -> Earlier:
         """Note one more release, durably and before it becomes visible; returns what was released before it.
 
         Reading and noting are one step, so that of two runs at the same moment the second counts the first.
@@ -156,7 +156,7 @@ class Ledger:
             write_whole(self.path, json.dumps(self._data, indent=1), private=True)
         return earlier
 
-    def strike(self, fingerprint: str, *, mechanism: str, epsilon: float, when: str) -> None:
+    def strike(self, fingerprint: str, *, mechanism: str, epsilon: float | None, when: str) -> None:
         """Take the note of a release back: it failed and never became visible."""
         entry = _entry(mechanism, epsilon, when)
         with exclusive(self.path):
@@ -169,8 +169,9 @@ class Ledger:
             write_whole(self.path, json.dumps(self._data, indent=1), private=True)
 
 
-def _entry(mechanism: str, epsilon: float, when: str) -> dict[str, Any]:
-    return {"when": when, "mechanism": mechanism, "epsilon_record": epsilon if math.isfinite(epsilon) else None}
+def _entry(mechanism: str, epsilon: float | None, when: str) -> dict[str, Any]:
+    finite = epsilon if epsilon is not None and math.isfinite(epsilon) else None
+    return {"when": when, "mechanism": mechanism, "epsilon_record": finite}
 
 
 def _total(releases: list[dict[str, Any]]) -> float:

@@ -14,9 +14,10 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from sfumato.files import exclusive, explained, sync_folder, write_whole
 from sfumato.guarantee.ledger import Ledger
 from sfumato.guarantee.row_hash import HASH_BYTES, Hashes, RowHash
 
-KNOWN, PENDING, RELEASE = ".rows", ".pending", ".release"
+KNOWN, PENDING, ANNOUNCED, RELEASED = ".rows", ".pending", ".announced", ".released"
 
 
 def file_digest(path: Path) -> str:
@@ -81,11 +82,15 @@ class RowMemory:
             file.flush()
             os.fsync(file.fileno())
 
-    def announce(self, release: Path, target: Path) -> None:
-        """Say, durably, whose hashes are pending: those of the file `release`, which is to stand at `target`."""
+    def announce(self, release: Path, target: Path, note: Mapping[str, Any]) -> None:
+        """Say, durably, whose hashes are pending: those of the file `release`, which is to stand at `target`.
+
+        `note` is how the ledger noted the release, so that it can be struck with the hashes, should it never leave.
+        """
         assert self._pending is not None
         about = {"release": file_digest(release), "from": str(release.absolute()), "to": str(target.absolute())}
-        write_whole(self._pending.with_suffix(RELEASE), json.dumps(about), private=True)
+        text = json.dumps({**about, "note": dict(note)})
+        write_whole(self._pending.with_suffix(ANNOUNCED), text, private=True)
 
     def settle(self) -> None:
         """The run ended: its hashes are known from now on if the release stands, and else forgotten."""
@@ -98,23 +103,51 @@ class RowMemory:
         """Runs that were killed left their hashes pending; nobody else is at work here now."""
         for pending in self.folder.glob("*" + PENDING):
             self._decide(pending, at_once=False)
-        for note in self.folder.glob("*" + RELEASE):  # its hashes were settled, then the run was killed
-            note.unlink()
+        for about in self.folder.glob("*" + ANNOUNCED):  # its hashes were settled, then the run was killed
+            if about.with_suffix(KNOWN).exists():
+                about.rename(about.with_suffix(RELEASED))
+            else:
+                about.unlink()
 
     def _decide(self, pending: Path, *, at_once: bool) -> None:
-        note = pending.with_suffix(RELEASE)
-        if note.exists() and _stands(note, pending, at_once=at_once):
+        about = pending.with_suffix(ANNOUNCED)
+        if about.exists() and _stands(about, pending, at_once=at_once):
             pending.rename(pending.with_suffix(KNOWN))
+            about.rename(about.with_suffix(RELEASED))
         else:
             pending.unlink()
-        note.unlink(missing_ok=True)
+            about.unlink(missing_ok=True)
         sync_folder(self.folder)
+
+
+def forget(ledger: Ledger, digest: str) -> int:
+    """Forget a release that never left, by the digest of its file: its rows are new again. Returns their number."""
+    home = memory_home(ledger)
+    if not home.is_dir():
+        return 0
+    with exclusive(home), explained(home):
+        for about in home.glob("*/*" + RELEASED):
+            found = json.loads(about.read_text())
+            known = about.with_suffix(KNOWN)
+            if found["release"] == digest and known.exists():
+                rows = known.stat().st_size // HASH_BYTES
+                ledger.strike(**found["note"])
+                known.unlink()
+                about.unlink()
+                sync_folder(about.parent)
+                return rows
+    return 0
+
+
+def memory_home(ledger: Ledger) -> Path:
+    """The folder of all series, beside the ledger."""
+    return ledger.path.with_name(ledger.path.name + ".rows")
 
 
 def memory_folder(ledger: Ledger, series: str) -> Path:
     """Where the hashes of a series are, beside the ledger."""
     name = hmac.new(ledger.key, b"series/" + series.encode(), hashlib.sha256).hexdigest()[:16]
-    return ledger.path.with_name(ledger.path.name + ".rows") / name
+    return memory_home(ledger) / name
 
 
 def _stands(note: Path, pending: Path, *, at_once: bool) -> bool:

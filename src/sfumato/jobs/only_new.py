@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import NothingNewError, PrivacyLeakWarning
+from sfumato.errors import NothingNewError, PrivacyLeakWarning, TableError, UsageError
 from sfumato.guarantee import Ledger
 from sfumato.guarantee.row_hash import HASH_BYTES, Hashes
-from sfumato.guarantee.row_memory import RowMemory, memory_folder
+from sfumato.guarantee.row_memory import RowMemory, file_digest, forget, memory_folder
 from sfumato.jobs.engines.passes import each_block
 from sfumato.jobs.progress import Progress
 from sfumato.jobs.source import Source, SourceBlock
@@ -71,6 +71,19 @@ def remember(
     if only_new:
         source.new = found.new
     return found
+
+
+def forget_release(folder: Path, ledger: Path | None = None) -> int:
+    """Tell the ledger that the release in `folder` never left this machine; returns how many rows are new again."""
+    if list(folder.glob("receipt-*.json")):
+        raise UsageError(f"The release in {folder} was pushed: there is a receipt. What has left cannot be forgotten.")
+    for name in ("release.parquet", "release.csv"):
+        if (folder / name).is_file():
+            rows = forget(Ledger(ledger), file_digest(folder / name))
+            if not rows:
+                raise UsageError(f"The ledger remembers no rows of the release in {folder}. Nothing was changed.")
+            return rows
+    raise TableError(f"There is no release.parquet or release.csv in {folder}.")
 
 
 def series_of(source: Source) -> str:

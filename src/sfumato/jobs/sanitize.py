@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -139,7 +140,9 @@ def _sanitize_into(
     released = mechanism.released(rows)
     layout = Layout(mechanism, encoding, options.like_original)
     guarantee = _guarantee(mechanism, encoding, source, response, options)
-    earlier = _count(ledger, fingerprint.hexdigest(), mechanism, guarantee, options, if_it_fails)
+    epsilon = guarantee.proved if math.isfinite(guarantee.proved) else None
+    note = {"fingerprint": fingerprint.hexdigest(), "mechanism": mechanism.name, "epsilon": epsilon, "when": today()}
+    earlier = _count(ledger, note, options, if_it_fails)
     card = make_card(
         layout,
         guarantee,
@@ -160,27 +163,19 @@ def _sanitize_into(
     card.save(folder / "card.json")
     if remembered is not None and options.seed is None:
         release = f"release.{options.format}"
-        remembered.memory.announce(folder / release, out / release)
+        remembered.memory.announce(folder / release, out / release, note)
     if key is not None and not (options.key and options.key.exists()):  # last: a run that fails leaves no key behind
         key.save(options.key or folder / "key.json")
     known = remembered.known if remembered is not None and options.only_new else None
     return Sanitized(card, out, dict(source.clipped), schema.dropped, mechanism.notes(), found, known)
 
 
-def _count(
-    ledger: Ledger,
-    fingerprint: str,
-    mechanism: Mechanism,
-    guarantee: Guarantee,
-    options: Options,
-    if_it_fails: ExitStack,
-) -> Earlier:
+def _count(ledger: Ledger, note: dict[str, Any], options: Options, if_it_fails: ExitStack) -> Earlier:
     """Earlier releases of the same rows; this one is noted in the same moment, before it becomes visible."""
     if options.seed is not None:
-        return ledger.earlier(fingerprint)
-    note: dict[str, Any] = {"mechanism": mechanism.name, "epsilon": guarantee.proved, "when": today()}
-    earlier = ledger.record(fingerprint, **note)
-    if_it_fails.callback(ledger.strike, fingerprint, **note)
+        return ledger.earlier(note["fingerprint"])
+    earlier = ledger.record(**note)
+    if_it_fails.callback(ledger.strike, **note)
     return earlier
 
 
