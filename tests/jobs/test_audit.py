@@ -16,6 +16,8 @@ from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.table import open_table
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+ELSEWHERE = {"hard-interval", "posterior-guess"}
+"""Attacks on column-wise releases with bounded noise, and on surveys."""
 REAL = ("credit_g", "credit_a_crx", "votes", "hepatitis", "wine", "pima")
 
 
@@ -59,6 +61,9 @@ def test_every_attack_is_scored_against_baseline_and_control(owners):
         assert "failed" not in entry, entry
         if entry["name"] == "independent-components" and entry["score"] is None:
             assert "ICA" in entry["not_applicable"]
+            continue
+        if entry["name"] in ELSEWHERE:
+            assert len(entry["not_applicable"]) > 20
             continue
         assert 0 <= entry["interval"][0] <= entry["score"] <= entry["interval"][1] <= 1
         assert entry["story"].startswith("The adversary")
@@ -290,5 +295,5 @@ def test_mixed_tables_with_missing_values_work_end_to_end(data_folder, tmp_path)
             assert not failed, (name, mechanism, failed)
             reasons = {entry["name"]: entry.get("not_applicable") for entry in found.data["attacks"]}
             abstained = set(ATTACKS) - set(found.scores)
-            assert abstained <= {"independent-components", "eigen-alignment", "distance-bound"}
+            assert abstained <= {"independent-components", "eigen-alignment", "distance-bound"} | ELSEWHERE
             assert all(reasons[attack] for attack in abstained)
