@@ -1,0 +1,26 @@
+"""What slow tests share with the quick ones of the server: its small study, and a real PostgreSQL server."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "server"))
+
+import postgres
+
+
+@pytest.fixture
+def a_cluster():
+    """A PostgreSQL server that a test may stop."""
+    bin = postgres.binaries()
+    if bin is None:
+        pytest.skip("PostgreSQL is not installed. `make test` installs it.")
+    cluster = postgres.Cluster(bin)
+    yield cluster
+    cluster.remove()
+
+
+@pytest.fixture
+def a_database(a_cluster):
+    return a_cluster.new_database()
