@@ -162,6 +162,15 @@ def test_a_secret_key_leaves_the_public_table_aside(tmp_path):
     assert any("key" in note for note in results["notes"])
 
 
+def test_folds_of_resampled_rows_are_said_to_be_too_kind(tmp_path):
+    """Rows drawn around one person lie on both sides of a fold."""
+    drawn = pushed(tmp_path / "k", "north", shuffled().iloc[:120], "kernel-resampling", parameters={})
+    for classifier, warned in (("naive-bayes", True), ("noise-aware-lda", False)):
+        _, results = train_pool(Request([drawn], classifier), tmp_path / "m.skops")
+        assert any("one person" in note for note in results["notes"]) is warned
+        assert (results["cross_validation"] is not None) is warned
+
+
 def test_other_spaces_missing_and_damaged_files_are_refused(sites, tmp_path):
     releases, _ = sites
     with pytest.raises(UsageError, match="No site has pushed"):

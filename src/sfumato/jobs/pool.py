@@ -122,7 +122,7 @@ def _measured(request: Request, pool: Pool, rng: np.random.Generator, count: _Co
         "trained_rows": pool.rows,
         "cross_validation": folded,
         "by_sites": compared,
-        "notes": [*pool.notes, *([] if released else [PLAIN_ONLY]), *_notes(pool, parts, plan)],
+        "notes": [*pool.notes, *_notes(pool, parts, plan, released=released)],
     }
 
 
@@ -143,15 +143,16 @@ def _to_compare_sites(
     return HELD_OUT, kept, queries
 
 
-def _notes(pool: Pool, measured: Sequence[Part], plan: Plan) -> list[str]:
-    notes = []
+def _notes(pool: Pool, measured: Sequence[Part], plan: Plan, *, released: bool) -> list[str]:
+    notes = [] if released else [PLAIN_ONLY]
     if pool.rows > (rows := sum(len(part.y) for part in measured)):
         notes.append(f"Cross-validation and comparison of sites used a random sample of {rows:,} rows.")
     if len(plan.alone) < len(pool.sites):
         notes.append(f"{len(plan.alone)} of {len(pool.sites)} sites, chosen at random, were measured alone.")
     if any(part.label_keep < 1.0 for part in pool.parts):
         notes.append("Labels were randomized by the sites. Errors are corrected for it, which widens their intervals.")
-    if drawn := sorted({card.mechanism["name"] for card in pool.cards} & DRAWN_AGAIN):
+    drawn = sorted({card.mechanism["name"] for card in pool.cards} & DRAWN_AGAIN)
+    if drawn and released:
         notes.append(
             f"With {drawn[0]} several rows can come from one person, and then lie in different folds: "
             "the cross-validation error may be too low. Trust a test table more."
