@@ -28,7 +28,7 @@ def comparison_text(results: Mapping[Any, Mapping[str, Any]], missing: Sequence[
     parts = [OPENING]
     if missing:
         parts.append(f"Not found, and left out: {', '.join(missing)}.\n")
-    parts += [_summary(main), _gains(main)]
+    parts += [_summary(main), _means(main), _gains(main)]
     parts += [_sets(main, law) for law in NOISE]
     parts += [_ways(main), _local({task: value for task, value in results.items() if task.local})]
     minutes = sum(value["seconds"] for value in results.values()) / 60
@@ -65,6 +65,21 @@ def _summary(main: Mapping[Any, Any]) -> str:
         "## Wins / losses (mean gain in points)\n\nOver all sets; differences of up to one point count as neither.\n\n"
     )
     return title + _table(head, lines)
+
+
+def _means(main: Mapping[Any, Any]) -> str:
+    """Mean accuracy over sets: what to choose, not only what to gain; learners that do not know the noise may do too."""
+    lines = []
+    for learner in LEARNERS:
+        for how in ("naive", "aware"):
+            line = [learner, how]
+            for law in NOISE:
+                for level in _levels(main):
+                    chosen = [value for task, value in main.items() if task.law == law and task.privacy == level]
+                    line.append(f"{100 * np.mean([value['scores'][learner][how] for value in chosen]):.1f}")
+            lines.append(line)
+    head = ["learner", "", *(f"{NOISE[law]} {level:.0%}" for law in NOISE for level in _levels(main))]
+    return "## Mean accuracy over all sets\n\n" + _table(head, lines)
 
 
 def _gains(main: Mapping[Any, Any]) -> str:
