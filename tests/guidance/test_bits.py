@@ -13,6 +13,7 @@ from scipy.stats import binomtest
 from sfumato.errors import UsageError
 from sfumato.guidance import (
     AnswerSpace,
+    answer_epsilons,
     bit_probabilities,
     decode_matrix,
     encode_matrix,
@@ -21,7 +22,8 @@ from sfumato.guidance import (
     survey_epsilon,
     uniforms_from_bytes,
 )
-from sfumato.guidance.epsilon import HALF
+from sfumato.guidance.bits import floored
+from sfumato.guidance.epsilon import HALF, _largest_ratio
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "guided.json").read_text())
 
@@ -111,6 +113,42 @@ def test_epsilon_is_what_brute_force_finds(link, sizes, blank):
         assert got.record >= per_bit >= pairs - 1e-12
         assert survey_epsilon(V, space, floor, link, tight=False).record >= got.record
         assert got.record <= space.width * math.log((1 - floor) / floor) * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("link", ["square", "linear"])
+@pytest.mark.parametrize(("sizes", "blank"), [((2, 2, 2), False), ((3, 4), False), ((2, 3, 2), True)])
+def test_epsilon_of_one_answer_bounds_every_change_of_one_answer(link, sizes, blank):
+    """Brute force over all answers and all changes of one question; the bound is not idle either."""
+    space = AnswerSpace(sizes, blank)
+    every = space.every()
+    for seed, floor in ((0, 0.05), (1, 0.25)):
+        V = orthonormal(space.width, 3, seed)
+        q = bit_probabilities(space.onehot(every), V, floor, link)
+        got = answer_epsilons(V, space, floor, link)
+        for question in range(len(sizes)):
+            found = 0.0
+            for a, b in itertools.permutations(range(len(every)), 2):
+                differs = every[a] != every[b]
+                if differs[question] and differs.sum() == 1:
+                    ratio = np.maximum(np.log(q[a] / q[b]), np.log((1 - q[a]) / (1 - q[b]))).sum()
+                    found = max(found, ratio)
+            assert found <= got[question] <= 2.5 * found
+            assert got[question] <= survey_epsilon(V, space, floor, link).record * (1 + 1e-9)
+
+
+def test_the_worst_r_is_found_in_closed_form():
+    """Against a fine grid of r, with values beyond 1 that are cut off."""
+    rng = np.random.default_rng(3)
+    p, p2 = rng.uniform(-1.2, 1.2, (2, 50))
+    low = rng.uniform(-2, 0, 50)
+    high = low + rng.uniform(0, 3, 50)
+    for link in ("square", "linear"):
+        r = low + np.linspace(0, 1, 20_001)[:, None] * (high - low)
+        q, q2 = floored(r + p, 0.1, link), floored(r + p2, 0.1, link)
+        grid = np.maximum(np.log(q / q2), np.log((1 - q) / (1 - q2))).max(axis=0)
+        exact = _largest_ratio(p, p2, low, high, 0.1, link)
+        assert np.all(exact >= grid - 1e-12)
+        assert_allclose(exact, grid, atol=1e-3)  # a grid misses kinks
 
 
 def test_epsilon_of_many_questions_is_a_bound():

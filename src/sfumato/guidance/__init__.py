@@ -7,7 +7,7 @@
 from sfumato.guidance.bits import FLOOR, LINKS, Link, bit_probabilities, perturb_bits, uniforms_from_bytes
 from sfumato.guidance.counts import SurveyCounts
 from sfumato.guidance.disclosure import Disclosure, disclosure, exact_disclosure, sureness, told_by
-from sfumato.guidance.epsilon import SurveyEpsilon, survey_epsilon
+from sfumato.guidance.epsilon import SurveyEpsilon, answer_epsilons, survey_epsilon
 from sfumato.guidance.guidance import (
     MU,
     ORDERS,
@@ -41,6 +41,7 @@ __all__ = [
     "SurveyEpsilon",
     "SurveyRules",
     "SurveyRun",
+    "answer_epsilons",
     "answer_posteriors",
     "bit_probabilities",
     "check_guidance",

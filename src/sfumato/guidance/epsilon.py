@@ -51,6 +51,44 @@ def survey_epsilon(
     return SurveyEpsilon(float(bits.sum()), attained, bits)
 
 
+def answer_epsilons(V: Matrix, space: AnswerSpace, floor: float = FLOOR, link: Link = "square") -> Matrix:
+    """Epsilon of each single answer: the largest log-likelihood ratio when one question is answered otherwise.
+
+    Choices s and s' of question a add p and p' to x_j, and the others, whatever they are, some r between their least
+    and largest sum. Per bit the ratio q(r + p) / q(r + p') is largest at an end of that range, where a probability is
+    cut off (r + p or r + p' is 1 or -1), or where its derivative vanishes: (r + p)(r + p') = floor / (1 - 2 floor) for
+    q and -(1 - floor) / (1 - 2 floor) for 1 - q, or where one of them is cut off and the other 0 (square link). An
+    upper bound: the worst r may differ between bits.
+    """
+    check_floor(floor)
+    check_link(link)
+    tables = _tables(V, space)
+    if floor == 0:
+        return np.full(len(tables), math.inf)
+    low, high = (np.sum([end(part, axis=1) for part in tables], axis=0) for end in (np.min, np.max))
+    out = np.zeros(len(tables))
+    for number, part in enumerate(tables):
+        ends = low - part.min(axis=1), high - part.max(axis=1)
+        for one in range(part.shape[1]):
+            for other in range(part.shape[1]):
+                if one != other:
+                    ratio = _largest_ratio(part[:, one], part[:, other], *ends, floor, link)
+                    out[number] = max(out[number], float((ratio * (1 + ROUNDING) + 1e-13 / floor).sum()))
+    return out
+
+
+def _largest_ratio(p: Matrix, p2: Matrix, low: Matrix, high: Matrix, floor: float, link: Link) -> Matrix:
+    """Per bit, the largest of log q(r + p) / q(r + p2) and of the same for 1 - q, over r in [low, high]."""
+    gain, middle, half = 1 - 2 * floor, -(p + p2) / 2, (p - p2) / 2
+    candidates = [low, high, *(edge - value for value in (p, p2) for edge in (-1.0, 0.0, 1.0))]
+    for product in (floor / gain, -(1 - floor) / gain) if link == "square" else ():
+        root = np.sqrt(np.maximum(half**2 + product, 0.0))
+        candidates += [middle - root, middle + root]
+    r = np.clip(np.array(candidates), low, high)
+    q, q2 = floored(r + p, floor, link), floored(r + p2, floor, link)
+    return np.asarray(np.maximum(np.log(q / q2), np.log((1 - q) / (1 - q2))).max(axis=0))
+
+
 def projected_range(
     V: Matrix, space: AnswerSpace, *, nearest: bool, listed: bool = True
 ) -> tuple[Matrix, Matrix, bool]:

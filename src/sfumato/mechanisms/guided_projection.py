@@ -19,6 +19,7 @@ from sfumato.guidance import (
     Link,
     Order,
     SurveyCounts,
+    answer_epsilons,
     decode_matrix,
     perturb_bits,
     survey_epsilon,
@@ -109,6 +110,7 @@ class GuidedProjection(Mechanism):
                 startup=_counts(statistics),
             ).V
         self.epsilon_ = survey_epsilon(self.V_, self.space_, self.floor, self.link)
+        self.answers_ = answer_epsilons(self.V_, self.space_, self.floor, self.link)
         return self
 
     def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
@@ -127,7 +129,7 @@ class GuidedProjection(Mechanism):
             ).hindered(self.learned())
         return Guarantee(
             component=float(self.epsilon_.bits.max()),
-            column=self.epsilon_.record,
+            column=float(min(self.epsilon_.record, self.answers_.max())),
             record=self.epsilon_.record,
             exact=False,
             assumptions=("The uniform numbers behind different bits and rows are independent and secret.",),
