@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from sfumato.client.respondent import NotYetError, choices_of, prepare, resend, 
 from sfumato.client.survey_server import SurveyServer, read_link
 from sfumato.errors import CoordinatorError, SchemaError, UsageError
 from sfumato.guidance import GuidanceError, decode_matrix
+from sfumato.jobs.predict import predict
 from sfumato.protocol.survey_guidance import verify_guidance
 from sfumato.protocol.survey_log import LogEntry, check_chain
 from sfumato.server.app import create_app
@@ -282,3 +284,39 @@ def test_links_are_read(link: str, base: str) -> None:
 def test_other_links_are_refused(link: str) -> None:
     with pytest.raises(UsageError, match="not the link of a survey"):
         read_link(link)
+
+
+# The owner
+
+
+def test_a_model_is_trained_on_the_received_bits(tmp_path: Path) -> None:
+    app = create_app(Settings(data=tmp_path / "data", respondent_rate=Rate(1e6, 1e6)))
+    study, token = app.state.store.create_study(example_survey())
+    owner = {"Authorization": f"Bearer {token}"}
+    rng = np.random.default_rng(8)
+    with TestClient(app) as client:
+        asked = f"/api/v1/studies/{study}"
+        nothing = client.post(f"{asked}/models", json={"classifier": "id3"}, headers=owner).json()
+        for _ in range(120):
+            label = int(rng.integers(2))
+            told = rng.random(5) < (0.8 if label else 0.2)  # every question says something about the class
+            bits = sorted(int(2 * place + one) for place, one in enumerate(told))
+            assert client.post(path(study, "/answers"), content=message(bits, label=label)).status_code == 201
+        queued = client.post(f"{asked}/models", json={"classifier": "bernoulli-naive-bayes"}, headers=owner).json()
+        for _ in range(600):
+            model = client.get(f"{asked}/models/{queued['id']}", headers=owner).json()
+            if model["state"] in ("done", "failed"):
+                break
+            time.sleep(0.1)
+        assert model["state"] == "done", model["failure"]
+        assert model["results"]["cross_validation"]["error"] < 0.3
+        assert model["results"]["rows"] == 120
+        assert client.get(f"{asked}/models/{nothing['id']}", headers=owner).json()["state"] == "failed"
+        file = client.get(f"{asked}/models/{queued['id']}/file", headers=owner)
+        (tmp_path / "m.skops").write_bytes(file.content)
+        progress = client.get(f"{asked}/survey", headers=owner).json()
+    assert progress["accuracy"]["share"] > 0.7
+    assert not list((tmp_path / "data" / "incoming").glob("*/*"))
+    people = tmp_path / "people.csv"
+    people.write_text("q0,q1,q2,q3,q4,ill\nyes,yes,yes,yes,yes,yes\nno,no,no,no,no,no\n")
+    assert predict(tmp_path / "m.skops", people, tmp_path / "out.csv").accuracy == 1.0

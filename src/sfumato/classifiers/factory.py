@@ -74,6 +74,12 @@ def _noise_aware(kind: str) -> Any:
     return NoiseAwareDiscriminant(kind)
 
 
+def _on_bits(name: str) -> Any:
+    from sfumato.classifiers.survey_bits import SurveyClassifier
+
+    return SurveyClassifier(name)
+
+
 CLASSIFIERS: dict[str, Callable[[], Any]] = {
     "radius-vote": _radius_vote,
     "knn": _knn,
@@ -86,7 +92,12 @@ CLASSIFIERS: dict[str, Callable[[], Any]] = {
     "reconstructed-tree": _reconstructed_tree,
     "noise-aware-lda": lambda: _noise_aware("linear"),
     "noise-aware-qda": lambda: _noise_aware("quadratic"),
+    "bernoulli-naive-bayes": lambda: _on_bits("naive-bayes"),
+    "id3": lambda: _on_bits("id3"),
 }
+
+ON_BITS = ("bernoulli-naive-bayes", "id3")
+"""Classifiers for the bits of a survey."""
 
 KEEPS_ROWS = frozenset({"radius-vote", "knn", "svm"})
 """Classifiers whose model contains released rows: whoever gets the model gets those rows."""

@@ -25,6 +25,7 @@ TRUSTED = frozenset(
         "sfumato.classifiers.on_reconstruction.ReconstructedTree",
         "sfumato.classifiers.radius_vote.RadiusVote",
         "sfumato.classifiers.reconstructed_naive_bayes.ReconstructedNaiveBayes",
+        "sfumato.classifiers.survey_bits.SurveyClassifier",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
         "sklearn.tree._tree.Tree",

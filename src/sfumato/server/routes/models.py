@@ -13,7 +13,6 @@ from sfumato.protocol.messages import DONE, ModelInfo
 from sfumato.server.access import AnyCaller, Ctx, Owner
 from sfumato.server.context import Context
 from sfumato.server.problems import USUAL, ApiError, declared, forbidden, not_found
-from sfumato.server.pushing import pool_definition
 from sfumato.server.seen_models import seen_by
 from sfumato.server.store import Caller
 from sfumato.server.store.tokens import OWNER
@@ -42,7 +41,6 @@ def train_model(training: Training, caller: Owner, context: Ctx) -> ModelInfo:
 
 def queue_training(classifier: str, caller: Caller, context: Context) -> ModelInfo:
     """The same for pages."""
-    pool_definition(context, caller.study)
     if classifier not in CLASSIFIERS:
         names = ", ".join(CLASSIFIERS)
         raise ApiError(422, "unknown-classifier", f"There is no such classifier. Choose one of: {names}.")

@@ -11,8 +11,10 @@ import numpy as np
 
 from sfumato.guidance import AnswerSpace, Link, decode_matrix, encode_matrix, survey_epsilon
 from sfumato.protocol.survey_file import SurveyStudy
+from sfumato.server.survey.answers import unpack
 from sfumato.server.survey.survey_store import SurveyStore
 
+MOST_ROWS = 5_000
 MOST_POINTS = 200
 """Versions whose epsilon is computed: of more, evenly spread ones."""
 
@@ -42,7 +44,27 @@ def survey_progress(store: SurveyStore, study: str, survey: SurveyStudy) -> dict
         ],
         "codes": {"given": codes, "used": used} if survey.invitations else None,
         "floor": survey.floor,
+        "accuracy": _accuracy(store, study, survey, len(log)),
     }
+
+
+def _accuracy(store: SurveyStore, study: str, survey: SurveyStudy, latest: int) -> dict[str, Any] | None:
+    """How often naive Bayes, trained on other received rows, meets the class of a received row; newest rows first."""
+    from sfumato.classifiers.survey_bits import accuracy_on_received  # brings scikit-learn with it
+
+    labels: list[int] = []
+    bits: list[bytes] = []
+    for version in range(latest, 0, -1):
+        for label, row in store.answers(study, version):
+            labels.append(label)
+            bits.append(row)
+        if len(labels) >= MOST_ROWS:
+            break
+    if not labels:
+        return None
+    share = accuracy_on_received(unpack(bits[:MOST_ROWS], survey.width), np.array(labels[:MOST_ROWS]))
+    commonest = max(Counter(labels[:MOST_ROWS]).values()) / min(len(labels), MOST_ROWS)
+    return None if share is None else {"share": share, "commonest": commonest, "rows": min(len(labels), MOST_ROWS)}
 
 
 def _epsilon(store: SurveyStore, study: str, survey: SurveyStudy, number: int, k: int) -> float | None:

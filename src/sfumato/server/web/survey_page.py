@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
+from sfumato.classifiers.factory import CLASSIFIERS, ON_BITS
 from sfumato.protocol.messages import StudyInfo
 from sfumato.protocol.study_file import study_from_dict
 from sfumato.protocol.survey_file import SurveyStudy
@@ -18,7 +19,7 @@ from sfumato.server.store.tokens import OWNER
 from sfumato.server.survey.progress import survey_progress
 from sfumato.server.survey.survey_store import SurveyStore
 from sfumato.server.web.answers import page
-from sfumato.server.web.pool_page import Flash
+from sfumato.server.web.pool_page import Flash, models_shown
 from sfumato.server.web.timeline import MOST_BARS, bars, steps
 
 
@@ -46,6 +47,8 @@ def survey_page(
         span=(hours[-MOST_BARS:][0][0], hours[-1][0]) if hours else None,
         levels=steps("Level k* by answers counted", [(e["answers"], e["k"]) for e in versions], progress["counted"]),
         disclosed=steps("Epsilon of an answer, by answers counted", bounded, progress["counted"]),
+        models=models_shown(context, caller),
+        classifiers=[*ON_BITS, *[name for name in CLASSIFIERS if name in ("forest", "boosting", "mlp")]],
         link=f"{str(request.base_url).rstrip('/')}/survey/#survey={study.id}",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -10,10 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 from sfumato.jobs.pool import Request
 from sfumato.jobs.pooling.pushed import Pushed
 from sfumato.protocol.messages import ReleaseInfo
+from sfumato.protocol.study_file import study_from_dict
+from sfumato.protocol.survey_file import SurveyStudy
 
 if TYPE_CHECKING:  # the child has no use for a database
     from sfumato.server.folder import DataFolder
     from sfumato.server.store import Store
+
+RESPONDENTS = "respondents"
 
 
 @dataclass(frozen=True)
@@ -27,12 +32,17 @@ class Job:
     train: list[list[str]]
     test: list[list[str]] = field(default_factory=list)
     test_table: str | None = None
+    scratch: str | None = None
 
     @classmethod
     def of(
         cls, store: Store, folder: DataFolder, study: str, classifier: str, *, memory: int, niceness: int = 10
     ) -> Self:
-        """Everything that the study's sites have pushed by now and not withdrawn."""
+        """Everything that the study's sites have pushed by now and not withdrawn, or that a survey has received."""
+        info = store.study(study)
+        survey = None if info is None else study_from_dict(info.definition)
+        if isinstance(survey, SurveyStudy):
+            return cls._of_survey(store, folder, study, survey, classifier, memory, niceness)
         releases = store.releases(study, withdrawn=False)
         table = store.test_table(study)
         return cls(
@@ -45,10 +55,37 @@ class Job:
             test_table=None if table is None else str(folder.test_table(study, table.sha256, table.format)),
         )
 
+    @classmethod
+    def _of_survey(
+        cls,
+        store: Store,
+        folder: DataFolder,
+        study: str,
+        survey: SurveyStudy,
+        classifier: str,
+        memory: int,
+        niceness: int,
+    ) -> Self:
+        """The received bits, written into a folder beside the model; nothing else is known about respondents."""
+        from sfumato.server.survey.export import write_parts
+        from sfumato.server.survey.survey_store import SurveyStore
+
+        place = folder.incoming()
+        place.mkdir(mode=0o700)
+        parts = write_parts(SurveyStore(store), study, survey, place)
+        files = [[str(part / "release.parquet"), RESPONDENTS, part.name] for part in parts]
+        return cls(classifier, str(place.with_suffix(".skops")), memory, niceness, files, scratch=str(place))
+
     @property
     def used(self) -> list[str]:
         """Hashes of the releases trained on."""
-        return [sha256 for _, _, sha256 in self.train]
+        return [] if self.scratch else [sha256 for _, _, sha256 in self.train]
+
+    def clean(self) -> None:
+        """Remove what was written for the child."""
+        Path(self.out).unlink(missing_ok=True)
+        if self.scratch is not None:
+            shutil.rmtree(self.scratch, ignore_errors=True)
 
     def request(self) -> Request:
         return Request(

@@ -30,7 +30,7 @@ IDLE_SECONDS = 2.0
 TOLD_SECONDS = 0.5
 """Progress is written at most so often."""
 LONGEST_SECONDS = 6 * 3600.0
-NOTHING = "No site has pushed a release to train on yet."
+NOTHING = "There is nothing to train on yet: no site has pushed a release, or nobody has answered."
 TOO_LONG = "Training took longer than the server allows. Train another classifier."
 GONE_WRONG = "The model could not be written by the server: its disk is full, or it lost the file. Train it again."
 
@@ -87,6 +87,7 @@ class Worker:
         memory = self._settings.training_memory
         job = Job.of(self._store, self._folder, study, model.classifier, memory=memory, niceness=self._niceness)
         if not job.train:
+            job.clean()
             self._store.fail_model(model.id, self._name, NOTHING)
             return
         training = Training(job)
@@ -103,7 +104,7 @@ class Worker:
             self._log("training-ended", study=study, model=model.id, outcome=next(iter(outcome)), seconds=seconds)
         finally:
             training.close()
-            Path(job.out).unlink(missing_ok=True)
+            job.clean()
 
     def _watched(self, training: Training, model: str) -> dict[str, Any] | None:
         """Pass on what the child says until it ends; None where the model is no longer ours to train."""
