@@ -21,7 +21,7 @@ VARIANTS = {
     "noise": ["float"],
     "component_bounds": ["data"],
     "basis": ["identity"],
-    "law": ["normal", "uniform", "student-t"],
+    "law": ["normal", "uniform", "student-t", "epanechnikov"],
     "epsilon_record": [3.0],
     "centre": ["zero"],
     "kernel": ["gaussian"],

@@ -38,8 +38,9 @@ class AdditiveNoise(Mechanism):
 
     Parameters
     ----------
-    law : "laplace", "normal", "uniform" or "student-t".
-    scale : b for Laplace, standard deviation for normal and uniform, scale for Student's t; relative to the range.
+    law : "laplace", "normal", "uniform", "student-t" or "epanechnikov".
+    scale : b for Laplace, standard deviation for normal and uniform, scale for Student's t, half-width for
+        Epanechnikov; relative to the range.
     low, high : range of uniform noise instead of a scale; relative to the range of the column.
     df : degrees of freedom of Student's t.
     category_epsilon : epsilon of one categorical column; 1 / scale by default.
