@@ -139,7 +139,7 @@ def test_no_direction_is_trusted_with_less_than_chance_allows():
     bare = class_moments([Rows(Z, y, mechanism)], 2).covariances
     assert np.linalg.eigvalsh(bare).min() < 0
     model = NoiseAwareDiscriminant().fit(Z, y, sources=mechanism)
-    assert np.linalg.eigvalsh(model.covariance_).min() >= 0.999 * 0.25 * np.sqrt(3 / 60)
+    assert np.linalg.eigvalsh(model.covariance_).min() >= 0.999 * 1.5 * 0.25 * np.sqrt(3 / 60)
     assert np.isfinite(model.predict_proba(X)).all()
 
 
