@@ -54,14 +54,15 @@ class Served:
         headers = {"Authorization": f"Bearer {token}"}
         return httpx.Client(base_url=self.address, headers=headers, timeout=120, trust_env=False, **more)
 
-    def peak_memory(self) -> int:
-        """Most bytes that the process and its children have held at once, each."""
-        family = [self.process.pid, *_children(self.process.pid)]
-        return max(_peak(pid) for pid in family)
+    def peaks(self) -> dict[int, int]:
+        """Most bytes that the process and each of its children have ever held."""
+        return {pid: _peak(pid) for pid in (self.process.pid, *_children(self.process.pid))}
 
 
 def _children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """Every thread has children of its own."""
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for children in lists for child in children.read_text().split()]
 
 
 def _peak(pid: int) -> int:

@@ -43,7 +43,7 @@ def test_a_full_disk_is_said_and_does_no_harm(tiny_disk, tmp_path):
     token = store.invite(study, "A").token
     small = consortium.release(tmp_path, rows=100)
     large = consortium.release(tmp_path, rows=300_000)
-    assert len(large) > 6 << 20
+    assert len(large) > 4 << 20
     server = Served(data, spare_disk_bytes=1 << 10)
     with server.client(token) as client:
 
@@ -102,7 +102,7 @@ def test_a_gigabyte_in_constant_memory(tmp_path):
     with server.client(token) as client:
         small = consortium.release(tmp_path, rows=100)  # warms up server and child; another study's, so refused
         client.put(f"/api/v1/studies/{study}/releases/{consortium.sha(small)}", content=small)
-        before, started = server.peak_memory(), time.monotonic()
+        before, started = server.peaks(), time.monotonic()
         sha256 = _sha256(path)
         answer = httpx.put(
             f"{server.address}/api/v1/studies/{study}/releases/{sha256}",
@@ -112,7 +112,9 @@ def test_a_gigabyte_in_constant_memory(tmp_path):
             trust_env=False,
         )
         assert answer.status_code == 201, answer.text
-        grown = server.peak_memory() - before
+        after = server.peaks()
+    assert len(before) == len(after) == 2
+    grown = max(after[process] - before[process] for process in before)
     print(f"{size / 1e9:.2f} GB pushed in {time.monotonic() - started:.0f} s; memory grew by {grown / 1e6:.0f} MB")
     assert grown < 150 << 20
     assert server.stop() == 0
@@ -136,7 +138,7 @@ def _large_release(folder, rows):
         arrow = file.schema_arrow
     metadata = {b"sfumato.card": json.dumps({**card, "rows": rows}).encode()}
     path, block = folder / "large.parquet", 500_000
-    noise = rng.laplace(0, 1, (9, block)) + 0.5
+    noise = rng.laplace(0, 1, (9, block)) + rng.random((9, block))
     label = pa.array(rng.integers(2, size=block)).cast(arrow.field("y").type)
     with pq.ParquetWriter(path, arrow.with_metadata(metadata), compression="none", use_dictionary=False) as writer:
         for number in range(rows // block):
