@@ -107,7 +107,7 @@ def test_a_hash_that_is_not_the_descriptions_is_noticed(server, coordinator, des
 @pytest.mark.parametrize("definition", [None, {}, {"kind": "pool"}, {"kind": "poll"}, [1]], ids=str)
 def test_descriptions_that_are_none(server, coordinator, described, release, definition):
     server.script = [(200, {**described, "definition": definition})]
-    with pytest.raises(CoordinatorError, match="cannot be used"):
+    with pytest.raises(CoordinatorError, match=r"cannot be used|lacks something"):
         plan_push(coordinator, release(), "k3f9")
 
 
@@ -188,11 +188,35 @@ def test_what_a_server_does_not_know_is_none(server, coordinator):
     assert coordinator.release("k3f9", "0" * 64) is None
 
 
-@pytest.mark.parametrize("found", [None, {}, {"releases": 5}, [5], [{"sha256": "x"}], 7], ids=str)
+@pytest.mark.parametrize("found", [None, {}, {"releases": 5}, [5], [{"sha256": "x"}], 7, "no"], ids=str)
 def test_lists_that_are_none(server, coordinator, found):
     server.script = [(200, found)]
     with pytest.raises(CoordinatorError, match="lacks something"):
         coordinator.releases("k3f9")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"rows": "60"}, {"rows": True}, {"site": None}, {"bytes": [1]}, {"study": 5}], ids=str
+)
+def test_answers_of_the_wrong_types_are_not_counted_with(server, coordinator, described, receipt, release, wrong):
+    def lie(request):
+        status, found = receipt(request)
+        return status, {**found, **wrong}
+
+    server.script = [(200, described), lie]
+    with pytest.raises(CoordinatorError, match="lacks something"):
+        carry_out(plan_push(coordinator, release(), "k3f9"), coordinator)
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(server, coordinator, described, receipt, release, waits):
+    def half(request):
+        return (*receipt(request), {"Content-Length": "9999", "Connection": "close"})
+
+    coordinator._connection._client.timeout = 1.0
+    server.script = [(200, described), half, receipt]
+    done = carry_out(plan_push(coordinator, release(), "k3f9"), coordinator)
+    assert done.receipt.rows == 60
+    assert len(waits[0]) == 1
 
 
 def test_a_model_is_written_whole_or_not_at_all(server, coordinator, tmp_path):

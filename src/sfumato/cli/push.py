@@ -49,6 +49,7 @@ def push(
       sfumato push release --to https://study.example --study k3f9abcd2345 --token-file site.token
     """
     from sfumato.client import carry_out, plan_push
+    from sfumato.client.answers import plain
 
     console = Console(quiet, as_json)
     check_hash(study_hash)
@@ -62,10 +63,8 @@ def push(
         with console.listening() as progress:
             done = carry_out(plan, connected, progress=progress)
     receipt = done.receipt
-    console.say(
-        f"Pushed {receipt.rows:,} rows ({receipt.bytes:,} bytes) to {study} at {plan.address} as {receipt.site}. "
-        f"Receipt: {done.receipt_file}"
-    )
+    what = f"{receipt.rows:,} rows ({receipt.bytes:,} bytes)"
+    console.say(f"Pushed {what} to {study} at {plan.address} as {plain(receipt.site)}. Receipt: {done.receipt_file}")
     console.result({**plan.to_dict(), "receipt": receipt.to_dict(), "receipt_file": str(done.receipt_file)})
 
 

@@ -85,6 +85,8 @@ def invite(
 
     Example: sfumato study invite k3f9abcd2345 --site North --to https://study.example --token-file owner.token
     """
+    from sfumato.client.address import check_token
+    from sfumato.client.answers import plain
     from sfumato.files import write_whole
 
     if out is not None and out.exists():
@@ -92,10 +94,11 @@ def invite(
     console = Console(quiet, as_json)
     with coordinator(to, token_file, insecure_http, console) as connected:
         invited = connected.invite(study, site, days)
+    check_token(invited.token, "The coordinator's answer")
     if out is not None:
         write_whole(out, invited.token + "\n", private=True)
     where = f"in {out}" if out is not None else invited.token
-    console.say(f"Invited {invited.name} until {invited.expires}. Token: {where}")
+    console.say(f"Invited {plain(invited.name)} until {plain(invited.expires)}. Token: {where}")
     shown = {"name": invited.name, "expires": invited.expires, "token_file": None if out is None else str(out)}
     console.result({**shown, **({"token": invited.token} if out is None else {})})
 
@@ -148,9 +151,8 @@ def status(
             sites = None
         releases = connected.releases(study)
         models = connected.models(study)
-    console.say(
-        f"{plain(info.name)} ({info.id}), {plain(info.kind)}, since {plain(info.created)}\nhash {plain(info.hash)}"
-    )
+    console.say(f"{plain(info.name)} ({plain(info.id)}), {plain(info.kind)}, since {plain(info.created)}")
+    console.say(f"hash {plain(info.hash)}")
     console.say()
     for line in release_lines(releases) if sites is None else site_lines(sites):
         console.say(line)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sfumato.errors import CoordinatorError
+from sfumato.protocol.messages import Message
 
 if TYPE_CHECKING:
     import httpx
@@ -31,10 +34,24 @@ class RefusedError(CoordinatorError):
         self.status, self.code, self.objections = status, code, objections
 
 
+class BrokenOffError(CoordinatorError):
+    """An answer began and did not end."""
+
+
+def pieces_of(response: httpx.Response, size: int = 1 << 16) -> Iterator[bytes]:
+    """The answer's body, piece by piece."""
+    import httpx
+
+    try:
+        yield from response.iter_bytes(size)
+    except httpx.HTTPError as error:
+        raise BrokenOffError(f"The coordinator's answer broke off ({type(error).__name__}). Try again.") from None
+
+
 def body_of(response: httpx.Response) -> bytes:
     """The answer's body, as far as an honest server's goes."""
     body = bytearray()
-    for piece in response.iter_bytes(1 << 16):
+    for piece in pieces_of(response):
         body += piece
         if len(body) > MOST_BYTES:
             raise CoordinatorError("The coordinator's answer is far too long, and was not read to its end.")
@@ -49,6 +66,45 @@ def json_of(body: bytes) -> Any:
             "What answered is not a coordinator, or something in between changed its answer: it is not JSON. "
             "Check the address."
         ) from None
+
+
+Kind = TypeVar("Kind", bound=Message)
+_SHAPES: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "str | None": (str, type(None)),
+    "dict[str, Any]": (dict,),
+    "dict[str, Any] | None": (dict, type(None)),
+}
+"""What JSON gives for a field's type; types that are not named here are not looked at."""
+
+
+def message_of(kind: type[Kind], found: Any) -> Kind:
+    """A message whose fields have the types that it declares, or an error: nobody counts with somebody's text."""
+    if not isinstance(found, dict):
+        raise misshapen()
+    for field in fields(kind):  # type: ignore[arg-type]
+        if field.name not in found:
+            if field.default is MISSING and field.default_factory is MISSING:
+                raise misshapen()
+            continue
+        shapes = _SHAPES.get(str(field.type))
+        value = found[field.name]
+        if shapes is not None and (not isinstance(value, shapes) or (isinstance(value, bool) and bool not in shapes)):
+            raise misshapen()
+    return kind.from_dict(found)
+
+
+def messages_of(kind: type[Kind], found: Any) -> list[Kind]:
+    if not isinstance(found, list):
+        raise misshapen()
+    return [message_of(kind, entry) for entry in found]
+
+
+def misshapen() -> CoordinatorError:
+    return CoordinatorError("The coordinator's answer lacks something: it has another version. Bring both up to date.")
 
 
 def refusal(status: int, body: bytes) -> RefusedError:

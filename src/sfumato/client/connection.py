@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import __version__
 from sfumato.client.address import Address, check_token
-from sfumato.client.answers import body_of, json_of, refusal
+from sfumato.client.answers import BrokenOffError, body_of, json_of, refusal
 from sfumato.errors import CoordinatorError
 
 if TYPE_CHECKING:
@@ -66,9 +66,16 @@ class Connection:
 
     def ask(self, method: str, path: str, *, json: Any = None, once: bool = False, **words: Any) -> Any:
         """Send and read the JSON that comes back (None without a body); `once`: it must not happen twice."""
-        with self.answer(method, path, json=json, once=once, **words) as response:
-            body = body_of(response)
-        return json_of(body) if body else None
+        for attempt in range(self._patience.attempts):
+            try:
+                with self.answer(method, path, json=json, once=once, **words) as response:
+                    body = body_of(response)
+                return json_of(body) if body else None
+            except BrokenOffError:
+                if once or attempt == self._patience.attempts - 1:
+                    raise
+                self._patience.wait(attempt, None)
+        raise AssertionError("the last attempt returns or raises")
 
     @contextmanager
     def answer(

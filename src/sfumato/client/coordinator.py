@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 from urllib.parse import quote
 
 from sfumato.client.address import Address
-from sfumato.client.answers import RefusedError
+from sfumato.client.answers import RefusedError, message_of, messages_of, misshapen, pieces_of
 from sfumato.client.connection import Connection, Patience
 from sfumato.client.parcel import Parcel
 from sfumato.errors import CoordinatorError, OutputError, TableError, UsageError
@@ -20,7 +19,6 @@ from sfumato.protocol.messages import (
     PURPOSES,
     Invitation,
     Invited,
-    Message,
     ModelInfo,
     Receipt,
     ReleaseInfo,
@@ -31,7 +29,6 @@ from sfumato.protocol.messages import (
 
 PIECE = 1 << 20
 Progress = Callable[[str, int, int | None], None]
-Kind = TypeVar("Kind", bound=Message)
 
 
 class Coordinator:
@@ -69,7 +66,7 @@ class Coordinator:
 
     def study(self, study: str) -> StudyInfo:
         """What the server says the study is; `plan_push` holds it against what was agreed."""
-        return _read(StudyInfo, self._connection.ask("GET", _path(study)))
+        return message_of(StudyInfo, self._connection.ask("GET", _path(study)))
 
     def push(self, study: str, parcel: Parcel, *, purpose: str = "train", progress: Progress | None = None) -> Receipt:
         """Send a release; returns once the server has it durably. Sent before, it is not sent again."""
@@ -77,7 +74,7 @@ class Coordinator:
             raise UsageError(f"A release is pushed to {' or '.join(PURPOSES)}. Got {purpose!r} instead.")
         path = _path(study, "releases", parcel.sha256)
         headers = {"Content-Type": "application/vnd.apache.parquet", "Content-Length": str(parcel.bytes)}
-        receipt = _read(
+        receipt = message_of(
             Receipt,
             self._connection.ask(
                 "PUT",
@@ -93,12 +90,12 @@ class Coordinator:
 
     def releases(self, study: str) -> list[ReleaseInfo]:
         """A site's own releases; all of them for the owner."""
-        return _list(ReleaseInfo, self._connection.ask("GET", _path(study, "releases")), "releases")
+        return messages_of(ReleaseInfo, self._connection.ask("GET", _path(study, "releases")))
 
     def release(self, study: str, sha256: str) -> ReleaseInfo | None:
         """One release, or None where the server has none of that content from this token."""
         try:
-            return _read(ReleaseInfo, self._connection.ask("GET", _path(study, "releases", sha256)))
+            return message_of(ReleaseInfo, self._connection.ask("GET", _path(study, "releases", sha256)))
         except RefusedError as error:
             if error.status == 404:
                 return None
@@ -113,10 +110,10 @@ class Coordinator:
     def invite(self, study: str, site: str, days: int = 365) -> Invited:
         """Let a site in; its token is in the answer, and nowhere else."""
         wish = Invitation(site, days).to_dict()
-        return _read(Invited, self._connection.ask("POST", _path(study, "sites"), json=wish, once=True))
+        return message_of(Invited, self._connection.ask("POST", _path(study, "sites"), json=wish, once=True))
 
     def sites(self, study: str) -> list[SiteInfo]:
-        return _list(SiteInfo, self._connection.ask("GET", _path(study, "sites")), "sites")
+        return messages_of(SiteInfo, self._connection.ask("GET", _path(study, "sites")))
 
     def revoke(self, study: str, site: str) -> None:
         """Let a site in no longer; what it pushed stays until it is withdrawn."""
@@ -140,14 +137,14 @@ class Coordinator:
         wish = Training(classifier).to_dict()
         found = self._connection.ask("POST", _path(study, "models"), json=wish, once=True)
         if not isinstance(found, dict) or not isinstance(found.get("id"), str):
-            raise _misshapen()
+            raise misshapen()
         return str(found["id"])
 
     def models(self, study: str) -> list[ModelInfo]:
-        return _list(ModelInfo, self._connection.ask("GET", _path(study, "models")), "models")
+        return messages_of(ModelInfo, self._connection.ask("GET", _path(study, "models")))
 
     def model(self, study: str, model: str) -> ModelInfo:
-        return _read(ModelInfo, self._connection.ask("GET", _path(study, "models", model)))
+        return message_of(ModelInfo, self._connection.ask("GET", _path(study, "models", model)))
 
     def download(
         self, study: str, model: str, out: Path, *, force: bool = False, progress: Progress | None = None
@@ -164,7 +161,7 @@ class Coordinator:
                 ):
                     length = response.headers.get("Content-Length")
                     total, done = int(length) if length else None, 0
-                    for piece in _received(response):
+                    for piece in pieces_of(response, PIECE):
                         file.write(piece)
                         done += len(piece)
                         if progress is not None:
@@ -194,18 +191,7 @@ class Coordinator:
     def survey_parts(self, study: str) -> Iterator[bytes]:
         """The received bits as a zip file, piece by piece."""
         with self._connection.answer("GET", _path(study, "survey", "export")) as response:
-            yield from _received(response)
-
-
-def _received(response: Any) -> Iterator[bytes]:
-    import httpx
-
-    try:
-        yield from response.iter_bytes(PIECE)
-    except httpx.HTTPError as error:
-        raise CoordinatorError(
-            f"The download broke off ({type(error).__name__}). Nothing was written; try again."
-        ) from None
+            yield from pieces_of(response, PIECE)
 
 
 def _path(study: str, *parts: str) -> str:
@@ -221,20 +207,3 @@ def _pieces(path: Path, size: int, progress: Progress | None) -> Iterator[bytes]
             done += len(piece)
             if progress is not None:
                 progress("Sending", done, size)
-
-
-def _misshapen() -> CoordinatorError:
-    return CoordinatorError("The coordinator's answer lacks something: it has another version. Bring both up to date.")
-
-
-def _read(kind: type[Kind], found: Any) -> Kind:
-    with contextlib.suppress(TypeError, AttributeError):
-        return kind.from_dict(found)
-    raise _misshapen()
-
-
-def _list(kind: type[Kind], found: Any, name: str) -> list[Kind]:
-    entries = found.get(name) if isinstance(found, dict) else found
-    if not isinstance(entries, list):
-        raise _misshapen()
-    return [_read(kind, entry) for entry in entries]
