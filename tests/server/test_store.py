@@ -1,6 +1,8 @@
 """The same contract against SQLite and a real PostgreSQL server."""
 
 import stat
+from dataclasses import fields
+from pathlib import Path
 
 import consortium
 import pytest
@@ -71,6 +73,12 @@ def test_settings_come_from_the_environment_and_the_command_line(tmp_path):
         trust_proxy=True,
         idle_seconds=1.5,
     )
+
+
+def test_every_setting_is_documented():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text()
+    missing = [field.name for field in fields(Settings) if f"`SFUMATO_{field.name.upper()}`" not in page]
+    assert missing == []
 
 
 @pytest.mark.parametrize(
