@@ -151,7 +151,7 @@ def _refuse_unknown(name: str, kind: str) -> None:
     if kind != "affine":
         raise CardError(
             f"The columns of {name} are answers, not numbers with noise of a known law, and nothing can be "
-            "reconstructed from them one by one. Use naive-bayes, forest or boosting."
+            "reconstructed from them one by one. Use bernoulli-naive-bayes, forest or boosting."
         )
 
 
