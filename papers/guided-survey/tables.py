@@ -100,7 +100,7 @@ def _server(results: Results) -> list[str]:
             f"{row['mu']:.1%}",
             f"{row['k']:.1f} / {row['k_in_process']:.1f}",
             percent(row["accuracy"]),
-            percent(row["in_process"]),
+            f"{percent(row['in_process'])} ± {percent(row['in_process_sd'])}",
             percent(row["disclosure"]),
             row["respondents"],
         ]
@@ -109,8 +109,9 @@ def _server(results: Results) -> list[str]:
     return [
         title,
         "Each respondent's program asks a running server over HTTP for level and guidance, checks them and the log, "
-        "and sends its bits (`through_server.py`). A server takes its level from mu, so nine values of mu stand for nine "
-        "levels; floor .25, batches of 50, one split. Beside it the same survey simulated in process.",
+        "and sends its bits (`through_server.py`). A server takes its level from mu, so nine values of mu stand for "
+        "nine levels; floor .25, batches of 50, one split. Beside it the same survey of the same people simulated in "
+        "process, with 20 draws of the noise.",
         table(("mu", "mean k*, server / in process", "accuracy", "in process", "disclosure %", "respondents"), rows),
     ]
 

@@ -47,6 +47,7 @@ from sfumato.server.survey.survey_store import SurveyStore  # noqa: E402
 
 MUS = (0.6, 0.4, 0.25, 0.15, 0.1, 0.07, 0.05, 0.035, 0.025)
 BATCH = 50
+DRAWS = 20
 
 
 def survey(mu: float, codes: np.ndarray, y: np.ndarray) -> SurveyStudy:
@@ -102,22 +103,19 @@ def asked(mu: float, seed: int = 0) -> dict[str, Any]:
             parts = [Release.open(part) for part in write_parts(store, identity, study, Path(folder))]
     bits, labels = np.vstack([part.Z for part in parts]), np.concatenate([part.y for part in parts])
     V = guidance_for(study, SurveyCounts.of(bits, labels)).V
-    run = simulate(
-        codes[START:TRAIN],
-        y[START:TRAIN],
-        SPACE,
-        SurveyRules(**{**vars(SCHEMES["default"].rules), "mu": mu, "batch": BATCH}),
-        startup=start_up(T, y, START),
-        seed=seed,
-    )
+    rules = SurveyRules(**{**vars(SCHEMES["default"].rules), "mu": mu, "batch": BATCH})
+    first = start_up(T, y, START)
+    runs = [simulate(codes[START:TRAIN], y[START:TRAIN], SPACE, rules, startup=first, seed=n) for n in range(DRAWS)]
+    hits = [_accuracy(run.bits, run.y, run.versions[-1].guidance.V, T, y) for run in runs]
     return {
         "mu": mu,
         "k": float(np.mean(levels)),
         "respondents": len(bits),
         "accuracy": _accuracy(bits, labels, V, T, y),
         "disclosure": disclosure(codes, SPACE, V, study.floor, draws=500).share,
-        "in_process": _accuracy(run.bits, run.y, run.versions[-1].guidance.V, T, y),
-        "k_in_process": float(run.levels[run.version].mean()),
+        "in_process": float(np.mean(hits)),
+        "in_process_sd": float(np.std(hits)),
+        "k_in_process": float(np.mean([run.levels[run.version].mean() for run in runs])),
     }
 
 
