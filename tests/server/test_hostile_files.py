@@ -89,6 +89,7 @@ def test_an_honest_release_passes_with_what_was_recomputed(verdict, body):
         ("random-rotation", {}),
         ("random-rotation", {"noise": "laplace", "scale": 4.0}),
         ("random-projection", {}),
+        ("kernel-resampling", {}),
         ("additive-noise", {"law": "normal"}),
         ("additive-noise", {"law": "student-t", "df": 2.5}),
     ],

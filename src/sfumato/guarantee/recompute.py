@@ -11,7 +11,7 @@ so figures agree to about one in a million (`AGREES`). What is recomputed is the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +25,6 @@ from sfumato.guarantee.consistency import LABEL_CLASSES
 from sfumato.guarantee.guarantee import EMPIRICAL, LOCAL_DP
 from sfumato.noise import Laplace, response_epsilon
 from sfumato.table import Encoding, Group
-
-PROVED = ("additive-noise", "principal-laplace", "random-rotation", "randomized-response")
-"""Mechanisms whose card holds all that a proof needs. Any other has no bound, whatever its card says."""
 
 AGREES = 1e-6
 EXACT_PATHS = ("exact-grid", "exact-response")
@@ -68,13 +65,19 @@ class Recomputed:
         return wrong if self.kind == LOCAL_DP or not card.is_formal else ["kind", *wrong]
 
 
-_NO_BOUND = Recomputed(math.inf, math.inf, math.inf)
+NO_BOUND = Recomputed(math.inf, math.inf, math.inf)
+Proof = Callable[[Card, Encoding], Recomputed]
 
 
-def recomputed(card: Card) -> Recomputed:
-    """What the card's own parameters prove; infinite where they prove nothing."""
+def recomputed(card: Card, proofs: Mapping[str, Proof] | None = None) -> Recomputed:
+    """What the card's own parameters prove; infinite where they prove nothing.
+
+    `proofs` are those of mechanisms beyond `PROOFS`. A mechanism without one has no bound, whatever its card says.
+    """
     encoding = card.source_encoding()
-    found = _of_columns(card, encoding) if card.mechanism["name"] in PROVED else _NO_BOUND
+    proof = {**PROOFS, **(proofs or {})}.get(card.mechanism["name"])
+    # after post-processing the noise is no longer on the card
+    found = NO_BOUND if proof is None or card.post_processing is not None else proof(card, encoding)
     label = card.release_schema["label"]
     if label is not None and label["keep"] != 1:
         epsilon = kept_epsilon(label["keep"], len(label["classes"]))
@@ -83,16 +86,6 @@ def recomputed(card: Card) -> Recomputed:
         )
     reasons = tuple(dict.fromkeys(_hindrances(card, encoding)))
     return Recomputed(found.component, found.column, found.record, found.label, reasons)
-
-
-def _of_columns(card: Card, encoding: Encoding) -> Recomputed:
-    if card.post_processing is not None:
-        return _NO_BOUND  # the noise is no longer on the card
-    if card.transform["kind"] == "affine":
-        return _affine(card, encoding)
-    if card.transform["kind"] == "secret":
-        return _rotated(card, encoding)
-    return _columnwise(card, encoding)
 
 
 def _hindrances(card: Card, encoding: Encoding) -> list[str]:
@@ -121,6 +114,8 @@ def _hindrances(card: Card, encoding: Encoding) -> list[str]:
 
 def _columnwise(card: Card, encoding: Encoding) -> Recomputed:
     """Columns are independent, so their epsilons add up [principal-laplace, Eq. 7]."""
+    if not card.is_columnwise:
+        return NO_BOUND
     written = card.release_schema["columns"]
     if [column["name"] for column in written] != [group.column.name for group in encoding.groups]:
         raise CardError("The card's released columns are not those of its source: it was edited or is damaged.")
@@ -172,9 +167,11 @@ def kept_epsilon(keep: Any, categories: int) -> float:
 
 def _affine(card: Card, encoding: Encoding) -> Recomputed:
     """z = A x + c + Laplace noise: see `affine`. Widths are those of the domain, or (learned) the scores' own."""
+    if card.transform["kind"] != "affine":
+        return NO_BOUND
     matrix, scales, steps = _matrix(card, encoding), _scales(card), _steps(card)
     if matrix is None or scales is None or len(matrix) != len(scales):
-        return _NO_BOUND
+        return NO_BOUND
     low, high = component_ranges(matrix, encoding.groups)
     parameters = card.mechanism["parameters"]
     widths = high - low
@@ -199,8 +196,8 @@ def _matrix(card: Card, encoding: Encoding) -> NDArray[np.float64] | None:
 def _rotated(card: Card, encoding: Encoding) -> Recomputed:
     """Any rotation R with Laplace scales t_i: sum |r_i . delta| / t_i <= |delta|_2 sqrt(sum 1 / t_i^2)."""
     scales = _scales(card)
-    if card.mechanism["name"] != "random-rotation" or scales is None or len(scales) != encoding.width:
-        return _NO_BOUND
+    if card.transform["kind"] != "secret" or scales is None or len(scales) != encoding.width:
+        return NO_BOUND
     diameters = np.array([_diameter(group) for group in encoding.groups])
     longest, steepest = float(np.sqrt((diameters**2).sum())), float(np.sqrt((scales**-2.0).sum()))
     return Recomputed(longest / float(scales.min()), float(diameters.max()) * steepest, longest * steepest)
@@ -230,3 +227,12 @@ def _steps(card: Card) -> float:
 
 def _is_positive(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+
+
+PROOFS: dict[str, Proof] = {
+    "additive-noise": _columnwise,
+    "principal-laplace": _affine,
+    "random-rotation": _rotated,
+    "randomized-response": _columnwise,
+}
+"""Mechanisms whose card holds all that a proof needs."""

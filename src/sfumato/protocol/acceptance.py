@@ -9,8 +9,8 @@ from typing import Any
 
 from sfumato.errors import CardError, SfumatoError
 from sfumato.guarantee import Card
-from sfumato.guarantee.recompute import recomputed
 from sfumato.protocol.pool_study import PoolStudy
+from sfumato.protocol.proofs import recomputed_guarantee
 from sfumato.table import Column, Schema
 
 MAP_FIELDS = ("kind", "low", "high", "categories", "missing")
@@ -77,7 +77,7 @@ def _made(study: PoolStudy, card: Card) -> Iterator[str]:
 
 
 def _guaranteed(study: PoolStudy, card: Card) -> Iterator[str]:
-    found = recomputed(card)
+    found = recomputed_guarantee(card)
     if wrong := found.understated(card):
         yield (
             f"The card states less than its own parameters come to ({', '.join(wrong)}): it was edited or is damaged. "

@@ -63,7 +63,8 @@ class Push:
                 epsilon=verdict.epsilon,
                 card=verdict.card,
             )
-            if context.store.release(self.study, self.sha256).withdrawn:  # type: ignore[union-attr]
+            kept = context.store.release(self.study, self.sha256)
+            if kept is None or kept.withdrawn:  # meanwhile, or long before by another site
                 place.unlink(missing_ok=True)
         return recorded
 

@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 
 from sfumato.errors import CardError, SfumatoError, TableError
 from sfumato.guarantee import Card
-from sfumato.guarantee.recompute import recomputed
 from sfumato.jobs.release import CARD_METADATA, matrix_of
 from sfumato.protocol.acceptance import objections, read_card
 from sfumato.protocol.pool_study import PoolStudy
+from sfumato.protocol.proofs import recomputed_guarantee
 from sfumato.server.validation.evidence import Evidence
 from sfumato.server.validation.limits import Limits
 from sfumato.server.validation.verdict import Verdict
@@ -57,7 +57,7 @@ def check_release(path: Path, definition: Mapping[str, Any], limits: Limits) -> 
         raise
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, ArithmeticError):
         return Verdict.refused(NOT_PARQUET)
-    proved = max(recomputed(card).proved, card.stated_guarantee().proved)
+    proved = max(recomputed_guarantee(card).proved, card.stated_guarantee().proved)
     return Verdict(rows=rows, epsilon=proved if math.isfinite(proved) else None, card=card.to_dict())
 
 
