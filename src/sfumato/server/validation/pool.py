@@ -25,6 +25,8 @@ _QUIET = {
 }
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")
 STARTING_SECONDS = 120
+WALL = 4
+"""Seconds by the clock for each of processor time: a busy machine refuses nobody."""
 LONGEST_ANSWER = 64 << 20
 
 
@@ -95,14 +97,18 @@ class ValidationPool:
         job = {"check": what, "path": str(path), "study": asked, "limits": self.limits.to_dict()}
         with self._turns:
             with self._lock:
-                child = self._idle.pop() if self._idle else None
-            child = child or Child()
-            answer = child.check(job, self.limits.seconds + 10)
-            if answer is None:
-                return Verdict.refused(DIED)
-            with self._lock:
-                self._idle.append(child)
-        return Verdict(**answer)
+                idle = self._idle.pop() if self._idle else None
+            # A child that was used before may have died of something else than this file: a new one decides.
+            for child in (idle, None):
+                child = child or Child()
+                answer = child.check(job, WALL * self.limits.seconds + STARTING_SECONDS)
+                if answer is not None:
+                    with self._lock:
+                        self._idle.append(child)
+                    return Verdict(**answer)
+                if idle is None:
+                    break
+        return Verdict.refused(DIED)
 
     def close(self) -> None:
         with self._lock:
