@@ -54,9 +54,8 @@ def _limits(results: Results) -> Iterator[Claim]:
             "5.2.1, 5.2.2",
             "samples are asymptotically independent and the estimate is consistent; with many rows inference is "
             "impossible",
-            f"{d} columns: from N = {sizes[0]:,} to {sizes[-1]:,} source hits fall from {hits[0]:.2f} to "
-            f"{hits[-1]:.2f}, "
-            f"DAPL from {losses[0]:.2f} to {losses[-1]:.2f}",
+            f"{d} column{'s' if d > 1 else ''}: from N = {sizes[0]:,} to {sizes[-1]:,} source hits fall from "
+            f"{hits[0]:.2f} to {hits[-1]:.2f}, DAPL from {losses[0]:.2f} to {losses[-1]:.2f}",
             "the limits hold" if hits[-1] < hits[0] and losses[-1] < losses[0] else "not reproduced",
         )
 

@@ -82,9 +82,11 @@ def one_set(results: Results, name: str) -> plt.Figure:
             axes[2].plot(where, figures, marker="s", ms=3, color=colour, ls=line, lw=0.9, label=label)
     axes[2].axhline(0.5, color="0.8", lw=0.6)
     axes[2].set(title="(c) not in the paper", ylabel="share", ylim=(0, 1.03))
+    low, high = axes[0].get_ylim()
+    axes[0].set_ylim(low, high + 0.2 * (high - low))  # room for the legend
     for axis in axes:
         axis.set(xticks=where, xticklabels=SITES, xlabel="L   (full: published bandwidth, dotted: scaled)")
-        axis.legend(frameon=False, fontsize=7)
+        axis.legend(frameon=False, fontsize=7, ncols=3, loc="upper center" if axis is axes[0] else "lower center")
     return figure
 
 
