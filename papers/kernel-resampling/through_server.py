@@ -43,8 +43,8 @@ def compare() -> dict[str, Any]:
             found[name]["memory"].append(_error(name, pooled.X, pooled.y, held))
             found[name]["original"].append(_error(name, held.train, held.train_y, held))
     return {
-        "words": f"Diabetes, L = {SITES}, mean error over {SEEDS} splits; noise is drawn anew on both ways, so that they "
-        "differ by chance.",
+        "words": f"Diabetes, L = {SITES}, mean error over {SEEDS} splits; noise is drawn anew on both ways, so that "
+        "they differ by chance.",
         "columns": ["original rows", "pooled in memory", "pooled through the server"],
         "rows": {
             name: [float(np.mean(each[way])) for way in ("original", "memory", "server")]
