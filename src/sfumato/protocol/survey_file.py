@@ -10,6 +10,7 @@ import datetime
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, ClassVar, cast
 
 from sfumato.errors import SchemaError
@@ -65,7 +66,7 @@ class SurveyStudy:
         """Whether the closing date lies behind us; the date itself is the last day of answers."""
         return self.closes is not None and today > datetime.date.fromisoformat(self.closes)
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """SHA-256 of the canonical file: what respondents and witnesses compare."""
         return hash_of(self.to_dict())

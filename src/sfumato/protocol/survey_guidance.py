@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,7 @@ def answer_space(survey: SurveyStudy) -> AnswerSpace:
     return AnswerSpace(survey.sizes)
 
 
+@lru_cache(maxsize=256)
 def startup_counts(survey: SurveyStudy) -> SurveyCounts:
     """Rows that the survey starts from: the owner's, or as many random ones as there are questions [4.1].
 

@@ -20,7 +20,7 @@ from sfumato.server.problems import ApiError, disk_full, unavailable
 from sfumato.server.routes import models, page_forms, pages, releases, service, studies, survey_owner, survey_pages
 from sfumato.server.settings import Settings
 from sfumato.server.shell import Shell
-from sfumato.server.survey.attach import attach_surveys
+from sfumato.server.survey.attach import SurveysFirst, attach_surveys
 from sfumato.server.web.answers import error_page
 
 ROUTERS = (
@@ -50,7 +50,7 @@ def create_app(settings: Settings) -> FastAPI:
             context.close()
             log("stopped")
 
-    app = FastAPI(
+    app = SurveysFirst(
         title="Sfumato coordinator",
         version=__version__,
         summary="Studies to which sites push sanitized releases, one way.",
@@ -65,7 +65,7 @@ def create_app(settings: Settings) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router)
     app.add_middleware(Shell, settings=settings, metrics=context.metrics, faulty=_faulty)
-    surveys = attach_surveys(app, context.store, settings, context.metrics)  # outermost: respondents come first
+    surveys = attach_surveys(app, context.store, settings, context.metrics)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _misunderstood)
     app.add_exception_handler(SfumatoError, _mistaken)

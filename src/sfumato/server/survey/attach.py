@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 
 from sfumato.server.metrics import Metrics
 from sfumato.server.routes import surveys
@@ -34,12 +34,22 @@ class RespondentPage(StaticFiles):
         return response
 
 
-def attach_surveys(app: FastAPI, store: Store, settings: Settings, metrics: Metrics) -> SurveyDesks:
+class SurveysFirst(FastAPI):
+    """An app that answers respondents before any of its middleware is asked: they come by the thousand."""
+
+    quick: QuickPath | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.quick is None or not await self.quick.answered(scope, receive, send):
+            await super().__call__(scope, receive, send)
+
+
+def attach_surveys(app: SurveysFirst, store: Store, settings: Settings, metrics: Metrics) -> SurveyDesks:
     """Add surveys to an app; its owner closes the desks when it stops."""
     desks = app.state.surveys = SurveyDesks(store, settings.respondent_rate)
     folder = str(files("sfumato.server.web").joinpath("survey"))
     app.router.routes += [*surveys.ROUTES, Mount("/survey", RespondentPage(directory=folder, html=True))]
-    app.add_middleware(QuickPath, desks=desks, metrics=metrics, settings=settings)
+    app.quick = QuickPath(desks, metrics, settings)
     describe = app.openapi
 
     def with_surveys() -> dict[str, Any]:

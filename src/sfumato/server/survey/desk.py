@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from sfumato.guidance import Guidance, SurveyCounts, encode_matrix
 from sfumato.protocol.survey_file import SurveyStudy
@@ -135,8 +136,10 @@ class SurveyDesk:
     def _next(self, latest: Version, answers: Sequence[Answer]) -> Version:
         bits = unpack([answer.bits for answer in answers], self.survey.width)
         labels = np.array([answer.label for answer in answers], dtype=np.int64)
-        counts = SurveyCounts.from_json(latest.inputs) + SurveyCounts.of(bits, labels)
-        return self._version(guidance_for(self.survey, counts), counts, latest.entry)
+        # One thread: matrices are small, and several would only keep the processors from those who answer.
+        with threadpool_limits(1):
+            counts = SurveyCounts.from_json(latest.inputs) + SurveyCounts.of(bits, labels)
+            return self._version(guidance_for(self.survey, counts), counts, latest.entry)
 
     def _version(self, guidance: Guidance, counts: SurveyCounts, previous: LogEntry | None) -> Version:
         inputs = counts.to_json()

@@ -21,7 +21,7 @@ from sfumato.server.logs import fault, log
 from sfumato.server.metrics import Metrics
 from sfumato.server.problems import ApiError, busy, not_found, too_large, too_slow, unavailable
 from sfumato.server.settings import Settings
-from sfumato.server.shell import SECURITY, App, Receive, Scope, Send
+from sfumato.server.shell import Receive, Scope, Send
 from sfumato.server.survey.answers import AnswerError, spelled
 from sfumato.server.survey.desk import SurveyDesk
 from sfumato.server.survey.desks import SurveyDesks
@@ -36,11 +36,14 @@ OPEN_TO_ALL = {
     "Access-Control-Max-Age": "86400",
     "Cross-Origin-Resource-Policy": "cross-origin",
 }
+# JSON is never shown as a page: of all security headers those count that forbid to take it for one.
 _HEADERS = [
-    (name.lower().encode(), value.encode())
-    for name, value in (
-        SECURITY | OPEN_TO_ALL | {"Cache-Control": "no-store", "Content-Type": "application/json"}
-    ).items()
+    (b"access-control-allow-origin", b"*"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"content-type", b"application/json"),
+    (b"cross-origin-resource-policy", b"cross-origin"),
+    (b"x-content-type-options", b"nosniff"),
 ]
 Handler = Callable[[SurveyDesk, bytes], Awaitable[tuple[int, bytes]]]
 
@@ -96,21 +99,24 @@ HANDLERS: dict[tuple[str, str], Handler] = {
 
 
 class QuickPath:
-    """An ASGI app around the app."""
+    """Asked before the app; whatever it does not answer is the app's."""
 
-    def __init__(self, app: App, desks: SurveyDesks, metrics: Metrics, settings: Settings):
-        self._app, self._desks, self._metrics, self._settings = app, desks, metrics, settings
+    def __init__(self, desks: SurveyDesks, metrics: Metrics, settings: Settings):
+        self._desks, self._metrics, self._settings = desks, metrics, settings
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            path = scope["path"].removeprefix(scope.get("root_path", ""))
-            if path.startswith(PREFIX):
-                survey, _, rest = path[len(PREFIX) :].partition("/")
-                handler = HANDLERS.get((scope["method"], rest))
-                if handler is not None:
-                    await self._answer(scope, receive, send, survey, rest, handler)
-                    return
-        await self._app(scope, receive, send)
+    async def answered(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Answer, if it is one of the three requests."""
+        if scope["type"] != "http":
+            return False
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if not path.startswith(PREFIX):
+            return False
+        survey, _, rest = path[len(PREFIX) :].partition("/")
+        handler = HANDLERS.get((scope["method"], rest))
+        if handler is None:
+            return False
+        await self._answer(scope, receive, send, survey, rest, handler)
+        return True
 
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, survey: str, rest: str, handler: Handler
@@ -124,6 +130,9 @@ class QuickPath:
         except SQLAlchemyError as error:  # the database went away: nothing was acknowledged
             log("database", 40, **fault(error))
             status, body, more = _refusal(unavailable())
+        except Exception as error:
+            log("fault", 40, **fault(error))
+            status, body, more = _refusal(ApiError(500, "fault", "The server made a mistake. Nothing was counted."))
         headers = [*_HEADERS, (b"content-length", b"%d" % len(body)), *more]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
