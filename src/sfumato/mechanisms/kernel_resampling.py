@@ -23,10 +23,11 @@ from sfumato.table import Encoding, Group
 
 KERNELS: dict[str, type[Epanechnikov] | type[Normal]] = {"epanechnikov": Epanechnikov, "gaussian": Normal}
 NO_GUARANTEE = (
-    "Every row lies within h of a real person, and there is no guarantee for the record: a released row is somebody's "
+    "Every row lies within {near} of a real person, and there is no guarantee for the record: a released row is somebody's "
     "row with each number moved by {moved}, where h is the bandwidth that this card states for the column and class. "
     "{categories}A person may be drawn several times, or not at all."
 )
+NEAR = {"epanechnikov": "h", "gaussian": "a few h"}
 MOVED = {
     "epanechnikov": "at most h, with certainty",
     "gaussian": "normal noise of standard deviation h (within 3 h in 997 of 1,000 cases)",
@@ -188,7 +189,9 @@ class KernelResampling(RowDrawing):
 
     def guarantee(self) -> Guarantee:
         has_categories = any(kernel.responses for kernel in self.kernels_.values())
-        words = NO_GUARANTEE.format(moved=MOVED[self.kernel], categories=PER_DRAW if has_categories else "")
+        words = NO_GUARANTEE.format(
+            near=NEAR[self.kernel], moved=MOVED[self.kernel], categories=PER_DRAW if has_categories else ""
+        )
         return Guarantee.none(words).hindered(self.learned())
 
     def learned(self) -> list[str]:
