@@ -10,7 +10,8 @@ import skops.io
 from sklearn.datasets import load_wine
 
 from sfumato.classifiers import CLASSIFIERS
-from sfumato.errors import CardError, OutputError, SchemaError, UsageError
+from sfumato.classifiers.factory import ON_BITS
+from sfumato.errors import CardError, OutputError, SchemaError, TableError, UsageError
 from sfumato.jobs.model import Model
 from sfumato.jobs.predict import predict
 from sfumato.jobs.sanitize import Options, sanitize
@@ -37,7 +38,7 @@ def release(out, frame=DATA, mechanism="additive-noise", **options):
     return out
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name not in ON_BITS])
 def test_every_classifier_trains_saves_loads_and_answers(tmp_path, name):
     folder = release(tmp_path / "r")
     train([folder], name, tmp_path / "m.skops")
@@ -47,6 +48,12 @@ def test_every_classifier_trains_saves_loads_and_answers(tmp_path, name):
     assert (written["prediction"] == DATA["cultivar"]).mean() > 0.8
     assert predicted.accuracy is None
     assert set(written.columns) <= {"prediction", "probability"}
+
+
+@pytest.mark.parametrize("name", ON_BITS)
+def test_classifiers_of_bits_refuse_other_numbers(tmp_path, name):
+    with pytest.raises(TableError, match="learns from bits"):
+        train([release(tmp_path / "r")], name, tmp_path / "m.skops")
 
 
 def test_two_sites_with_one_space_are_pooled_with_their_own_noise(tmp_path):

@@ -53,7 +53,7 @@ def test_a_pool_has_no_codes_and_wrong_numbers_are_told(survey, study):
     pool = Browser(study, study.owner)
     assert pool.act("codes", number="5").status_code == 404
     assert pool.get(f"/studies/{study.id}/export").status_code == 404
-    assert owner.act("train", classifier="knn").status_code == 404
+    assert owner.act("train", classifier="none").status_code == 422
     assert Browser(survey, survey.invite()).get().status_code == 403
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
-from sfumato.classifiers.factory import CLASSIFIERS, KEEPS_ROWS
+from sfumato.classifiers.factory import CLASSIFIERS, KEEPS_ROWS, ON_BITS
 from sfumato.protocol.messages import StudyInfo
 from sfumato.server.context import Context
 from sfumato.server.seen_models import seen_by
@@ -58,7 +58,7 @@ def pool_page(
             **values,
             sites=[shown_site(site, context.store.today()) for site in sites],
             totals=totals(sites),
-            classifiers=[*wanted, *[name for name in CLASSIFIERS if name not in wanted]],
+            classifiers=[*wanted, *[name for name in CLASSIFIERS if name not in (*wanted, *ON_BITS)]],
             keeps_rows=KEEPS_ROWS,
             test_table=context.store.test_table(study.id),
         )
