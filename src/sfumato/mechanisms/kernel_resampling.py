@@ -24,8 +24,8 @@ from sfumato.table import Encoding, Group
 KERNELS: dict[str, type[Epanechnikov] | type[Normal]] = {"epanechnikov": Epanechnikov, "gaussian": Normal}
 NO_GUARANTEE = (
     "Every row lies within {near} of a real person, and there is no guarantee for the record: a released row is "
-    "somebody's row with each number moved by {moved}, where h is the bandwidth that this card states for the column and "
-    "class. {categories}A person may be drawn several times, or not at all."
+    "somebody's row with each number moved by {moved}, where h is the bandwidth that this card states for the column "
+    "and class. {categories}A person may be drawn several times, or not at all."
 )
 NEAR = {"epanechnikov": "h", "gaussian": "a few h"}
 MOVED = {
