@@ -124,6 +124,28 @@ def test_mistakes_are_one_clear_line(tmp_path: Path, address: str, capsys: pytes
     assert "Traceback" not in errors
 
 
+def test_a_survey_is_audited_before_anybody_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, people = tmp_path / "survey.yaml", tmp_path / "people.csv"
+    questions = [*SURVEY["questions"], {"name": "age", "kind": "number", "edges": [30, 60]}]  # type: ignore[misc]
+    file.write_text(yaml.safe_dump({**SURVEY, "questions": questions}))
+    rows = [
+        f"{'yes' if n % 2 else 'no'},{'yes' if n % 3 else 'no'},{'yes' if n % 5 else 'no'},{n % 90},"
+        f"{'yes' if n % 2 else 'no'}"
+        for n in range(120)
+    ]
+    people.write_text("smokes,runs,reads,age,ill\n" + "\n".join(rows) + "\n")
+    command = ["survey", "audit", file, "--population", people, "--out", tmp_path / "audit", "--json"]
+    assert run(*command) == 0
+    found = json.loads(capsys.readouterr().out)
+    miners = {(one["kind"], one["floor"]): one for one in found["miners"]}
+    assert miners["unit", 0.0]["identified"] == 1.0  # without a floor unit vectors read a question of everybody
+    assert all(one["identified"] == 0.0 for (_, floor), one in miners.items() if floor > 0)
+    attacks = {attack["name"]: attack for attack in found["attacks"]}
+    assert attacks["posterior-guess"]["score"] is not None
+    assert "simulated" in (tmp_path / "audit" / "answers" / "report.html").read_text()
+    assert run(*command) == 5  # the folder exists
+
+
 def test_a_plan_says_how_many_are_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, people = tmp_path / "survey.yaml", tmp_path / "people.csv"
     file.write_text(

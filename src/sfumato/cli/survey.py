@@ -1,4 +1,4 @@
-"""survey plan, new, preview, codes, status, verify, witness, export: the survey operator's commands."""
+"""survey plan, audit, new, preview, codes, status, verify, witness, export: the survey operator's commands."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def plan(
     from dataclasses import asdict
 
     from sfumato.jobs.survey_plan import FLOORS, assumed_population, plan_survey
-    from sfumato.protocol.survey_guidance import answer_space, population_of, startup_counts, survey_rules
+    from sfumato.protocol.survey_guidance import answer_space, startup_counts, survey_rules
+    from sfumato.protocol.survey_table import population_of
     from sfumato.table import open_table
 
     survey = read_survey(file)
@@ -190,6 +191,75 @@ def status(
     if found["codes"]:
         console.say(f"Invitations: {found['codes']['used']:,} of {found['codes']['given']:,} codes were used.")
     console.result(found)
+
+
+@app.command("audit")
+def audit_survey(
+    file: SurveyFile,
+    population: Annotated[Path, typer.Option(metavar="TABLE", help="Plain answers of people who play respondents.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; it holds the people and is private.")],
+    part: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A part that `survey export` wrote: its guidance is audited.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="For the audit's own sampling.")] = 0,
+    force: Force = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Attack simulated answers with every attack, and let malicious collectors make up the guidance.
+
+    Without --part the guidance is the one that a survey of these people would end with.
+
+    Example: sfumato survey audit survey.yaml --population earlier.csv --out survey-audit
+    """
+    from sfumato.cli.audit import attack_lines
+    from sfumato.guarantee import Card
+    from sfumato.guidance import encode_matrix, simulate
+    from sfumato.jobs.survey_audit import audit_survey as run
+    from sfumato.jobs.survey_audit import miner_dict
+    from sfumato.protocol.survey_guidance import answer_space, startup_counts, survey_rules
+    from sfumato.protocol.survey_table import answers_in_words, population_of, survey_encoding
+    from sfumato.report import write_report
+    from sfumato.table import open_table
+
+    survey, console = read_survey(file), Console(quiet, as_json)
+    table = open_table(population).read()
+    if part is not None:
+        card = Card.load(part)
+        if card.source_schema != survey_encoding(survey).schema.to_dict() or "guidance" not in card.transform:
+            raise UsageError(f"{part} is not a part of this survey. Give a folder that `sfumato survey export` wrote.")
+        guidance = str(card.transform["guidance"])
+    else:
+        codes, y = population_of(survey, table)
+        rules, start = survey_rules(survey), startup_counts(survey)
+        ended = simulate(codes, y, answer_space(survey), rules, startup=start, seed=seed, keep_rows=False)
+        guidance = encode_matrix(ended.versions[-1].guidance.V)
+    with console.listening() as progress:
+        found = run(
+            answers_in_words(survey, table),
+            survey_encoding(survey).schema,
+            guidance,
+            out,
+            floor=survey.floor,
+            link=survey.link,
+            seed=seed,
+            force=force,
+            progress=progress,
+            report=write_report,
+        )
+    for line in attack_lines(found.audit.data):
+        console.say(line)
+    console.say()
+    console.say("Collectors who make up the guidance, at the question that they read best:")
+    for one in found.miners:
+        read = one.reading
+        console.say(
+            f"  {one.kind:<11} floor {one.floor:4.2f}  certain of {read.identified:5.1%}, right about "
+            f"{read.right:5.1%} (usual answer {read.baseline:5.1%})  {one.question}"
+        )
+    console.say(f"Report (private): {out / 'answers' / 'report.html'}")
+    miners = [miner_dict(one) for one in found.miners]
+    console.result({"folder": str(out), "miners": miners, "attacks": found.audit.data["attacks"]})
 
 
 @app.command()

@@ -6,10 +6,8 @@ import hashlib
 from functools import lru_cache
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.errors import SchemaError
 from sfumato.guidance import (
     AnswerSpace,
     Guidance,
@@ -57,21 +55,6 @@ def _random_choices(seed: str, place: int, size: int, number: int) -> NDArray[np
 def survey_rules(survey: SurveyStudy) -> SurveyRules:
     """The survey without its questions and people, as a simulation takes it."""
     return SurveyRules(survey.batch, survey.mu, survey.order, survey.link, survey.floor)
-
-
-def population_of(survey: SurveyStudy, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Plain answers of a table whose columns are called like the questions: choice numbers, and classes."""
-    asked = (*survey.questions, survey.label)
-    absent = [question.name for question in asked if question.name not in table.column_names]
-    if absent:
-        raise SchemaError(f"The table has no column {absent[0]!r}, which the survey asks.")
-    columns = []
-    for question in asked:
-        answers = table[question.name].to_pylist()
-        if any(answer is None for answer in answers):
-            raise SchemaError(f"The column {question.name!r} has empty cells. Leave those rows out.")
-        columns.append([question.choice_of(answer) for answer in answers])
-    return np.array(columns[:-1], dtype=np.int64).T, np.array(columns[-1], dtype=np.int64)
 
 
 def guidance_for(survey: SurveyStudy, received: SurveyCounts) -> Guidance:

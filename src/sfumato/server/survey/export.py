@@ -14,28 +14,11 @@ from sfumato.jobs.make_card import make_card
 from sfumato.jobs.release import CARD_METADATA
 from sfumato.mechanisms.guided_projection import GuidedProjection
 from sfumato.protocol.survey_file import SurveyStudy
+from sfumato.protocol.survey_table import survey_encoding
 from sfumato.server.survey.answers import unpack
 from sfumato.server.survey.survey_store import SurveyStore, Version
 from sfumato.statistics import Statistics
-from sfumato.table import Column, Encoding, Schema, write_table
-
-REASON = "the choices stand in the survey file, which everybody reads before answering"
-
-
-def survey_encoding(survey: SurveyStudy) -> Encoding:
-    """The questions as a schema: public, since the survey declares them."""
-    columns = [
-        Column(
-            question.name,
-            "categorical",
-            role=role,
-            categories=tuple(choice.value for choice in question.choices),
-            source="public",
-            reason=REASON,
-        )
-        for question, role in [*((question, "private") for question in survey.questions), (survey.label, "label")]
-    ]
-    return Encoding(Schema(tuple(columns)))
+from sfumato.table import write_table
 
 
 def write_parts(store: SurveyStore, study: str, survey: SurveyStudy, folder: Path) -> list[Path]:
