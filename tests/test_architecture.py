@@ -13,7 +13,8 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 # fmt: off
 ROOMS = [
     "errors", "files", "table", "noise", "statistics", "neighbours", "guarantee", "guidance", "mechanisms",
-    "reconstruction", "classifiers", "attacks", "metrics", "jobs", "report", "protocol", "client", "server", "cli", "__main__",
+    "reconstruction", "classifiers", "attacks", "metrics", "jobs", "report", "protocol", "client", "server", "cli",
+    "__main__",
 ]
 # fmt: on
 APART = {("server", "client")}  # both speak the protocol, neither knows the other

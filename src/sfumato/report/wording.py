@@ -13,6 +13,7 @@ KNOWLEDGE = {
     "transform": "how columns were mixed (the basis or matrix)",
     "noise": "the law of the noise",
     "noise_covariance": "how strong the noise is",
+    "guided": "the guidance that the bits were drawn by",
     "column_moments": "averages and correlations of the population",
     "column_distributions": "how each column is spread in the population",
     "known_rows": "some original records together with their released rows",
