@@ -15,7 +15,6 @@ from consortium import rewritten
 
 from sfumato.guarantee import Card
 from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.server.validation.evidence import Evidence
 from sfumato.server.validation.limits import Limits
 from sfumato.server.validation.plain_table import check_table
 from sfumato.server.validation.pool import ValidationPool
@@ -142,26 +141,6 @@ def test_a_card_that_claims_less_in_every_place_at_once(verdict, tmp_path):
     assert verdict(strong).objections == []
     weak_rows_strong_card = rewritten(body, tmp_path, card=lambda _: json.dumps(honest).encode())
     refused(verdict(weak_rows_strong_card), "vary less than the noise")
-
-
-def test_evidence_accuses_no_honest_release_and_finds_noise_that_is_not_there(tmp_path):
-    for seed in range(5):
-        consortium.release(tmp_path, parameters={"scale": 1.0}, rows=500, seed=seed, private_label=True)
-        card = Card.load(tmp_path / "release")
-        rng = np.random.default_rng(seed)
-        honest, forged = Evidence.of(card), Evidence.of(card)
-        flat = np.full((2000, 5), 0.5)
-        noisy = flat + rng.laplace(0, 1.0, flat.shape)
-        noisy[:, 3], noisy[:, 4] = 0, 1
-        coded = rng.integers(2, size=2000)
-        noisy[coded == 1, 3:] = [1, 0]
-        honest.add(noisy, rng.integers(2, size=2000))
-        assert honest.against() is None
-        forged.add(flat + 0.7 * (noisy - flat), rng.integers(2, size=2000))  # 30% less noise
-        assert forged.against()
-        one_class = Evidence.of(card)
-        one_class.add(noisy, np.zeros(2000, dtype=np.int64))  # a randomized label is never always the same
-        assert one_class.against()
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), None])

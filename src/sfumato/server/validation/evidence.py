@@ -3,12 +3,14 @@
 Independent noise adds its variance to a column's, and a category is reported at least as often as randomized response
 reports it by chance. A release that varies less was not made with the noise that its card states. This finds who
 edited noise and guarantee together, not who takes the trouble of forging rows; and it accuses nobody by chance: the
-threshold lies eight standard errors away.
+threshold lies eight standard errors away. Where noise differs between classes, as kernels do, the least of it counts:
+most rows may be of the class that has it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.guarantee import RANDOMIZED_RESPONSE, Card
+from sfumato.mechanisms import KernelResampling
 
 SIGMAS = 8.0
 WRONG = (
@@ -41,10 +44,10 @@ class Evidence:
     @classmethod
     def of(cls, card: Card) -> Evidence:
         laws = [None if left_out else law for law, left_out in zip(card.laws(), _left_out(card), strict=True)]
-        keep, classes = card.label_keep, len(card.classes)
+        keep, classes, narrowest = card.label_keep, len(card.classes), _narrowest(card)
         return cls(
-            variance=np.array([law.variance if law else 0.0 for law in laws]),
-            fourth=np.array([law.fourth_moment if law else 0.0 for law in laws]),
+            variance=np.array([law.variance if law else 0.0 for law in laws]) * narrowest**2,
+            fourth=np.array([law.fourth_moment if law else 0.0 for law in laws]) * narrowest**4,
             floors=_floors(card),
             classes=classes,
             label_floor=(1 - keep) / max(classes - 1, 1),
@@ -90,6 +93,24 @@ def _rare(counts: NDArray[Any], floor: float, n: int) -> bool:
     return bool(np.any(counts < n * floor - slack - 1e-9))
 
 
+def _narrowest(card: Card) -> Matrix:
+    """The narrowest class's noise as a share of the stated one, which is the widest's; 1 without classes."""
+    if not card.is_columnwise:
+        return np.ones(len(card.laws()))
+    shares = []
+    for group, column in zip(card.source_encoding().groups, card.release_schema["columns"], strict=True):
+        widths = _by_class(card, column["noise"], "scale_by_class")
+        shares += [min(widths) / column["noise"]["scale"] if widths else 1.0] * group.width
+    return np.array(shares)
+
+
+def _by_class(card: Card, noise: Mapping[str, Any] | None, name: str) -> list[float]:
+    """What a kernel's card says of every class. Others have no such thing: an epsilon depends on theirs."""
+    if noise is None or card.mechanism["name"] != KernelResampling.name:
+        return []
+    return [float(value) for value in noise.get(name, ()) if value is not None]
+
+
 def _left_out(card: Card) -> list[bool]:
     """Encoded columns where empty cells or the calendar's ends take variance away again."""
     if not card.is_columnwise:
@@ -106,5 +127,6 @@ def _floors(card: Card) -> list[tuple[slice, float]]:
     for group, column in zip(card.source_encoding().groups, card.release_schema["columns"], strict=True):
         noise = column["noise"] or {}
         if group.is_onehot and noise.get("law") == RANDOMIZED_RESPONSE and group.width > 1:
-            floors.append((group.slice, (1 - noise["keep"]) / (group.width - 1)))
+            kept = max([noise["keep"], *_by_class(card, noise, "keep_by_class")])
+            floors.append((group.slice, (1 - kept) / (group.width - 1)))
     return floors

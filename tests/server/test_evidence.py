@@ -1,0 +1,80 @@
+"""Rows that contradict their card: found where noise is missing, and never held against an honest release."""
+
+import consortium
+import numpy as np
+import pyarrow as pa
+from consortium import rewritten
+
+from sfumato.guarantee import Card
+from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.server.validation.evidence import WRONG, Evidence
+from sfumato.server.validation.limits import Limits
+from sfumato.server.validation.release_file import check_release
+from sfumato.table import Schema
+
+
+def objections(body, folder, definition):
+    path = folder / "pushed"
+    path.write_bytes(body)
+    return check_release(path, definition, Limits()).objections
+
+
+def test_evidence_accuses_no_honest_release_and_finds_noise_that_is_not_there(tmp_path):
+    for seed in range(5):
+        consortium.release(tmp_path, parameters={"scale": 1.0}, rows=500, seed=seed, private_label=True)
+        card = Card.load(tmp_path / "release")
+        rng = np.random.default_rng(seed)
+        honest, forged = Evidence.of(card), Evidence.of(card)
+        flat = np.full((2000, 5), 0.5)
+        noisy = flat + rng.laplace(0, 1.0, flat.shape)
+        noisy[:, 3], noisy[:, 4] = 0, 1
+        coded = rng.integers(2, size=2000)
+        noisy[coded == 1, 3:] = [1, 0]
+        honest.add(noisy, rng.integers(2, size=2000))
+        assert honest.against() is None
+        forged.add(flat + 0.7 * (noisy - flat), rng.integers(2, size=2000))  # 30% less noise
+        assert forged.against()
+        one_class = Evidence.of(card)
+        one_class.add(noisy, np.zeros(2000, dtype=np.int64))  # a randomized label is never always the same
+        assert one_class.against()
+
+
+def test_a_class_with_a_narrow_kernel_is_no_evidence_of_a_lie(tmp_path):
+    """Ten people vary a lot and three thousand hardly: the card states the wider kernel, the rows have the other."""
+    rng = np.random.default_rng(3)
+    spread = np.concatenate([rng.normal(60, 20, 10), rng.normal(60, 0.05, 3000)])
+    columns = [
+        {"name": "weight", "kind": "numeric", "low": 0, "high": 120, **consortium.PUBLIC},
+        {"name": "sex", "kind": "categorical", "categories": ["f", "m"], **consortium.PUBLIC},
+        consortium.COLUMNS[-1],
+    ]
+    table = {
+        "weight": spread.clip(0, 120).tolist(),
+        "sex": ["f"] * 3005 + ["m"] * 5,
+        "ill": ["yes"] * 10 + ["no"] * 3000,
+    }
+    schema = Schema.from_dict({"columns": columns})
+    sanitize(table, tmp_path / "release", Options(mechanism="kernel-resampling", schema=schema))
+    asked = consortium.study(
+        schema={"version": 1, "columns": columns},
+        mechanism={"name": "kernel-resampling"},
+        guarantee="empirical-allowed",
+    ).to_dict()
+    body = (tmp_path / "release" / "release.parquet").read_bytes()
+    assert objections(body, tmp_path, asked) == []
+
+    def still(table):
+        return table.set_column(0, "weight", pa.array(np.full(table.num_rows, 60.0)))
+
+    assert objections(rewritten(body, tmp_path, still), tmp_path, asked) == [WRONG]
+
+
+def test_only_a_kernel_has_noise_by_class(tmp_path):
+    """Who adds it to another card has changed nothing."""
+    consortium.release(tmp_path, parameters={"scale": 1.0})
+    card = Card.load(tmp_path / "release")
+    for column in card.release_schema["columns"]:
+        column["noise"] |= {"keep_by_class": [1.0]} if "keep" in column["noise"] else {"scale_by_class": [1e-9]}
+    claimed, honest = Evidence.of(card), Evidence.of(Card.load(tmp_path / "release"))
+    assert np.array_equal(claimed.variance, honest.variance)
+    assert claimed.floors == honest.floors
