@@ -207,6 +207,33 @@ def test_files_without_a_card_or_with_a_huge_one(verdict, body, tmp_path):
     refused(verdict(padded, card_bytes=5_000), "more than 5000 bytes")
 
 
+def test_a_file_with_another_card_for_other_readers(verdict, body, tmp_path):
+    """Arrow's readers see the words of Arrow's own schema, Parquet's those of the footer: who trains must see ours."""
+    path = tmp_path / "two.parquet"
+    path.write_bytes(body)
+    table = pq.read_table(path)
+    text = table.schema.metadata[b"sfumato.card"]
+    for arrows in ({b"sfumato.card": edited(rows=61)(text)}, None):
+        with pq.ParquetWriter(path, table.schema.with_metadata(arrows)) as writer:
+            writer.write_table(table.replace_schema_metadata(arrows))
+            writer.add_key_value_metadata({"sfumato.card": text.decode()})
+        refused(verdict(path.read_bytes()), "two cards")
+
+
+@pytest.mark.parametrize("place", ["file", "column"])
+def test_words_of_another_program_beside_the_rows(verdict, body, tmp_path, place):
+    def carrying(table):
+        words = {b"note": b"seen at St. Mary"}
+        return table.cast(table.schema.set(0, table.schema.field(0).with_metadata(words)))
+
+    path = tmp_path / "more.parquet"
+    path.write_bytes(rewritten(body, tmp_path, carrying if place == "column" else None))
+    if place == "file":
+        table = pq.read_table(path)
+        pq.write_table(table.replace_schema_metadata({**table.schema.metadata, b"pandas": b"{}"}), path)
+    refused(verdict(path.read_bytes()), "more than rows and card")
+
+
 def test_limits_on_rows_and_row_groups(verdict, body, tmp_path):
     refused(verdict(body, rows=59), "more than 59 rows")
     refused(verdict(rewritten(body, tmp_path, row_group_size=1), row_groups=10), "row groups")

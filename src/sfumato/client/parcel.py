@@ -12,9 +12,7 @@ import pyarrow.parquet as pq
 
 from sfumato.errors import CardError, TableError
 from sfumato.guarantee import Card
-
-CARD_METADATA = b"sfumato.card"
-ALLOWED_METADATA = {CARD_METADATA, b"ARROW:schema"}
+from sfumato.jobs.release import card_inside, carries_more
 
 
 @dataclass(frozen=True)
@@ -41,11 +39,11 @@ class Parcel:
             raise TableError(f"There is no release.parquet in {folder}.{hint}")
         try:
             with pq.ParquetFile(file) as opened:
-                names, metadata = opened.schema_arrow.names, dict(opened.metadata.metadata or {})
-                rows = opened.metadata.num_rows
+                names, rows = opened.schema_arrow.names, opened.metadata.num_rows
+                embedded, more = card_inside(opened), carries_more(opened)
         except (pa.ArrowException, OSError):
             raise TableError(f"{file} is not a Parquet file, or it is damaged.") from None
-        _check_metadata(metadata, card, folder)
+        _check_inside(embedded, more, card, folder)
         label = card.release_schema["label"]
         described = [column["name"] for column in card.release_schema["columns"]] + ([label["name"]] if label else [])
         if names != described:
@@ -57,8 +55,7 @@ class Parcel:
         return cls(file, card, tuple(names), rows, file.stat().st_size, digest)
 
 
-def _check_metadata(metadata: dict[bytes, bytes], card: Card, folder: Path) -> None:
-    embedded = metadata.get(CARD_METADATA)
+def _check_inside(embedded: bytes | None, more: bool, card: Card, folder: Path) -> None:
     if embedded is None:
         raise CardError(f"The release in {folder} has no card inside. Only what `sfumato sanitize` wrote is pushed.")
     try:
@@ -67,7 +64,7 @@ def _check_metadata(metadata: dict[bytes, bytes], card: Card, folder: Path) -> N
         same = False
     if not same:
         raise CardError(f"The card beside the release in {folder} is not the one inside it: one of them was edited.")
-    if metadata.keys() - ALLOWED_METADATA:
+    if more:
         raise CardError(
             f"The release in {folder} carries more than its card: another program has written into it, and what that "
             "added would leave too. Sanitize again and push the folder as it is."

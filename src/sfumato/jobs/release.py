@@ -20,6 +20,7 @@ Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 CARD_METADATA = b"sfumato.card"
+_FORMAT_METADATA = {b"ARROW:schema", b"PARQUET:field_id"}
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,24 @@ def check_embedded_card(folder: Path, card: Card) -> None:
     path = folder / "release.parquet"
     if not path.is_file():
         return
-    embedded = (pq.read_schema(path).metadata or {}).get(CARD_METADATA)
+    with pq.ParquetFile(path) as file:
+        embedded = card_inside(file)
     if embedded is not None and json.loads(embedded) != json.loads(card.to_json()):
         raise CardError(f"The card beside the release in {folder} is not the one inside it: one of them was edited.")
+
+
+def card_inside(file: pq.ParquetFile) -> bytes | None:
+    """The card that a release carries. A file holds such words twice, for Parquet and for Arrow: two cards are none."""
+    card: bytes | None = (file.metadata.metadata or {}).get(CARD_METADATA)
+    if card != (file.schema_arrow.metadata or {}).get(CARD_METADATA):
+        raise CardError("The file carries two cards, and they differ: it was edited. Sanitize again.")
+    return card
+
+
+def carries_more(file: pq.ParquetFile) -> bool:
+    """Whether another program has written something beside card and rows, which nobody would look at."""
+    words = [file.metadata.metadata, file.schema_arrow.metadata, *(field.metadata for field in file.schema_arrow)]
+    return any((found or {}).keys() - _FORMAT_METADATA - {CARD_METADATA} for found in words)
 
 
 def read_release(folder: Path) -> pa.Table:

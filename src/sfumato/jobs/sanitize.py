@@ -21,6 +21,7 @@ from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import learned_classes, make_card, today
 from sfumato.jobs.only_new import remember
 from sfumato.jobs.progress import Progress, silent
+from sfumato.jobs.release import CARD_METADATA
 from sfumato.jobs.source import Source
 from sfumato.mechanisms import Block, Mechanism, RandomRotation, Response, make_mechanism
 from sfumato.noise import Streams
@@ -32,7 +33,6 @@ if TYPE_CHECKING:  # brings scikit-learn with it, which only a search needs
 FORMATS = ("parquet", "csv")
 ENGINES = ("memory", "stream")
 OUT_OF_BOUNDS = ("clip", "refuse")
-CARD_METADATA = "sfumato.card"
 
 
 @dataclass(frozen=True)
@@ -307,4 +307,4 @@ def _write(folder: Path, layout: Layout, blocks: Iterator[Block], card: Card, fo
                 trace.write(source)
                 yield from table.to_batches()
 
-        write_table(batches(), folder / f"release.{format}", metadata={CARD_METADATA: card.to_json()})
+        write_table(batches(), folder / f"release.{format}", metadata={CARD_METADATA.decode(): card.to_json()})

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from sfumato.classifiers.training import Codes, Matrix, Part, part_of_card
 from sfumato.errors import CardError, SchemaError, TableError
 from sfumato.guarantee import Card
-from sfumato.jobs.release import CARD_METADATA, matrix_of
+from sfumato.jobs.release import card_inside, matrix_of
 from sfumato.table import Table, open_table
 
 BLOCK_ROWS = 65_536
@@ -39,10 +39,11 @@ def embedded_card(pushed: Pushed) -> Card:
     if not pushed.path.is_file():
         raise TableError(f"{pushed.name} is no longer there: it was withdrawn. Train again without it.")
     try:
-        metadata = pq.read_schema(pushed.path).metadata or {}
-        stated = json.loads(metadata[CARD_METADATA])
-    except KeyError:
-        raise CardError(f"{pushed.name} carries no card.") from None
+        with pq.ParquetFile(pushed.path) as file:
+            text = card_inside(file)
+        if text is None:
+            raise CardError(f"{pushed.name} carries no card.")
+        stated = json.loads(text)
     except (pa.ArrowException, OSError, ValueError):
         raise CardError(f"{pushed.name} cannot be read as Parquet with a card: it is damaged.") from None
     card = Card.from_dict(stated, where=f"The card of {pushed.name[0].lower()}{pushed.name[1:]}")

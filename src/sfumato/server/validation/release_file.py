@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from sfumato.errors import CardError, SfumatoError, TableError
 from sfumato.guarantee import Card
-from sfumato.jobs.release import CARD_METADATA, matrix_of
+from sfumato.jobs.release import card_inside, carries_more, matrix_of
 from sfumato.protocol.acceptance import objections, read_card
 from sfumato.protocol.pool_study import PoolStudy
 from sfumato.protocol.proofs import recomputed_guarantee
@@ -48,7 +48,7 @@ def check_release(path: Path, definition: Mapping[str, Any], limits: Limits) -> 
             card = _card(file, limits)
             if wrongs := objections(study, card):
                 return Verdict.refused(*(reason[:1000] for reason in wrongs[:50]))
-            if wrong := _other_columns(file.schema_arrow, card):
+            if wrong := _other_content(file, card):
                 return Verdict.refused(wrong)
             rows = _check_rows(file, card)
     except SfumatoError as error:
@@ -78,7 +78,7 @@ def _too_large(footer: Any, size: int, limits: Limits) -> str | None:
 
 
 def _card(file: pq.ParquetFile, limits: Limits) -> Card:
-    text = (file.metadata.metadata or {}).get(CARD_METADATA)
+    text = card_inside(file)
     if text is None:
         raise CardError("The file holds no card. Push the release.parquet that `sfumato sanitize` wrote.")
     if len(text) > limits.card_bytes:
@@ -89,8 +89,11 @@ def _card(file: pq.ParquetFile, limits: Limits) -> Card:
     return card
 
 
-def _other_columns(schema: pa.Schema, card: Card) -> str | None:
-    """Columns that no card speaks of might hold anything; types that nobody expects, too."""
+def _other_content(file: pq.ParquetFile, card: Card) -> str | None:
+    """Columns that no card speaks of might hold anything; types that nobody expects and words beside them, too."""
+    if carries_more(file):
+        return "The file carries more than rows and card: another program has written into it. Sanitize again."
+    schema = file.schema_arrow
     columns = [column["name"] for column in card.release_schema["columns"]]
     if schema.names != [*columns, card.release_schema["label"]["name"]]:
         return "The release's columns are not those of its card, in their order: one of them was edited."
