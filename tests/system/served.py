@@ -14,8 +14,9 @@ SCRIPT = """
 import json, sys
 from pathlib import Path
 from sfumato.server.run import serve
-from sfumato.server.settings import Settings
+from sfumato.server.settings import Rate, Settings
 given = json.loads(sys.argv[1])
+given |= {name: Rate(*value) for name, value in given.items() if name.endswith("_rate")}
 serve(Settings(Path(given.pop("data")), **given), port=0, ready=lambda address: print(address, flush=True))
 """
 

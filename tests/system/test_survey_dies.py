@@ -1,0 +1,97 @@
+"""A survey under load whose server is killed: nothing acknowledged is lost, nothing is counted twice."""
+
+import base64
+import json
+import os
+import random
+import threading
+import time
+
+import httpx
+import pytest
+from served import Served
+from survey_examples import example_survey
+
+from sfumato.guidance import SurveyCounts
+from sfumato.protocol.survey_log import check_chain
+from sfumato.server.settings import Settings
+from sfumato.server.store import Store
+from sfumato.server.survey.answers import unpack
+from sfumato.server.survey.survey_store import SurveyStore
+
+pytestmark = pytest.mark.system
+ROUNDS, CLIENTS = 5, 6
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
+def test_kill_under_load(tmp_path, backend, request):
+    database = None if backend == "sqlite" else request.getfixturevalue("a_database")
+    more = {} if database is None else {"database": database}
+    store = Store.open(Settings(data=tmp_path / "data", **more))
+    survey = example_survey(batch=50)
+    study, _ = store.create_study(survey)
+    surveys = SurveyStore(store)
+    sent, acknowledged, lock = {}, set(), threading.Lock()
+    chance = random.Random(3)
+
+    def answer_until_it_dies(address, seed):
+        """Draws once, and sends the same again to the next server if no receipt came."""
+        drawn = random.Random(seed)
+        with httpx.Client(timeout=10, trust_env=False) as client:
+            while True:
+                name = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
+                bits = sorted(drawn.sample(range(10), 4))
+                body = {"id": name, "version": 1, "label": drawn.randrange(2), "bits": bits}
+                with lock:
+                    sent[name] = body
+                try:
+                    answer = client.post(f"{address}/api/v1/surveys/{study}/answers", json=body)
+                except httpx.TransportError:
+                    return
+                assert answer.status_code == 201, answer.text
+                with lock:
+                    acknowledged.add(name)
+
+    for number in range(ROUNDS):
+        server = Served(tmp_path / "data", worker=False, respondent_rate=(1e6, 1e6), **more)
+        threads = [
+            threading.Thread(target=answer_until_it_dies, args=(server.address, 100 * number + client))
+            for client in range(CLIENTS)
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(chance.uniform(0.5, 2.0))
+        server.kill()
+        for thread in threads:
+            thread.join()
+        server.close()
+        assert surveys.count(study) >= len(acknowledged)
+
+    server = Served(tmp_path / "data", worker=False, respondent_rate=(1e6, 1e6), **more)
+    with httpx.Client(timeout=10, trust_env=False) as client:
+        for name in sorted(set(sent) - acknowledged)[:200]:  # retries: counted now, or before, never twice
+            answer = client.post(f"{server.address}/api/v1/surveys/{study}/answers", json=sent[name])
+            assert answer.status_code in (200, 201)
+            acknowledged.add(name)
+        again = client.post(f"{server.address}/api/v1/surveys/{study}/answers", json=sent[min(acknowledged)])
+        assert again.status_code == 200
+    assert server.stop() == 0
+    server.close()
+    assert len(acknowledged) > 100
+    kept = _everything(surveys, study)
+    assert len(kept) == surveys.count(study)
+    assert len(acknowledged) <= len(kept) <= len(sent)
+    log = [entry for entry, _ in surveys.log(study, limit=100_000)]
+    check_chain(log, survey.hash)
+    counted = SurveyCounts.from_json(surveys.version(study).inputs)
+    waiting = surveys.waiting(study)
+    rest = SurveyCounts.of(unpack([a.bits for a in waiting], 10), [a.label for a in waiting]) if waiting else None
+    total = SurveyCounts.of(unpack([bits for _, bits in kept], 10), [label for label, _ in kept])
+    assert (counted if rest is None else counted + rest) == total
+    assert counted.n == log[-1].answers
+    store.close()
+    print(json.dumps({"sent": len(sent), "acknowledged": len(acknowledged), "kept": len(kept), "versions": len(log)}))
+
+
+def _everything(surveys, study):
+    return [pair for version in range(1, surveys.latest(study) + 1) for pair in surveys.answers(study, version)]
