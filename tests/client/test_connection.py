@@ -54,9 +54,10 @@ def test_waits_grow_are_random_and_end(server, connect, waits):
 
 @pytest.mark.parametrize(
     ("header", "least", "most"),
-    [("7", 7, 7), (formatdate(time.time() + 40, usegmt=True), 30, 41), ("soon", 0, 1), ("-3", 0, 1)],
+    [("7", 7, 7), ("a date in 40 s", 30, 41), ("soon", 0, 1), ("-3", 0, 1)],
 )
 def test_the_server_may_ask_for_a_longer_wait(server, connect, waits, header, least, most):
+    header = formatdate(time.time() + 40, usegmt=True) if header == "a date in 40 s" else header
     server.script = [(429, b"", {"Retry-After": header}), OK]
     connect().ask("GET", "/x")
     assert least <= waits[0][0] <= most

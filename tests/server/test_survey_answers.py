@@ -43,6 +43,7 @@ def test_bits_survive_packing() -> None:
         (message([1], id="A" * 21 + "B"), "bad-id"),  # a second spelling of another name
         (message([1], id="A" * 21 + "/"), "bad-id"),
     ],
+    ids=map(str, range(20)),
 )
 def test_what_does_not_fit_is_refused(body: bytes, code: str) -> None:
     with pytest.raises(AnswerError) as refused:

@@ -102,6 +102,7 @@ def test_the_log_can_be_followed_and_recomputed(app: FastAPI, client: TestClient
         ("get", "/log/9/inputs", None, 404, "unknown-version"),
         ("put", "/answers", b"", 405, "wrong-method"),
     ],
+    ids=map(str, range(20)),
 )
 def test_refusals_say_why(
     client: TestClient, study: str, how: str, where: str, body: bytes | None, status: int, code: str
