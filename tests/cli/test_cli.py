@@ -190,8 +190,9 @@ def test_sql_is_read_through_a_url(run, tmp_path):
     assert run("sanitize", url, "--out", tmp_path / "x")[0] == 2
 
 
-def test_sanitizing_starts_without_the_learning_libraries():
-    """Loading scikit-learn takes seconds, and a data owner who sanitizes trains nothing."""
-    loaded = "import sys, sfumato.jobs.sanitize; print(sorted({'sklearn', 'pandas', 'matplotlib'} & set(sys.modules)))"
+@pytest.mark.parametrize("room", ["sfumato.jobs.sanitize", "sfumato.client", "sfumato.protocol.study_file"])
+def test_a_site_starts_without_the_learning_libraries(room):
+    """Loading scikit-learn takes seconds, and a data owner who sanitizes and pushes trains nothing."""
+    loaded = f"import sys, {room}; print(sorted({{'sklearn', 'pandas', 'matplotlib'}} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

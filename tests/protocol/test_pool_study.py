@@ -1,6 +1,7 @@
 """A study file says what every release must be, and its hash is what people compare."""
 
 import copy
+import datetime
 
 import pytest
 import yaml
@@ -73,6 +74,7 @@ def test_the_space_is_computed_where_the_schema_settles_it():
     ("changes", "words"),
     [
         ({"kind": "poll"}, "kind"),
+        ({"kind": ["pool"]}, "kind"),
         ({"colour": 1}, "unknown key 'colour'"),
         ({"name": "two\nlines"}, "one line"),
         ({"name": ""}, "one line"),
@@ -83,6 +85,9 @@ def test_the_space_is_computed_where_the_schema_settles_it():
         ({"mechanism": {"name": "subtractive-noise"}}, "no mechanism"),
         ({"mechanism": {"name": "additive-noise", "parameters": {"loud": 1}}}, "no parameter 'loud'"),
         ({"mechanism": {"name": "additive-noise", "parameters": [1]}}, "parameters"),
+        ({"mechanism": {"name": ["additive-noise"]}}, "mechanism"),
+        ({"mechanism": {"name": "additive-noise", "parameters": {"scale": float("inf")}}}, "no hash"),
+        ({"mechanism": {"name": "additive-noise", "parameters": {"scale": datetime.date(2026, 1, 1)}}}, "no hash"),
         ({"mechanism": {"name": "random-rotation"}}, "needs a `space`"),
         ({"mechanism": {"name": "principal-laplace"}}, "needs a `space`"),
         ({"guarantee": "strong"}, "guarantee"),
@@ -93,6 +98,7 @@ def test_the_space_is_computed_where_the_schema_settles_it():
         ({"space": "sha256:0"}, "space"),
         ({"classifiers": ["oracle"]}, "no classifier"),
         ({"classifiers": "knn"}, "list"),
+        ({"classifiers": [["knn"]]}, "no classifier"),
     ],
     ids=str,
 )

@@ -110,6 +110,8 @@ def test_a_wrong_column_is_refused_with_advice(entry, words):
         ("columns: []\nrows: 3", "unknown key 'rows'"),
         ("version: 9\ncolumns: []", "newer version"),
         ("columns: [", "not valid YAML"),
+        ("columns: " + "[" * 5000, "nested too deeply"),
+        ("columns: " + "x" * (17 << 20), "more than 16 MiB"),
         ("columns:\n- {name: a, kind: numeric}\n- {name: a, kind: numeric}", "twice"),
         ("columns:\n- {name: a, kind: numeric, role: label}", "must be categorical"),
         ("columns:\n- {name: a, kind: categorical, role: label, categories: [x]}", "one class"),

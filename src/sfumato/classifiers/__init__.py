@@ -1,14 +1,37 @@
-"""Learners that know the noise, and any scikit-learn classifier on perturbed rows."""
+"""Learners that know the noise, and any scikit-learn classifier on perturbed rows.
 
-from sfumato.classifiers.distortion import NoiseSummary
-from sfumato.classifiers.factory import CLASSIFIERS, make_classifier
-from sfumato.classifiers.label_noise import LabelNoiseCorrection
-from sfumato.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
-from sfumato.classifiers.on_reconstruction import OnReconstruction, ReconstructedTree
-from sfumato.classifiers.perturbed import PerturbedClassifier
-from sfumato.classifiers.radius_vote import RadiusVote
-from sfumato.classifiers.reconstructed_naive_bayes import ReconstructedNaiveBayes
-from sfumato.classifiers.training import Part, fit_on_parts, noise_from_card
+A name is loaded when it is first used: who only asks which classifiers there are does not wait for scikit-learn.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sfumato.classifiers.distortion import NoiseSummary
+    from sfumato.classifiers.factory import CLASSIFIERS, make_classifier
+    from sfumato.classifiers.label_noise import LabelNoiseCorrection
+    from sfumato.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
+    from sfumato.classifiers.on_reconstruction import OnReconstruction, ReconstructedTree
+    from sfumato.classifiers.perturbed import PerturbedClassifier
+    from sfumato.classifiers.radius_vote import RadiusVote
+    from sfumato.classifiers.reconstructed_naive_bayes import ReconstructedNaiveBayes
+    from sfumato.classifiers.training import Part, fit_on_parts, noise_from_card
+
+_WHERE = {
+    "CLASSIFIERS": "factory",
+    "LabelNoiseCorrection": "label_noise",
+    "NoiseAwareDiscriminant": "noise_aware_discriminant",
+    "NoiseSummary": "distortion",
+    "OnReconstruction": "on_reconstruction",
+    "Part": "training",
+    "PerturbedClassifier": "perturbed",
+    "RadiusVote": "radius_vote",
+    "ReconstructedNaiveBayes": "reconstructed_naive_bayes",
+    "ReconstructedTree": "on_reconstruction",
+    "fit_on_parts": "training",
+    "make_classifier": "factory",
+    "noise_from_card": "training",
+}
 
 __all__ = [
     "CLASSIFIERS",
@@ -25,3 +48,9 @@ __all__ = [
     "make_classifier",
     "noise_from_card",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)

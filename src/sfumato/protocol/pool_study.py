@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from sfumato.classifiers.factory import CLASSIFIERS
 from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import space_of
 from sfumato.mechanisms import Mechanism, make_mechanism
 from sfumato.mechanisms.base import count_of
-from sfumato.protocol.canonical import hash_of
+from sfumato.protocol.canonical import canonical_json, hash_of
 from sfumato.protocol.names import check_line
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding, Schema
@@ -108,13 +109,24 @@ def _schema(found: Any) -> Schema:
 
 
 def _mechanism(found: Any) -> tuple[str, dict[str, Any]]:
-    if not isinstance(found, Mapping) or not set(found) <= {"name", "parameters"} or "name" not in found:
+    if (
+        not isinstance(found, Mapping)
+        or not set(found) <= {"name", "parameters"}
+        or not isinstance(found.get("name"), str)
+    ):
         raise SchemaError("The study's `mechanism` must have a `name` and may have `parameters`.")
     parameters = found.get("parameters") or {}
     if not isinstance(parameters, Mapping):
         raise SchemaError("The parameters of the study's mechanism must be names with values.")
     make_mechanism(found["name"], dict(parameters))
-    return str(found["name"]), dict(parameters)
+    try:
+        canonical_json(parameters)
+    except (TypeError, ValueError):
+        raise SchemaError(
+            "The parameters of the study's mechanism must be numbers, words and lists of them: others have no one "
+            "spelling, and so no hash."
+        ) from None
+    return found["name"], dict(parameters)
 
 
 def _epsilon(found: Any, schema: Schema) -> float | None:
@@ -161,12 +173,7 @@ def settled_space(mechanism: Mechanism, encoding: Encoding) -> str | None:
 def _classifiers(found: Any) -> tuple[str, ...]:
     if not isinstance(found, Sequence) or isinstance(found, str) or not found:
         raise SchemaError("The study's `classifiers` must be a list of names.")
-    if set(map(str, found)) - set(DEFAULT_CLASSIFIERS):
-        from sfumato.classifiers.factory import (
-            CLASSIFIERS,
-        )  # brings scikit-learn with it, which a site need not wait for
-
-        for name in found:
-            if name not in CLASSIFIERS:
-                raise UsageError(f"There is no classifier {name!r}. Choose among: {', '.join(CLASSIFIERS)}.")
+    for name in found:
+        if not isinstance(name, str) or name not in CLASSIFIERS:
+            raise UsageError(f"There is no classifier {str(name)[:60]!r}. Choose among: {', '.join(CLASSIFIERS)}.")
     return tuple(dict.fromkeys(found))

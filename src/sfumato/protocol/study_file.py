@@ -36,9 +36,10 @@ KINDS: dict[str, Callable[[Mapping[str, Any]], Study]] = {
 
 def study_from_dict(found: Any) -> Study:
     """A study of any kind, checked."""
-    if not isinstance(found, Mapping) or found.get("kind") not in KINDS:
+    kind = found.get("kind") if isinstance(found, Mapping) else None
+    if not isinstance(kind, str) or kind not in KINDS:
         raise SchemaError(f"A study file needs a `kind`, one of: {', '.join(KINDS)}.")
-    return KINDS[found["kind"]](found)
+    return KINDS[kind](found)
 
 
 def load_study(path: Path | str) -> Study:

@@ -49,14 +49,22 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
+MOST_BYTES = 16 << 20
+"""Of a schema or study file: larger ones were given by mistake, or by somebody who wants us to be busy."""
+
+
 def read_schema_file(path: Path) -> Any:
     """What a YAML or JSON (which is YAML) file says, unchecked."""
     try:
+        if path.stat().st_size > MOST_BYTES:
+            raise SchemaError(f"it has more than {MOST_BYTES >> 20} MiB, as no schema or study has. Is it the table?")
         return yaml.load(path.read_text(encoding="utf-8-sig"), Loader=_Loader)
     except OSError as error:
         raise SchemaError(f"it cannot be read: {error.strerror or type(error).__name__}.") from None
     except UnicodeDecodeError:
         raise SchemaError("it is not UTF-8 text.") from None
+    except RecursionError:
+        raise SchemaError("it is nested too deeply.") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""

@@ -93,8 +93,7 @@ class ValidationPool:
 
     def check(self, what: str, path: Path, study: dict[str, Any]) -> Verdict:
         """Check one file; a child that dies over it has given its verdict."""
-        asked = {name: value for name, value in study.items() if name != "classifiers"}  # no matter for a file
-        job = {"check": what, "path": str(path), "study": asked, "limits": self.limits.to_dict()}
+        job = {"check": what, "path": str(path), "study": study, "limits": self.limits.to_dict()}
         with self._turns:
             with self._lock:
                 idle = self._idle.pop() if self._idle else None
