@@ -1,5 +1,6 @@
 """What surrounds every request: headers, ids, logs without secrets, metrics, health."""
 
+import asyncio
 import io
 import json
 import logging
@@ -123,15 +124,16 @@ def test_metrics_count_what_happens(tmp_path, body):
     assert study.id not in text
 
 
-def test_a_slow_body_is_given_up(tmp_path):
-    import asyncio
-
+@pytest.mark.parametrize("trickles", [False, True])
+def test_a_slow_body_is_given_up(tmp_path, trickles):
+    """One that stops, and one of which a byte comes now and then."""
     app = create_app(consortium.settings(tmp_path, idle_seconds=0.05))
     study, owner = app.state.store.create_study(consortium.study())
     sent = []
 
     async def stuck():
-        await asyncio.sleep(60)
+        await asyncio.sleep(0.02 if trickles else 60)
+        return {"type": "http.request", "body": b" ", "more_body": True}
 
     async def send(message):
         sent.append(message)

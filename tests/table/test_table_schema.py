@@ -117,6 +117,7 @@ def test_a_wrong_column_is_refused_with_advice(entry, words):
         ("columns:\n- {name: a, kind: categorical, role: label, categories: [x]}", "one class"),
         ("columns:\n- {name: a, kind: date, role: person}\n- {name: b, kind: date, role: person}", "Only one column"),
     ],
+    ids=lambda text: text[:40],
 )
 def test_a_wrong_file_is_refused_with_its_path(tmp_path, text, words):
     path = tmp_path / "schema.yaml"

@@ -42,7 +42,9 @@ async def received_body(request: Request, context: Context) -> AsyncIterator[Rec
     path = context.folder.incoming()
     try:
         announced = request.headers.get("content-length", "0")
-        needed = context.settings.spare_disk_bytes + (int(announced) if announced.isdigit() else 0)
+        # what is larger than any release is refused for that, when it is read, and not for want of room
+        wanted = min(int(announced) if announced.isdigit() else 0, context.settings.max_push_bytes)
+        needed = context.settings.spare_disk_bytes + wanted
         with full_disk_explained():
             if await _in_thread(context, context.folder.free_bytes) < needed:
                 raise disk_full()

@@ -12,6 +12,7 @@ import uvicorn
 
 from sfumato.errors import OutputError
 from sfumato.server.app import create_app
+from sfumato.server.bounded_http import BoundedHttp
 from sfumato.server.logs import configure_logs
 from sfumato.server.settings import Settings
 
@@ -41,6 +42,7 @@ def serve(
         app = create_app(settings)
         config = uvicorn.Config(
             app,
+            http=BoundedHttp,
             log_config=None,
             access_log=False,
             server_header=False,

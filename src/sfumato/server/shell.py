@@ -39,6 +39,8 @@ SECURITY = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+SLOWEST = 1 << 10
+"""Bytes a second that a body must bring on average: who sends a byte a minute only keeps a place occupied."""
 RESPONDENTS = ("/api/v1/surveys/", "/survey/")
 _LARGE = re.compile(r"/api/v1/studies/[^/]+/(releases/[^/]+|test)")
 
@@ -77,13 +79,13 @@ class Shell:
             self._note(scope, status or 500, time.perf_counter() - started, request if noted else None)
 
     def _limited(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
-        """Count what comes in: at most what the route takes, and no pause longer than the settings allow."""
+        """Count what comes in: at most what the route takes, no pause longer than the settings allow, no trickle."""
         large = scope["method"] == "PUT" and _LARGE.fullmatch(scope["path"])
         most = self._settings.max_json_bytes
         if large:
             most = self._settings.max_push_bytes if large[1] != "test" else self._settings.max_test_bytes
         announced = headers.get("content-length", "")
-        received, complete = 0, False
+        received, complete, began = 0, False, time.monotonic()
 
         async def limited() -> Message:
             nonlocal received, complete
@@ -91,8 +93,10 @@ class Shell:
                 return await receive()
             if announced.isdigit() and int(announced) > most:
                 raise too_large(most)
+            idle = self._settings.idle_seconds
+            left = idle + received / SLOWEST - (time.monotonic() - began)
             try:
-                async with asyncio.timeout(self._settings.idle_seconds):
+                async with asyncio.timeout(min(idle, left)):
                     message = await receive()
             except TimeoutError:
                 raise too_slow() from None

@@ -1,0 +1,75 @@
+"""Requests whose head does not end, over real sockets."""
+
+import asyncio
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from sfumato.server import bounded_http
+from sfumato.server.bounded_http import MOST_BYTES, BoundedHttp
+
+
+async def app(_, receive, send):
+    size, more = 0, True
+    while more:
+        message = await receive()
+        size, more = size + len(message["body"]), message["more_body"]
+    body = str(size).encode()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def spoken(*parts, until_closed=True):
+    """What is answered to the parts, sent one after the other."""
+
+    async def speak():
+        config = uvicorn.Config(app, log_config=None)
+        config.load()
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: BoundedHttp(config, ServerState(), {}), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        try:
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(0)
+        except ConnectionError:
+            pass  # it was told off already
+        try:
+            return await asyncio.wait_for(reader.read() if until_closed else reader.readuntil(b"\r\n\r\n"), 10)
+        except ConnectionResetError:
+            return b"reset"
+        finally:
+            writer.close()
+            server.close()
+
+    return asyncio.run(speak())
+
+
+@pytest.mark.parametrize("begun", [b"GET / HTTP/1.1\r\nX: ", b"GET /"], ids=["header", "address"])
+def test_an_endless_head_is_given_up(begun):
+    answer = spoken(begun, *[b"a" * 65536] * 200)
+    assert answer.startswith(b"HTTP/1.1 400") or answer == b"reset"
+
+
+def test_many_headers_are_an_endless_head_too():
+    answer = spoken(b"GET / HTTP/1.1\r\n", *[b"X-Y: " + b"a" * 1000 + b"\r\n"] * 20_000)
+    assert answer.startswith(b"HTTP/1.1 400") or answer == b"reset"
+
+
+def test_a_head_that_never_ends_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(bounded_http, "HEAD_SECONDS", 0.05)
+    assert spoken(b"GET / HTTP/1.1\r\nX") == b""
+    assert spoken() == b""
+
+
+def test_bodies_are_not_counted(monkeypatch):
+    """Large ones, and those that come in one piece with their head or with the next one; time is theirs too."""
+    monkeypatch.setattr(bounded_http, "HEAD_SECONDS", 0.05)
+    size = 4 * MOST_BYTES
+    head = b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % size
+    last = b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n"
+    answer = spoken(head + b"a" * size + head[:20], head[20:], b"b" * size, last)
+    assert answer.count(b"HTTP/1.1 200") == 3
+    assert answer.count(b"%d" % size) == 2
