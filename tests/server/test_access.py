@@ -99,11 +99,30 @@ def test_sites_are_invited_listed_and_revoked(study):
 
 
 @pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        ("A\u030arhus", "\u00c5rhus"),
+        ("\uff2eorth", "North"),
+        ("\u0909\u0924\u094d\u0924\u0930", "\u0909\u0924\u094d\u0924\u0930"),  # Hindi: marks on its letters
+        ("St. Mary-2_b", "St. Mary-2_b"),
+    ],
+)
+def test_a_name_in_any_language_has_one_spelling(study, typed, kept):
+    assert study.call("POST", "/sites", json={"name": typed}).json()["name"] == kept
+    assert study.call("DELETE", f"/sites/{typed}").status_code == 204
+
+
+@pytest.mark.parametrize(
     "wish",
     [
         {"name": "../../etc/passwd"},
         {"name": "<script>alert(1)</script>"},
         {"name": "a\x00b"},
+        {"name": "left\u202eright"},
+        {"name": "\u3164"},
+        {"name": "_hidden"},
+        {"name": "\u0301"},
+        {"name": "\ufdfa" * 10},
         {"name": ""},
         {"name": "x" * 61},
         {"name": "A", "days": 0},

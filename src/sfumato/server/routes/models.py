@@ -12,7 +12,7 @@ from sfumato.classifiers.factory import CLASSIFIERS, KEEPS_ROWS
 from sfumato.protocol.messages import DONE, ModelInfo
 from sfumato.server.access import AnyCaller, Ctx, Owner
 from sfumato.server.context import Context
-from sfumato.server.problems import USUAL, ApiError, declared, forbidden, not_found
+from sfumato.server.problems import USUAL, ApiError, declared, not_found
 from sfumato.server.seen_models import seen_by
 from sfumato.server.store import Caller
 from sfumato.server.store.tokens import OWNER
@@ -81,7 +81,7 @@ def model_file(model_id: str, caller: Caller, context: Context) -> FileResponse:
     """The same for pages."""
     found = read_model(model_id, caller, context)
     if found.contains_rows and caller.role != OWNER:
-        raise forbidden("the owner: this model contains released rows of all sites, and it")
+        raise ApiError(403, "forbidden", "This model contains released rows of all sites: only the owner may have it.")
     path = context.folder.model(caller.study, found.id)
     if found.state != DONE or not path.is_file():
         raise ApiError(409, "not-ready", "This model is not trained yet, or training it failed.")

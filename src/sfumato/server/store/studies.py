@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sfumato.errors import UsageError
 from sfumato.protocol.messages import Invited, SiteInfo, StudyInfo
-from sfumato.protocol.names import check_name
+from sfumato.protocol.names import check_name, spelled
 from sfumato.protocol.study_file import Study
 from sfumato.server.store.database import Database
 from sfumato.server.store.tables import releases, sites, studies, tokens
@@ -113,6 +113,7 @@ class Studies(Database):
 
     def revoke(self, study: str, name: str) -> bool:
         """End a site's tokens; whether there is such a site."""
+        name = spelled(name)
         with self.writing() as connection:
             known = connection.execute(select(sites.c.name).where(sites.c.study == study, sites.c.name == name))
             if known.one_or_none() is None:
