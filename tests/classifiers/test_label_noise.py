@@ -15,7 +15,6 @@ from sfumato.classifiers.label_noise import (
     LabelNoiseCorrection,
     corrected_priors,
     corrected_votes,
-    project_to_simplex,
     response_matrix,
 )
 from sfumato.classifiers.radius_vote import RadiusVote
@@ -56,17 +55,6 @@ def test_corrected_votes_keep_their_total_and_invert_the_response(votes, keep):
     rough = corrected_votes(votes, keep, k)[0]
     assert rough.sum() == pytest.approx(total)
     assert (rough >= 0).all()
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.floats(-3, 3), min_size=1, max_size=6))
-def test_projection_is_the_nearest_point_of_the_simplex(point):
-    """Optimality: no direction towards a corner gets closer."""
-    p = np.array(point)
-    nearest = project_to_simplex(p)[0]
-    assert nearest.sum() == pytest.approx(1)
-    assert (nearest >= 0).all()
-    assert ((np.eye(len(p)) - nearest) @ (p - nearest) <= 1e-9).all()
 
 
 def test_probabilities_become_those_of_true_labels():

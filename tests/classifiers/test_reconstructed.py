@@ -184,9 +184,11 @@ def test_parts_with_different_noise_make_one_joint_estimate():
     Z = np.where(part[:, None] == 0, weak.perturb(X, y, np.random.default_rng(1)).X,
                  strong.perturb(X, y, np.random.default_rng(2)).X)  # fmt: skip
     joint = ReconstructedNaiveBayes().fit(Z, y, sources=[weak, strong], part=part).score(test, truth)
-    wrong = ReconstructedNaiveBayes().fit(Z, y, sources=weak).score(test, truth)
+    wrong = ReconstructedNaiveBayes().fit(Z, y, sources=strong).score(test, truth)
     assert joint > 0.88
     assert joint > wrong + 0.1
+    with pytest.raises(TableError, match="outside what this noise"):
+        ReconstructedNaiveBayes().fit(Z, y, sources=weak)
     mixture = ReconstructedNaiveBayes().fit(np.where(part[:, None] == 0, X, Z), y, sources=[None, strong], part=part)
     assert mixture.score(test, truth) > 0.88, "some parts may have no noise at all"
 
@@ -231,6 +233,8 @@ def test_mistakes_are_named():
         ReconstructedTree("local").fit(Z, y)
     with pytest.raises(ValueError, match="above 0"):
         ReconstructedNaiveBayes(pseudo_rows=0).fit(Z, y)
+    with pytest.raises(ValueError, match="'label_keep' parameter"):
+        ReconstructedNaiveBayes().fit(Z, y, sources=mechanism, label_keep=2)
     with pytest.raises(ValueError, match="'part' parameter"):
         ReconstructedTree().fit(Z, y, sources=[mechanism, mechanism])
     with pytest.raises(CardError, match="describes 1 columns"):
@@ -238,7 +242,7 @@ def test_mistakes_are_named():
     with pytest.raises(TableError, match="fewer than 10"):
         ReconstructedNaiveBayes().fit(Z[:8], y[:8], sources=mechanism)
     bounded, _ = noisy(X, y, law="uniform", scale=0.05)
-    with pytest.raises(TableError, match="outside what its noise"):
+    with pytest.raises(TableError, match="outside what this noise"):
         ReconstructedNaiveBayes().fit(Z, y, sources=bounded)
     rotation = RandomRotation().fit(np.hstack([X, X, X]), y)
     with pytest.raises(CardError, match="noise-aware-lda"):

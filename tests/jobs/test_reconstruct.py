@@ -133,6 +133,8 @@ def test_products_and_projections(added):
     gap = truth["income"] - truth["wealth"]
     assert along.mean == pytest.approx(gap.mean(), abs=1.0)
     assert np.sqrt(along.variance) < 0.5 * np.sqrt(product.marginals[0].variance + product.marginals[1].variance)
+    with pytest.raises(UsageError, match="no values of it"):
+        reconstruct_along({"income": frame["income"]}, {"income": 1.0, "wealth": -1.0}, card)
     with pytest.raises(CardError, match="may be missing"):
         reconstruct_along({"gap": frame["gap"]}, {"gap": 1.0}, card)
     with pytest.raises(CardError, match="no additive noise"):
@@ -238,6 +240,14 @@ def test_a_law_given_beside_the_card_must_be_the_cards(multiplied):
             reconstruct(values, card, column="income", noise=wrong)
     with pytest.raises(UsageError, match="Which column"):
         reconstruct(values, card)
+
+
+def test_sites_that_randomized_answers_differently_give_one_estimate(tables, multiplied, tmp_path):
+    """Their reports cannot be counted together: each site's own probability must be undone."""
+    other = release(tables, tmp_path / "r", "additive-noise", table=1, scale=0.1, category_epsilon=0.5)
+    done = reconstruct_column([multiplied, other], "colour", tmp_path / "d", original=tables / "0.parquet")
+    assert done.found.rows == 2 * ROWS
+    assert done.information_loss < 0.03
 
 
 def test_categories_that_the_card_does_not_name_are_refused(multiplied):

@@ -178,6 +178,8 @@ BAD = {
     "range the wrong way round": (np.linspace(2, 8, 50), {"support": (9.0, 1.0)}, UsageError, "low < high"),
     "no method": (np.linspace(2, 8, 50), {"method": "guess"}, UsageError, "no method 'guess'"),
     "one bin": (np.linspace(2, 8, 50), {"bins": 1}, UsageError, "'bins'"),
+    "half a bin": (np.linspace(2, 8, 50), {"bins": 7.5}, UsageError, "whole number"),
+    "words": (["two", "three"] * 10, {}, TableError, "its values are not"),
 }
 
 
@@ -186,6 +188,26 @@ def test_bad_input_is_a_clear_error(name):
     z, options, error, words = BAD[name]
     with pytest.raises(error, match=words):
         reconstruct(z, MULTIPLICATIVE, **{"support": SUPPORT, **options})
+
+
+@pytest.mark.parametrize("law", ["normal", "laplace"])
+def test_unbounded_noise_that_is_far_too_weak_is_refused(law):
+    """It can have made every value, but not so many so far out; honest tails are let through."""
+    x, additive = values(2000), make_operator("additive")
+    true = OperatorNoise(additive, make_law(law, scale=2.0))
+    for seed in range(20):
+        reconstruct(true.sample(x, np.random.default_rng(seed)), true, support=SUPPORT, bins=20, resamples=0)
+    z, stated = true.sample(x, np.random.default_rng(0)), OperatorNoise(additive, make_law(law, scale=0.2))
+    for given in (z, iter([z])):
+        with pytest.raises(TableError, match="outside what this noise can make"):
+            reconstruct(given, stated, support=SUPPORT, bins=20, resamples=0)
+
+
+def test_every_part_needs_its_card():
+    z = np.linspace(2, 8, 50)
+    for given, noises in (([z], [MULTIPLICATIVE] * 2), (iter([z]), [MULTIPLICATIVE]), ([], [])):
+        with pytest.raises(UsageError, match="same length"):
+            reconstruct(given, noises, support=SUPPORT)
 
 
 def test_penalties_and_rules_that_do_not_exist_are_refused():

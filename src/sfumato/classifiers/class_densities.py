@@ -14,13 +14,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.classifiers.label_noise import project_to_simplex
 from sfumato.classifiers.release_columns import ReleaseColumn
 from sfumato.classifiers.smoothed_iteration import Estimates, Grouped, smoothed
 from sfumato.reconstruction import Cells, Options, invert_response
 from sfumato.reconstruction.counting import cells_of
 from sfumato.reconstruction.evidence import FEWEST, Method
 from sfumato.reconstruction.reconstruct import check_same_column, reconstruct_numbers
+from sfumato.reconstruction.shares import onto_simplex
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -57,7 +57,7 @@ class ClassDensities:
         prior = np.linalg.solve(response, seen_prior)
         known = prior > 1e-9
         mass = np.repeat(self.overall[None, :], len(prior), axis=0)
-        mass[known] = project_to_simplex(joint[known] / prior[known, None])
+        mass[known] = onto_simplex(joint[known] / prior[known, None])
         missing = np.full(len(prior), self.overall_missing)
         missing[known] = np.clip(empty[known] / prior[known], 0.0, 1.0)
         return ClassDensities(mass, missing, self.overall, self.overall_missing, self.cells)
@@ -87,20 +87,18 @@ def class_densities(
 
 
 def _shares(parts: Sequence[Slice], classes: int) -> ClassDensities:
-    """Shares of categories in every class; parts weigh by their rows."""
+    """Shares of categories in every class; parts weigh by their precision."""
 
     def of(code: int | None) -> Matrix | None:
-        found, weights = [], []
+        counts, keeps = [], []
         for part in parts:
             rows = part.column.codes(part.Z if code is None else part.Z[part.y == code])
-            counts = np.bincount(rows, minlength=part.column.stop - part.column.start).astype(np.float64)
             assert part.column.described is not None
-            if counts.sum() > 0:
-                found.append(invert_response(counts, part.column.described.keep))
-                weights.append(counts.sum())
-        if sum(weights) < (1 if code is None else FEWEST):
+            counts.append(np.bincount(rows, minlength=part.column.stop - part.column.start))
+            keeps.append(part.column.described.keep)
+        if np.sum(counts) < (1 if code is None else FEWEST):
             return None
-        return np.asarray(np.average(found, axis=0, weights=weights))
+        return invert_response(counts, keeps)
 
     overall = of(None)
     assert overall is not None

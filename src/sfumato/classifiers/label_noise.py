@@ -19,17 +19,9 @@ from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from sfumato.reconstruction.shares import onto_simplex
+
 Floats = npt.NDArray[np.float64]
-
-
-def project_to_simplex(points: npt.ArrayLike) -> Floats:
-    """Nearest point, in Euclidean distance, of the probability simplex for every row."""
-    p = np.atleast_2d(np.asarray(points, dtype=np.float64))
-    descending = -np.sort(-p, axis=1)
-    excess = (np.cumsum(descending, axis=1) - 1) / np.arange(1, p.shape[1] + 1)
-    last = np.count_nonzero(descending > excess, axis=1) - 1
-    nearest = np.maximum(p - np.take_along_axis(excess, last[:, None], axis=1), 0.0)
-    return np.asarray(nearest / nearest.sum(axis=1, keepdims=True))
 
 
 def response_matrix(keep: float, k: int) -> Floats:
@@ -48,7 +40,7 @@ def corrected_priors(observed_counts: npt.ArrayLike, keep: float, k: int) -> Flo
     counts = np.asarray(observed_counts, dtype=np.float64)
     if counts.shape != (k,) or (counts < 0).any() or counts.sum() <= 0:
         raise ValueError(f"The 'observed_counts' parameter must hold {k} counts >= 0, not all zero.")
-    return np.asarray(project_to_simplex(_invert(counts[None, :] / counts.sum(), keep, k))[0])
+    return onto_simplex(_invert(counts / counts.sum(), keep, k))
 
 
 def corrected_votes(votes: npt.ArrayLike, keep: float, k: int) -> Floats:
@@ -58,7 +50,7 @@ def corrected_votes(votes: npt.ArrayLike, keep: float, k: int) -> Floats:
         raise ValueError(f"The 'votes' parameter must hold {k} votes >= 0 in every line.")
     total = heard.sum(axis=1, keepdims=True)
     shares = np.divide(heard, total, out=np.full_like(heard, 1 / k), where=total > 0)
-    return np.asarray(total * project_to_simplex(_invert(shares, keep, k)))
+    return np.asarray(total * onto_simplex(_invert(shares, keep, k)))
 
 
 class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -104,7 +96,7 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         k = len(self.classes_)
         self.response_ = self._response(k)
         self.seen_prior_ = np.bincount(codes, minlength=k) / len(codes)
-        self.class_prior_ = project_to_simplex(np.linalg.solve(self.response_, self.seen_prior_)[None, :])[0]
+        self.class_prior_ = onto_simplex(np.linalg.solve(self.response_, self.seen_prior_))
         self.classifier_ = clone(self.classifier).fit(X, y, **fit_parameters)
         if hasattr(self.classifier_, "n_features_in_"):
             self.n_features_in_ = self.classifier_.n_features_in_
@@ -123,13 +115,13 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             raise AttributeError(f"{type(self.classifier_).__name__} gives no probabilities to correct.")
         seen = np.asarray(self.classifier_.predict_proba(X), dtype=np.float64)
         if not self._is_balanced():
-            return project_to_simplex(np.linalg.solve(self.response_, seen.T).T)
+            return onto_simplex(np.linalg.solve(self.response_, seen.T).T)
         seen = _normalised(seen * self.seen_prior_)
         excess = np.linalg.solve(self.response_, (seen - self.seen_prior_).T).T
         k = len(self.classes_)
         even = np.full(k, 1 / k)
         unit = np.sqrt(np.mean(self._excess_deviation(even) ** 2)) / self._excess_deviation(self.seen_prior_)
-        return project_to_simplex(even + excess * unit)
+        return onto_simplex(even + excess * unit)
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """The most probable true class."""

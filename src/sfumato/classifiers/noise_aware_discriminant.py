@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.classifiers.label_noise import project_to_simplex
 from sfumato.classifiers.noise_moments import class_moments
 from sfumato.classifiers.reads_noise import Floats, GivesProbabilities, softmax
+from sfumato.reconstruction.shares import onto_simplex
 
 KINDS = ("linear", "quadratic")
 _RIDGE = 1e-8
@@ -61,7 +61,7 @@ class NoiseAwareDiscriminant(GivesProbabilities):
         parts = self._rows(X, y, sources, part, label_keep)
         found = class_moments(parts, len(self.classes_))
         rows = np.maximum(found.counts, 0.0)
-        self.class_prior_ = project_to_simplex(found.counts[None, :] / found.counts.sum())[0]
+        self.class_prior_ = onto_simplex(found.counts / found.counts.sum())
         share = rows / rows.sum()
         # A class that randomized labels leave with hardly a row has no mean of its own.
         self.means_ = np.where(rows[:, None] >= 1.0, found.means, share @ found.means)

@@ -86,6 +86,8 @@ class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"The 'part' parameter must hold a number from 0 to {len(given) - 1} for each of {len(X)} rows."
             )
         keeps = np.broadcast_to(np.asarray(label_keep, dtype=np.float64), len(given)).tolist()
+        if not all(0.0 <= keep <= 1.0 for keep in keeps):
+            raise ValueError(f"The 'label_keep' parameter must hold probabilities. Got {label_keep!r} instead.")
         return [
             Rows(X[place == number], codes[place == number].astype(np.int64), source, keep)
             for number, (source, keep) in enumerate(zip(given, keeps, strict=True))

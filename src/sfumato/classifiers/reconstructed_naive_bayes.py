@@ -9,7 +9,6 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from sfumato.classifiers.class_densities import ClassDensities, class_densities
-from sfumato.classifiers.label_noise import project_to_simplex
 from sfumato.classifiers.reads_noise import Floats, GivesProbabilities, slices, softmax
 from sfumato.classifiers.release_columns import ReleaseColumn, columns_of
 from sfumato.errors import CardError
@@ -18,6 +17,7 @@ from sfumato.mechanisms import Mechanism
 from sfumato.noise import OperatorNoise
 from sfumato.reconstruction import Cells, make_method
 from sfumato.reconstruction.kernel import cell_probabilities
+from sfumato.reconstruction.shares import onto_simplex
 
 _GRID = 2000
 _TINY = 1e-300
@@ -64,7 +64,7 @@ class ReconstructedNaiveBayes(GivesProbabilities):
         response, prior = self._response(parts), counts / counts.sum()
         self.class_prior_ = prior
         if response is not None:
-            self.class_prior_ = project_to_simplex(np.linalg.solve(response, prior)[None, :])[0]
+            self.class_prior_ = onto_simplex(np.linalg.solve(response, prior))
         method = None if self.method is None else make_method(self.method)
         self.starts_: list[int] = []
         self.stops_: list[int] = []

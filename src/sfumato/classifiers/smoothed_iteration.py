@@ -58,13 +58,7 @@ def smoothed(parts: Sequence[Grouped], classes: int, intervals: int, support: tu
         bins = count_values(part.values, one, low, high)
         found = part_of(bins, one)
         if bins.n:
-            ends = one.noise.span(np.linspace(low, high, 513))
-            room = 1e-9 * (high - low) + one.grid
-            if bins.least < float(ends[0].min()) - room or bins.most > float(ends[1].max()) + room:
-                raise TableError(
-                    f"Released values of column {one.name!r} lie outside what its noise can make of values within the "
-                    "bounds. Card and release do not belong together, or the bounds are too narrow."
-                )
+            found.check_possible(low, high, tolerance=1e-9 * (high - low) + one.grid)
             counted.append((part, found))
     if sum(found.bins.n for _, found in counted) < FEWEST:
         raise TableError(f"Column {parts[0].described.name!r} shows fewer than {FEWEST} values: nothing to learn from.")

@@ -10,11 +10,8 @@ import numpy as np
 from sfumato.errors import TableError
 from sfumato.reconstruction.bins import Bins
 from sfumato.reconstruction.described import Described
-from sfumato.reconstruction.evidence import FEWEST, Part
+from sfumato.reconstruction.evidence import FEWEST, TAIL, Part
 from sfumato.reconstruction.kernel import Cells
-
-TAIL = 5e-4
-"""Share of unbounded noise on each side beyond which values are counted, not placed."""
 
 
 def z_range(one: Described, low: float, high: float) -> tuple[float, float]:
@@ -36,7 +33,10 @@ def count_values(values: Any, one: Described, low: float, high: float) -> Bins:
     first, last = z_range(one, low, high)
     if isinstance(values, Iterator):
         return Bins.over(first, last).of(values)
-    array = np.asarray(values, dtype=np.float64).ravel()
+    try:
+        array = np.asarray(values, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        raise TableError(f"Column {one.name!r} is numeric, and its values are not. The release was changed.") from None
     if np.isinf(array).any():
         raise TableError(f"Column {one.name!r} holds infinite values. The release was changed.")
     shown = array[~np.isnan(array)]
@@ -52,7 +52,7 @@ def part_of(bins: Bins, one: Described) -> Part:
     missing = missing_share(bins, one)
     shown = bins.n / max(1, bins.n + bins.empty)
     hidden = (1.0 - (one.missing_keep or 1.0)) * missing / shown if shown > 0 else 0.0
-    return Part(bins, one.noise, min(hidden, 0.95), 0.5 * (one.low + one.high))
+    return Part(bins, one.noise, min(hidden, 0.95), 0.5 * (one.low + one.high), one.name)
 
 
 def missing_share(bins: Bins, one: Described) -> float:

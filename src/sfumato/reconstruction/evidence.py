@@ -18,6 +18,8 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 _TAIL = 0.05
+TAIL = 5e-4
+"""Share of unbounded noise on each side beyond which values are counted, not placed."""
 FEWEST = 10
 """Fewer values than this tell nothing about a distribution."""
 
@@ -34,6 +36,7 @@ class Part:
     noise: OperatorNoise
     hidden: float = 0.0
     stand_in: float = 0.0
+    name: str = "x"
 
     def check(self, low: float, high: float, tolerance: float) -> None:
         """Refuse too few values, values that the noise cannot have produced, and values that are all the same."""
@@ -41,11 +44,23 @@ class Part:
             raise TableError(f"There are {self.bins.n} released values; at least {FEWEST} are needed.")
         if self.bins.least == self.bins.most:
             raise TableError("All released values are the same: the column is constant, and nothing is to be learned.")
-        ends = self.noise.span(np.linspace(low, high, 513))
-        least, most = float(np.min(ends[0])) - tolerance, float(np.max(ends[1])) + tolerance
-        if self.bins.least < least or self.bins.most > most:
+        self.check_possible(low, high, tolerance)
+
+    def check_possible(self, low: float, high: float, tolerance: float) -> None:
+        """Refuse values that the noise cannot have produced, and more in its far tails than chance would bring there.
+
+        Of n values at most 2 n `TAIL` are expected beyond the tails on either side, whatever x; six standard deviations
+        and three values more are never met by chance.
+        """
+        x, bins = np.linspace(low, high, 513), self.bins
+        ends, tails = self.noise.span(x), self.noise.span(x, TAIL)
+        impossible = bins.least < float(ends[0].min()) - tolerance or bins.most > float(ends[1].max()) + tolerance
+        expected = 2.0 * TAIL * bins.n
+        below = bins.below if bins.low <= float(tails[0].min()) + tolerance else 0
+        above = bins.above if bins.high >= float(tails[1].max()) - tolerance else 0
+        if impossible or max(below, above) > expected + 6.0 * np.sqrt(expected) + 3.0:
             raise TableError(
-                "Released values lie outside what this noise can make of values within the bounds. "
+                f"Column {self.name!r}: released values lie outside what this noise can make of values within bounds. "
                 "Card and release do not belong together, the law is another one, or the bounds are too narrow."
             )
 

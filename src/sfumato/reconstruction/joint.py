@@ -81,6 +81,8 @@ def reconstruct_along(
             raise CardError(f"Column {name!r} may be missing; a sum with it is not defined for everybody.")
         laws.append(reflected(one.noise.law, weight))
         low, high = low + min(weight * one.low, weight * one.high), high + max(weight * one.low, weight * one.high)
+        if name not in columns:
+            raise UsageError(f"There is a weight for column {name!r}, but no values of it.")
         projected = projected + weight * np.asarray(columns[name], dtype=np.float64)
     noise = OperatorNoise(make_operator("additive"), SumLaw.of(laws))
     title = " + ".join(f"{weight:g} {name}" for name, weight in used.items())

@@ -45,12 +45,12 @@ class Options:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 2 <= self.bins <= MOST_BINS:
-            raise UsageError(f"The 'bins' parameter must lie between 2 and {MOST_BINS}. Got {self.bins} instead.")
-        if not 0 <= self.resamples <= MOST_RESAMPLES:
-            raise UsageError(
-                f"The 'resamples' parameter must lie between 0 and {MOST_RESAMPLES}. Got {self.resamples} instead."
-            )
+        for name, least, most in (("bins", 2, MOST_BINS), ("resamples", 0, MOST_RESAMPLES)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or not least <= value <= most:
+                raise UsageError(
+                    f"The {name!r} parameter must be a whole number between {least} and {most}. Got {value!r} instead."
+                )
         if not 0 < self.confidence < 1:
             raise UsageError(f"The 'confidence' parameter must lie between 0 and 1. Got {self.confidence} instead.")
         if self.support is not None and not (np.isfinite(self.support).all() and self.support[0] < self.support[1]):
@@ -89,7 +89,11 @@ def reconstruct(
     against the card. Further `options` are those of `Options`.
     """
     chosen = Options(**options)
-    parts = list(zip(values, card, strict=True)) if isinstance(card, Sequence) else [(values, card)]
+    cards = card if isinstance(card, Sequence) else [card]
+    given = values if isinstance(card, Sequence) else [values]
+    if not isinstance(given, Sequence) or len(given) != len(cards) or not cards:
+        raise UsageError("Give the values of every part and its card: two lists of the same length.")
+    parts = list(zip(given, cards, strict=True))
     described = [_described(source, column, operator, noise, chosen) for _, source in parts]
     check_same_column(described)
     if described[0].is_categorical:
@@ -191,17 +195,16 @@ def _as_released(counted: Sequence[Bins], described: Sequence[Described], cells:
 
 
 def _shares(parts: Sequence[tuple[Any, Any]], described: Sequence[Described], options: Options) -> Shares:
-    if len(parts) > 1 and len({one.keep for one in described}) > 1:
-        raise CardError("Parts whose answers were randomized differently: reconstruct each, and weigh them by rows.")
     one = described[0]
-    counts = np.sum([counts_of(list(values), one.categories) for values, _ in parts], axis=0)
-    if counts.sum() < FEWEST:
-        raise TableError(f"There are {int(counts.sum())} released values; at least {FEWEST} are needed.")
+    counts = [counts_of(list(values), one.categories) for values, _ in parts]
+    total = int(np.sum(counts))
+    if total < FEWEST:
+        raise TableError(f"There are {total} released values; at least {FEWEST} are needed.")
     return reconstruct_shares(
         one.name,
         counts,
         one.categories,
-        one.keep,
+        [other.keep for other in described],
         confidence=options.confidence,
         resamples=options.resamples,
         seed=options.seed,

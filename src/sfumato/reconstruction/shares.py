@@ -66,46 +66,54 @@ def counts_of(values: Sequence[Any], categories: Sequence[str]) -> Floats:
     return np.bincount(np.array(codes, dtype=np.int64), minlength=len(categories)).astype(np.float64)
 
 
-def invert_response(counts: ArrayLike, keep: float) -> Floats:
+def invert_response(counts: Sequence[ArrayLike], keeps: Sequence[float]) -> Floats:
     """Shares s with R s = observed, R_ij = keep if i = j else (1 - keep) / (k - 1); then the nearest possible ones.
 
     R = a I + b 1 1' with b = (1 - keep) / (k - 1), a = keep - b; on shares that sum to 1, s = (observed - b) / a.
-    Shares below 0 are chance; the Euclidean projection on the simplex takes them out.
+    Parts with different `keeps` weigh by n a^2, about the precision of their inverses. Shares below 0 are chance; the
+    Euclidean projection on the simplex takes them out.
     """
-    observed = np.asarray(counts, dtype=np.float64)
-    k = len(observed)
+    parts = [np.asarray(one, dtype=np.float64) for one in counts]
+    k = len(parts[0])
     if k < 2:
         return np.ones(k)
-    other = (1.0 - keep) / (k - 1)
-    if not 0 < keep <= 1 or abs(keep - other) < 1e-12:
-        raise UsageError(f"Answers kept with probability {keep:g} among {k} categories tell nothing of the truth.")
-    return onto_simplex((observed / observed.sum() - other) / (keep - other))
+    total, weight = np.zeros(k), 0.0
+    for observed, keep in zip(parts, keeps, strict=True):
+        other = (1.0 - keep) / (k - 1)
+        if not 0 < keep <= 1 or abs(keep - other) < 1e-12:
+            raise UsageError(f"Answers kept with probability {keep:g} among {k} categories tell nothing of the truth.")
+        total += (keep - other) * (observed - other * observed.sum())
+        weight += (keep - other) ** 2 * observed.sum()
+    return onto_simplex(total / weight)
 
 
-def onto_simplex(v: Floats) -> Floats:
-    """The point of the probability simplex nearest to v: what is left above the threshold that makes it sum to 1."""
-    ordered = np.sort(v)[::-1]
-    excess = (np.cumsum(ordered) - 1.0) / np.arange(1, len(v) + 1)
-    threshold = excess[np.flatnonzero(ordered > excess)[-1]]
-    return np.asarray(np.maximum(v - threshold, 0.0))
+def onto_simplex(points: ArrayLike) -> Floats:
+    """The nearest point of the probability simplex, for every line: what lies above the threshold that leaves 1."""
+    v = np.asarray(points, dtype=np.float64)
+    descending = -np.sort(-v, axis=-1)
+    excess = (np.cumsum(descending, axis=-1) - 1.0) / np.arange(1, v.shape[-1] + 1)
+    last = np.count_nonzero(descending > excess, axis=-1, keepdims=True) - 1
+    nearest = np.maximum(v - np.take_along_axis(excess, last, axis=-1), 0.0)
+    return np.asarray(nearest / nearest.sum(axis=-1, keepdims=True))
 
 
 def reconstruct_shares(
     name: str,
-    counts: Floats,
+    counts: Sequence[Floats],
     categories: Sequence[str],
-    keep: float,
+    keeps: Sequence[float],
     *,
     confidence: float = 0.9,
     resamples: int = 100,
     seed: int = 0,
 ) -> Shares:
-    """Shares with their band from counts of randomized answers."""
-    rows = int(counts.sum())
-    mass = invert_response(counts, keep)
+    """Shares with their band from counts of randomized answers, one estimate for all parts."""
+    rows = [int(one.sum()) for one in counts]
+    mass = invert_response(counts, keeps)
     rng = np.random.default_rng(seed)
-    draws = rng.multinomial(rows, counts / rows, size=max(resamples, 2))
-    again = np.array([invert_response(draw, keep) for draw in draws])
+    size = max(resamples, 2)
+    draws = [rng.multinomial(n, one / max(1, n), size) for n, one in zip(rows, counts, strict=True)]
+    again = np.array([invert_response(draw, keeps) for draw in zip(*draws, strict=True)])
     tail = (1.0 - confidence) / 2.0
     low, high = np.quantile(again, [tail, 1.0 - tail], axis=0)
-    return Shares(name, tuple(categories), mass, low, high, confidence, rows)
+    return Shares(name, tuple(categories), mass, low, high, confidence, sum(rows))

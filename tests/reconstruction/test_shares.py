@@ -1,0 +1,63 @@
+"""Shares of categories behind randomized response: unbiased, and from parts of different noise one better estimate."""
+
+import numpy as np
+import pytest
+
+from sfumato.errors import UsageError
+from sfumato.reconstruction import invert_response
+from sfumato.reconstruction.shares import reconstruct_shares
+
+TRUTH = np.array([0.45, 0.3, 0.15, 0.1])
+ROWS = 3000
+
+
+def told(keep, rng):
+    """Counts of randomized answers of ROWS people."""
+    other = (1 - keep) / (len(TRUTH) - 1)
+    return rng.multinomial(ROWS, other + (keep - other) * TRUTH).astype(float)
+
+
+def test_parts_randomized_differently_give_one_better_estimate():
+    """Weighted by precision; weighted by rows, as if both told alike, the weaker part would spoil the stronger."""
+    rng = np.random.default_rng(0)
+    errors = {"joint": [], "strong": [], "weak": [], "by rows": []}
+    for _ in range(200):
+        strong, weak = told(0.8, rng), told(0.4, rng)
+        found = {
+            "joint": invert_response([strong, weak], [0.8, 0.4]),
+            "strong": invert_response([strong], [0.8]),
+            "weak": invert_response([weak], [0.4]),
+        }
+        found["by rows"] = 0.5 * (found["strong"] + found["weak"])
+        for name, shares in found.items():
+            errors[name].append(np.sum((shares - TRUTH) ** 2))
+    mean = {name: np.mean(values) for name, values in errors.items()}
+    assert mean["joint"] < mean["strong"] < mean["by rows"] < mean["weak"]
+    assert np.mean([invert_response([told(0.8, rng), told(0.4, rng)], [0.8, 0.4]) for _ in range(200)], axis=0) == (
+        pytest.approx(TRUTH, abs=0.003)
+    )
+
+
+def test_a_wrong_probability_is_told_apart():
+    rng = np.random.default_rng(1)
+    counts = [told(0.8, rng), told(0.4, rng)]
+    right = np.abs(invert_response(counts, [0.8, 0.4]) - TRUTH).sum()
+    assert np.abs(invert_response(counts, [0.8 / 1.3, 0.4]) - TRUTH).sum() > 3 * right
+
+
+def test_the_band_holds_the_truth_and_counts_all_rows():
+    rng = np.random.default_rng(2)
+    held = []
+    for _ in range(60):
+        found = reconstruct_shares("c", [told(0.8, rng), told(0.4, rng)], tuple("abcd"), [0.8, 0.4], resamples=100)
+        held.append((found.low <= TRUTH) & (found.high >= TRUTH))
+    assert found.rows == 2 * ROWS
+    assert 0.8 < np.mean(held) < 0.97
+
+
+def test_an_empty_part_adds_nothing_and_answers_at_random_are_refused():
+    rng = np.random.default_rng(3)
+    counts = told(0.8, rng)
+    assert invert_response([counts, np.zeros(4)], [0.8, 0.5]) == pytest.approx(invert_response([counts], [0.8]))
+    with pytest.raises(UsageError, match="tell nothing"):
+        invert_response([counts], [0.25])
