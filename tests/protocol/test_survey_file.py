@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import datetime
+from pathlib import Path
 
 import pytest
 
 from sfumato.errors import SchemaError
+from sfumato.protocol.study_file import load_study
 from sfumato.protocol.survey_file import SurveyStudy
 
 SURVEY = {
@@ -87,7 +89,14 @@ def test_closing_day_is_the_last_day() -> None:
         ({"floor": 0.6}, "between 0 and"),
         ({"floor": "high"}, "must be a number"),
         ({"mu": -1}, "between 0 and"),
+        ({"mu": float("nan")}, "between 0 and"),
+        ({"mu": 10**400}, "between 0 and"),
         ({"batch": 0}, "whole number"),
+        ({"batch": 10**6}, "whole number"),
+        ({"invitations": "no"}, "true or false"),
+        ({"start_up": [[True, 0, 0, 0]]}, "Row 1"),
+        ({"questions": [{"name": "a", "kind": "number", "edges": [10**400]}]}, "must be numbers"),
+        ({"questions": [{"name": "a", "kind": "number", "edges": ["3"]}]}, "must be numbers"),
         ({"link": "cubic"}, "square or linear"),
         ({"closes": "tomorrow"}, "must be a date"),
         ({"start_up": [[0, 9, 0, 0]]}, "Row 1"),
@@ -100,3 +109,27 @@ def test_closing_day_is_the_last_day() -> None:
 def test_mistakes_are_named(change: dict[str, object], words: str) -> None:
     with pytest.raises(SchemaError, match=words):
         survey(**change)
+
+
+def test_large_numbers_are_written_out_and_none_is_too_large_for_an_error() -> None:
+    income = survey(questions=[{"name": "income", "kind": "number", "edges": [100_000, 1_500_000]}]).questions[0]
+    assert [choice.value for choice in income.choices] == ["below 100000", "100000 to 1500000", "1500000 or more"]
+    with pytest.raises(SchemaError, match="must be a number"):
+        income.choice_of(10**400)
+
+
+@pytest.mark.parametrize("line", ["closes: 2027-02-31", f"batch: {'9' * 5000}"])
+def test_dates_and_numbers_that_do_not_exist_are_one_clear_line(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "survey.yaml"
+    file.write_text(f"kind: survey\n{line}\n")
+    with pytest.raises(SchemaError, match="does not exist"):
+        load_study(file)
+
+
+def test_the_example_of_the_guide_is_a_survey(tmp_path: Path) -> None:
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "survey.md").read_text(encoding="utf-8")
+    file = tmp_path / "survey.yaml"
+    file.write_text(guide.split("```yaml\n")[1].split("```")[0], encoding="utf-8")
+    found = load_study(file)
+    assert isinstance(found, SurveyStudy)
+    assert [question.name for question in found.questions] == ["nights", "hours", "aid"]

@@ -41,7 +41,7 @@ class Question:
         if self.kind == "number":
             try:
                 value = float(answer)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise SchemaError(f"The answer to {self.name!r} must be a number.") from None
             if not math.isfinite(value):
                 raise SchemaError(f"The answer to {self.name!r} must be a number.")
@@ -114,9 +114,12 @@ def _edges(found: Any, name: str) -> tuple[float, ...]:
             f"The number {name!r} needs `edges`: where it is cut into intervals. Declare them from what is publicly "
             "known, not from answers."
         )
-    if not all(isinstance(e, int | float) and not isinstance(e, bool) and math.isfinite(e) for e in found):
+    try:
+        edges = tuple(math.nan if isinstance(edge, bool | str) else float(edge) for edge in found)
+    except (TypeError, OverflowError):
+        edges = (math.nan,)
+    if not all(math.isfinite(edge) for edge in edges):
         raise SchemaError(f"The edges of {name!r} must be numbers.")
-    edges = tuple(float(edge) for edge in found)
     if any(a >= b for a, b in itertools.pairwise(edges)):
         raise SchemaError(f"The edges of {name!r} must increase.")
     return edges
@@ -144,5 +147,6 @@ def _choices(
 
 
 def _intervals(edges: tuple[float, ...]) -> list[str]:
-    middle = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(edges)]
-    return [f"below {edges[0]:g}", *middle, f"{edges[-1]:g} or more"]
+    written = [f"{edge:.15g}" for edge in edges]  # 1500000, not 1.5e+06
+    middle = [f"{low} to {high}" for low, high in itertools.pairwise(written)]
+    return [f"below {written[0]}", *middle, f"{written[-1]} or more"]

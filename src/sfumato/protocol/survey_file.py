@@ -7,7 +7,6 @@ of the server.
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -18,6 +17,7 @@ from sfumato.guidance import FLOOR, LINKS, MU, ORDERS, Link, Order
 from sfumato.protocol.canonical import hash_of
 from sfumato.protocol.question import Question, Text, read_text, text_dict
 
+MOST_ANSWERS = 20_000  # of one batch: they lie in memory while their guidance is computed
 MOST_BITS = 4000  # guidance grows with the square of the bits: beyond this a batch would take minutes
 
 
@@ -117,14 +117,14 @@ class SurveyStudy:
             questions=questions,
             label=label,
             mu=_number(found, "mu", MU, 0.0, 0.9999),
-            batch=_whole(found, "batch", 100, 1, 1_000_000),
+            batch=_whole(found, "batch", 100, 1, MOST_ANSWERS),
             floor=_number(found, "floor", FLOOR, 0.0, 0.4999),
             link=cast(Link, _word(found, "link", LINKS)),
             order=cast(Order, _word(found, "order", ORDERS)),
             start_up=_start_up(found.get("start_up", "random"), questions, label),
             closes=_date(found.get("closes")),
             witnesses=_addresses(found.get("witnesses", ())),
-            invitations=bool(found.get("invitations", False)),
+            invitations=_truth(found, "invitations"),
         )
         if survey.width > MOST_BITS:
             raise SchemaError(
@@ -166,7 +166,7 @@ def _start_up(found: Any, questions: tuple[Question, ...], label: Question) -> s
     rows = []
     for number, row in enumerate(found, start=1):
         fits = isinstance(row, Sequence) and not isinstance(row, str) and len(row) == len(sizes)
-        if not fits or not all(isinstance(c, int) and 0 <= c < size for c, size in zip(row, sizes, strict=True)):
+        if not fits or not all(type(c) is int and 0 <= c < size for c, size in zip(row, sizes, strict=True)):
             raise SchemaError(
                 f"Row {number} of `start_up` does not fit the questions: it needs {len(sizes)} choice numbers, "
                 "counted from 0, the class last."
@@ -191,10 +191,10 @@ def _word(found: Mapping[str, Any], key: str, words: tuple[str, ...]) -> str:
 
 def _number(found: Mapping[str, Any], key: str, default: float, low: float, high: float) -> float:
     value = found.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise SchemaError(f"`{key}` must be a number. Got {value!r} instead.")
     if not low <= value <= high:
-        raise SchemaError(f"`{key}` must lie between {low:g} and {high:g}. Got {value:g} instead.")
+        raise SchemaError(f"`{key}` must lie between {low:g} and {high:g}. Got {value!s:.20} instead.")
     return float(value)
 
 
@@ -202,6 +202,13 @@ def _whole(found: Mapping[str, Any], key: str, default: int, low: int, high: int
     value = found.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise SchemaError(f"`{key}` must be a whole number from {low} to {high}. Got {value!r} instead.")
+    return value
+
+
+def _truth(found: Mapping[str, Any], key: str) -> bool:
+    value = found.get(key, False)
+    if not isinstance(value, bool):
+        raise SchemaError(f"`{key}` must be true or false. Got {value!r} instead.")
     return value
 
 

@@ -69,6 +69,8 @@ def read_schema_file(path: Path) -> Any:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
         raise SchemaError(f"it is not valid YAML{where}.") from None
+    except ValueError:  # the loader's own words for a 31st of February quote the file
+        raise SchemaError("it holds a date or a number that does not exist.") from None
 
 
 def schema_text(found: Mapping[str, Any], *, as_json: bool = False) -> str:

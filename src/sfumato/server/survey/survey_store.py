@@ -14,6 +14,7 @@ from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
+from sfumato.protocol.survey_file import MOST_ANSWERS
 from sfumato.protocol.survey_log import LogEntry
 from sfumato.server.store.database import Database
 from sfumato.server.survey.answers import Answer
@@ -21,7 +22,6 @@ from sfumato.server.survey.tables import survey_answers, survey_codes, survey_ve
 
 NEW, SAME, DIFFERENT, BAD_CODE = "new", "same", "different", "bad-code"
 AT_ONCE = 500  # names in one statement: SQLite allows 32,766 parameters
-MOST_WAITING = 20_000  # answers that one version counts at most: they lie in memory
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,8 @@ class SurveyStore:
             mine = (survey_codes.c.study == study, survey_codes.c.hash == _code_hash(code), ~survey_codes.c.used)
             if connection.execute(update(survey_codes).where(*mine).values(used=True)).rowcount != 1:
                 bad.add(name)
-        return bad
+        # Another process may have kept the same answer a moment ago, and used up its code.
+        return bad - self._known(connection, study, sorted(bad)).keys()
 
     def _known(self, connection: Connection, study: str, names: Sequence[bytes]) -> dict[bytes, tuple[Any, ...]]:
         found: dict[bytes, tuple[Any, ...]] = {}
@@ -126,7 +127,7 @@ class SurveyStore:
             table.study == study, table.batch.is_(None)
         )
         with self._database.reading() as connection:
-            rows = connection.execute(query.order_by(table.id).limit(MOST_WAITING))
+            rows = connection.execute(query.order_by(table.id).limit(MOST_ANSWERS))
             return [Answer(bytes(row.id), row.version, row.label, bytes(row.bits)) for row in rows]
 
     def answers(self, study: str, version: int) -> Iterator[tuple[int, bytes]]:
