@@ -3,6 +3,7 @@
 import consortium
 import numpy as np
 import pyarrow as pa
+import pytest
 from consortium import rewritten
 
 from sfumato.guarantee import Card
@@ -37,6 +38,24 @@ def test_evidence_accuses_no_honest_release_and_finds_noise_that_is_not_there(tm
         one_class = Evidence.of(card)
         one_class.add(noisy, np.zeros(2000, dtype=np.int64))  # a randomized label is never always the same
         assert one_class.against()
+
+
+@pytest.mark.parametrize(("law", "df"), [("student-t", 1.0), ("student-t", 2.5), ("laplace", None), ("normal", None)])
+def test_a_law_without_variance_is_missed_too(tmp_path, law, df):
+    """A Cauchy law has no variance to be missing, but it lets few rows lie close together."""
+    parameters = {"law": law, "scale": 0.5} | ({"df": df} if df else {})
+    consortium.release(tmp_path, parameters=parameters, rows=400)
+    card = Card.load(tmp_path / "release")
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        people = rng.beta(2, 2, (1000, 1)) * np.ones(5)
+        people[:, 3:] = np.eye(2)[rng.integers(2, size=1000)]
+        honest, forged = Evidence.of(card), Evidence.of(card)
+        drawn = card.laws()[0].sample(rng, (1000, 5)) * [1, 1, 1, 0, 0]
+        honest.add(people + drawn, None)
+        assert honest.against() is None
+        forged.add(people, None)
+        assert forged.against()
 
 
 def test_a_class_with_a_narrow_kernel_is_no_evidence_of_a_lie(tmp_path):

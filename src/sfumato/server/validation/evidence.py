@@ -1,10 +1,11 @@
 """Do rows look as the card says they were made? What noise alone brings cannot be missing.
 
-Independent noise adds its variance to a column's, and a category is reported at least as often as randomized response
-reports it by chance. A release that varies less was not made with the noise that its card states. This finds who
-edited noise and guarantee together, not who takes the trouble of forging rows; and it accuses nobody by chance: the
-threshold lies eight standard errors away. Where noise differs between classes, as kernels do, the least of it counts:
-most rows may be of the class that has it.
+Independent noise adds its variance to a column's. It lets no more of a column's values lie close together than of its
+own [Levy's concentration function], which tells also where a law has no variance. And a category is reported at least
+as often as randomized response reports it by chance. A release that varies less was not made with the noise that its
+card states. This finds who edited noise and guarantee together, not who takes the trouble of forging rows; and it
+accuses nobody by chance: the threshold lies eight standard errors away. Where noise differs between classes, as kernels
+do, the least of it counts: most rows may be of the class that has it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from numpy.typing import NDArray
 
 from sfumato.guarantee import RANDOMIZED_RESPONSE, Card
 from sfumato.mechanisms import KernelResampling
+from sfumato.noise import Law
 
 SIGMAS = 8.0
+CLOSE = 0.8
+"""Share of a law's values around its middle, and so the largest share of rows that any interval as wide may hold."""
 WRONG = (
     "Its rows vary less than the noise that its card states: the release was not made as the card says. "
     "Push the release and card that `sfumato sanitize` wrote."
@@ -36,6 +40,7 @@ class Evidence:
 
     variance: Matrix
     fourth: Matrix
+    reach: Matrix
     floors: list[tuple[slice, float]]
     classes: int
     label_floor: float
@@ -48,6 +53,7 @@ class Evidence:
         return cls(
             variance=np.array([law.variance if law else 0.0 for law in laws]) * narrowest**2,
             fourth=np.array([law.fourth_moment if law else 0.0 for law in laws]) * narrowest**4,
+            reach=np.array([_reach(law) if law else 0.0 for law in laws]) * narrowest,
             floors=_floors(card),
             classes=classes,
             label_floor=(1 - keep) / max(classes - 1, 1),
@@ -57,6 +63,7 @@ class Evidence:
         width = len(self.variance)
         self._sum, self._squares, self._counts = np.zeros(width), np.zeros(width), np.zeros(width)
         self._labels = np.zeros(max(self.classes, 1), dtype=np.int64)
+        self._close = np.zeros(width)
         self._origin: Matrix | None = None
 
     def add(self, matrix: Matrix, codes: Codes | None) -> None:
@@ -68,6 +75,7 @@ class Evidence:
         centred = matrix - self._origin
         self._sum += centred.sum(axis=0)
         self._squares += (centred**2).sum(axis=0)
+        self._close += (np.abs(centred) <= self.reach).sum(axis=0)
         self._counts += (matrix > 0.5).sum(axis=0)
         self.rows += len(matrix)
         if codes is not None:
@@ -82,9 +90,17 @@ class Evidence:
         with np.errstate(invalid="ignore", over="ignore"):
             error = np.sqrt(np.maximum(self.fourth - self.variance**2, 0.0) / n)
             missing = np.isfinite(error) & (self.variance > 0) & (spread < self.variance - SIGMAS * error)
-        if missing.any() or any(_rare(self._counts[part], floor, n) for part, floor in self.floors):
+        most = n * CLOSE + SIGMAS * math.sqrt(n * CLOSE * (1 - CLOSE)) + 1  # and the row that they are close to
+        crowded = (self.reach > 0) & (self._close > most)
+        if missing.any() or crowded.any() or any(_rare(self._counts[part], floor, n) for part, floor in self.floors):
             return WRONG
         return WRONG if self.classes and _rare(self._labels, self.label_floor, n) else None
+
+
+def _reach(law: Law) -> float:
+    """Half of the interval that holds `CLOSE` of the law's values: all laws here have one peak, in their middle."""
+    low, high = law.ppf([(1 - CLOSE) / 2, (1 + CLOSE) / 2])
+    return float(high - low) / 2
 
 
 def _rare(counts: NDArray[Any], floor: float, n: int) -> bool:
