@@ -79,7 +79,7 @@ def test_distances_are_kept_and_the_key_undoes_everything(shape, seed):
 
 def test_centres_are_uniform_in_the_cube_or_zero():
     encoding = Encoding.unit(5)
-    drawn = np.concatenate([RandomRotation().draw_key(encoding).arrays["centre"] for _ in range(400)])
+    drawn = np.concatenate([RandomRotation().draw_key(encoding).arrays["centre"] for _ in range(2000)])
     assert stats.kstest(drawn, stats.uniform.cdf).pvalue > 1e-6
     assert stats.kstest(drawn**1.2, stats.uniform.cdf).pvalue < 1e-6
     assert not RandomRotation(centre="zero").draw_key(encoding).arrays["centre"].any()
