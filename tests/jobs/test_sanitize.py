@@ -82,8 +82,8 @@ def test_the_parquet_file_holds_the_card_and_nothing_of_pandas(run, tmp_path):
     run()
     file = pq.ParquetFile(tmp_path / "out" / "release.parquet")
     metadata = dict(file.schema_arrow.metadata)
-    assert list(metadata) == [CARD_METADATA.encode()]
-    assert json.loads(metadata[CARD_METADATA.encode()]) == json.loads((tmp_path / "out" / "card.json").read_text())
+    assert list(metadata) == [CARD_METADATA]
+    assert json.loads(metadata[CARD_METADATA]) == json.loads((tmp_path / "out" / "card.json").read_text())
     text = (tmp_path / "out" / "release.parquet").read_bytes()
     assert b"hidden_index" not in text
     assert b"pandas" not in text
