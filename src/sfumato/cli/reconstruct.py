@@ -16,7 +16,7 @@ def reconstruct(
     column: Annotated[str, typer.Option(metavar="COL", help="The column of the release.")],
     out: Annotated[Path, typer.Option(metavar="OUT", help="Folder to write.")],
     method: Annotated[str, typer.Option(help="parzen-program or expectation-maximization.")] = "parzen-program",
-    penalty: Annotated[str | None, typer.Option(help="Of parzen-program: auto, a number, or 0 as published.")] = None,
+    penalty: Annotated[str | None, typer.Option(help="Of parzen-program: auto, or a number; 0 takes none.")] = None,
     bins: Annotated[int, typer.Option(help="Cells of the density.")] = 75,
     confidence: Annotated[float, typer.Option(help="Of the band.")] = 0.9,
     resamples: Annotated[int, typer.Option(help="Bootstrap samples for the band; 0: no band.")] = 50,
