@@ -21,7 +21,6 @@ from sfumato.reconstruction import Cells, Density, Shares
 
 Floats = NDArray[np.float64]
 
-CONFIDENCES = (0.5, 0.95, 0.999)
 _TAIL = 1e-7
 
 
@@ -146,11 +145,10 @@ def collapsed_share(
     Bounded noise leaves only some x possible for a released z; where values are few, hardly any. Unbounded noise leaves
     all of them possible, and gives 0.
     """
+    if not all(map(math.isfinite, noise.law.support)):
+        return 0.0
     channel = _channel(noise, x, bins, points)
     possible = (channel.spread > 0) @ channel.widths
-    low, high = noise.law.support
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return 0.0
     return float(channel.z @ (possible < tolerance * channel.widths.sum()))
 
 
