@@ -44,6 +44,15 @@ def test_honest_guidance_is_verified(order: str, link: str) -> None:
     verify_guidance(study, SurveyCounts.empty(12).to_json(), (g := guidance_for(study, SurveyCounts.empty(12))).V, g.k)
 
 
+def test_counts_that_tell_nothing_leave_no_choice_of_direction() -> None:
+    alike = [[0, 0, 0, 0, label] for label in (0, 1)]
+    study = survey(start_up=alike)
+    inputs, flat = SurveyCounts.empty(12).to_json(), guidance_for(study, SurveyCounts.empty(12))
+    verify_guidance(study, inputs, flat.V, 1)
+    with pytest.raises(GuidanceError, match="flat"):
+        verify_guidance(study, inputs, np.eye(12)[:, :1], 1)
+
+
 def test_guidance_that_was_made_up_is_found_out() -> None:
     study, counts = survey(), received()
     inputs, honest = counts.to_json(), guidance_for(study, counts)

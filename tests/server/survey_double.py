@@ -15,6 +15,7 @@ import numpy as np
 
 import sfumato
 from sfumato.guidance import Guidance, SurveyCounts
+from sfumato.protocol.canonical import canonical_json
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.protocol.survey_guidance import answer_space, guidance_for
 from sfumato.protocol.survey_log import LogEntry
@@ -157,7 +158,8 @@ class SurveyDouble:
         self.requests.append((method, path + (f"?{query}" if query else ""), body))
         head = self.log[-1]
         if path == "" and method == "GET":
-            return 200, {"id": "s1", "hash": self.hash, "state": self.state, "closes": None, "survey": self.survey}
+            found = {"id": "s1", "hash": self.hash, "state": self.state, "closes": None, "survey": self.survey}
+            return 200, {**found, "file": canonical_json(self.survey)}
         if path == "/inquiry":
             return 200, {"version": head.version, "k": head.k, "head": head.hash}
         if path == "/ready":

@@ -272,6 +272,11 @@ def stretched(message):
     return {**message, "v": encode_matrix(V), "sha256": hash_matrix(V)}
 
 
+def endless(message, first=[]):  # noqa: B006 - it remembers what came first
+    first += message["entries"]
+    return {"entries": first[:1]}
+
+
 ASK = """async (origin) => {
     const [web, { Recomputed, startupCounts }, { LANGUAGES }] = await Promise.all(
         ["web.js", "recompute.js", "words.js"].map((name) => import(`${origin}/survey/${name}`)));
@@ -297,6 +302,12 @@ TAMPERED = {
     "a broken chain": ("/log", lambda m: {"entries": [{**e, "answers": 5} for e in m["entries"]]}, "is broken"),
     "another level": ("/inquiry", lambda m: {**m, "k": 1}, "another level"),
     "a head of nothing": ("/inquiry", lambda m: {**m, "head": "0" * 64}, "does not contain"),
+    "the same page for ever": ("/log", endless, "is broken"),
+    "another floor": (
+        "",
+        lambda m: {**m, "file": m["file"].replace('"floor":0.1', '"floor":0.0')},
+        "its hash stands for",
+    ),
     "other counts": ("/log/1/inputs", lambda text: text.replace("0", "1", 1), "not those that the log promises"),
 }
 
@@ -341,20 +352,21 @@ def test_a_log_that_is_not_the_remembered_one_is_refused(double, visit):
 
 
 def test_witnesses_are_asked(visit):
-    with SurveyDouble(k=2, survey={**SURVEY, "witnesses": ["https://named.below"]}) as double:
-        double.survey["witnesses"] = [f"{double.origin}/api/v1/surveys/s1/witness"]
-        double.witness = {"survey": double.hash, "version": 1, "hash": double.log[0].hash}
-        page = visit(double.page)
-        fill_in(page)
-        choose_level(page, 2)
-        heading(page, "This is what would be sent")
-        assert page.get_by_text("saw the same log").is_visible()
-        double.witness = {"survey": double.hash, "version": 1, "hash": "f" * 64}
-        assert "A witness saw another log" in page.evaluate(ASK, double.origin)
-        double.witness = {"survey": double.hash, "version": 2, "hash": "f" * 64}  # the log was cut
-        assert "A witness saw another log" in page.evaluate(ASK, double.origin)
-        double.witness = None
-        assert page.evaluate(ASK, double.origin) == "accepted"
+    with SurveyDouble() as other:
+        named = [f"{other.origin}/api/v1/surveys/s1/witness"]
+        with SurveyDouble(k=2, survey={**SURVEY, "witnesses": named}) as double:
+            other.witness = {"survey": double.hash, "version": 1, "hash": double.log[0].hash}
+            page = visit(double.page)
+            fill_in(page)
+            choose_level(page, 2)
+            heading(page, "This is what would be sent")
+            assert page.get_by_text("saw the same log").is_visible()
+            other.witness = {"survey": double.hash, "version": 1, "hash": "f" * 64}
+            assert "A witness saw another log" in page.evaluate(ASK, double.origin)
+            other.witness = {"survey": double.hash, "version": 2, "hash": "f" * 64}  # the log was cut
+            assert "A witness saw another log" in page.evaluate(ASK, double.origin)
+            other.witness = None
+            assert page.evaluate(ASK, double.origin) == "accepted"
 
 
 # -- the line ---------------------------------------------------------------------------------------------------------

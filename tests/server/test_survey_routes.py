@@ -18,7 +18,7 @@ from survey_examples import example_survey, message, some_bits
 from sfumato.client.heads import RememberedHeads
 from sfumato.client.respondent import NotYetError, choices_of, prepare, resend, send
 from sfumato.client.survey_server import SurveyServer, read_link
-from sfumato.errors import CoordinatorError, SchemaError, UsageError
+from sfumato.errors import CardError, CoordinatorError, SchemaError, UsageError
 from sfumato.guidance import GuidanceError, decode_matrix
 from sfumato.jobs.predict import predict
 from sfumato.protocol.survey_guidance import verify_guidance
@@ -237,6 +237,14 @@ def test_a_log_that_does_not_continue_the_remembered_one_is_refused(server: Surv
     heads.remember(server.name, 1, "0" * 64)
     with pytest.raises(GuidanceError, match="not the one that this device saw"):
         prepare(server, ANSWERS, 9, heads=heads)
+
+
+def test_a_log_that_repeats_itself_is_not_read_for_ever(server: SurveyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    (survey, _), page = server.describe(), server._ask("GET", "/log")
+    assert len(page["entries"]) == 1
+    monkeypatch.setattr(server, "_ask", lambda *_, **__: page)
+    with pytest.raises(CardError, match="broken after version 1"):
+        server.log(survey.hash)
 
 
 def test_drawn_bits_wait_privately_and_are_sent_unchanged(

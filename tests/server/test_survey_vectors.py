@@ -130,6 +130,21 @@ def on_average(
 
 
 @needs_node
+def test_counts_that_tell_nothing_leave_no_choice_of_direction():
+    alike = [[0, 0, 0, 0], [0, 0, 0, 1]]
+    nothing = {**SURVEYS[0]["survey"], "start_up": alike}
+    for place, V in enumerate((np.full((7, 1), 7**-0.5), np.eye(7)[:, :1])):
+        guidance = Guidance(np.ascontiguousarray(V), np.zeros(7))
+        case = {**SURVEYS[0], "survey": nothing, "inputs": {"width": 7, "classes": {}}}
+        case |= {"V": encode_matrix(guidance.V), "sha256": guidance.sha256, "k": 1}
+        if place:
+            with pytest.raises(AssertionError, match="guidance_counts"):
+                replay([case])
+        else:
+            replay([case])
+
+
+@needs_node
 def test_a_matrix_of_other_counts_is_refused():
     """The check of the test above can fail: guidance of the first survey with columns of another."""
     case = dict(SURVEYS[0])

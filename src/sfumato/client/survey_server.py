@@ -20,6 +20,7 @@ from sfumato.protocol.survey_guidance import inputs_hash
 from sfumato.protocol.survey_log import LogEntry, check_chain
 
 API = "/api/v1/surveys/"
+LONGEST_LOG = 1_000_000  # versions: a log that never ends keeps a program busy for ever
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -94,20 +95,21 @@ class SurveyServer:
             raise GuidanceError("The guidance was changed on its way: its hash does not fit.")
         return IssuedGuidance(asked.version, asked.k, V, hash_matrix(V))
 
-    def log(self, survey_hash: str, after: LogEntry | None = None) -> list[LogEntry]:
-        """Entries after `after` (from the beginning without it), each following from the one before."""
-        start = 0 if after is None else after.version
+    def log(self, survey_hash: str) -> list[LogEntry]:
+        """All entries from the beginning, each following from the one before."""
         entries: list[LogEntry] = []
         while True:
-            found = self._ask("GET", "/log", parameters={"after": str(start + len(entries))})
+            found = self._ask("GET", "/log", parameters={"after": str(len(entries))})
             try:
                 page = [LogEntry.from_dict(entry) for entry in found["entries"]]
             except (KeyError, TypeError) as error:
                 raise CardError("The log of guidance cannot be read. Nothing was sent.") from error
-            entries += page
             if not page:
                 break
-        check_chain(entries, survey_hash if after is None else after.hash, first=start + 1)
+            if page[0].version != len(entries) + 1 or len(entries) > LONGEST_LOG:  # the same page for ever, or no end
+                raise CardError(f"The log of guidance is broken after version {len(entries)}. Nothing was sent.")
+            entries += page
+        check_chain(entries, survey_hash)
         return entries
 
     def inputs(self, entry: LogEntry) -> str:

@@ -17,7 +17,7 @@ from sfumato.guidance import (
     check_guidance,
     class_difference,
 )
-from sfumato.guidance.guidance import least_level
+from sfumato.guidance.guidance import ORTHONORMAL, least_level
 from sfumato.protocol.survey_file import SurveyStudy
 
 TOLERANCE = 1e-6
@@ -79,8 +79,8 @@ def verify_guidance(survey: SurveyStudy, inputs: str, V: NDArray[np.float64], k:
     ranked = values[np.argsort(-np.abs(values) if survey.order == "magnitude" else -values, kind="stable")]
     largest = np.abs(values).max()
     if not largest > 0:
-        if k != 1:
-            raise GuidanceError("Nothing was received yet, so the guidance must have one direction.")
+        if k != 1 or np.abs(matrix - matrix[0]).max() > ORTHONORMAL:
+            raise GuidanceError("The published counts tell nothing, so the guidance must be the flat direction.")
         return
     sigmas = np.einsum("ij,ij->j", matrix, A @ matrix)
     if np.abs(A @ matrix - matrix * sigmas).max() > TOLERANCE * largest:

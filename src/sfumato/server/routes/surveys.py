@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from sfumato.protocol.canonical import canonical_json
 from sfumato.server.problems import ApiError, busy, not_found
 from sfumato.server.survey.desk import SurveyDesk
 from sfumato.server.survey.desks import SurveyDesks
@@ -64,6 +65,7 @@ async def describe(request: Request, desk: SurveyDesk) -> Response:  # noqa: ARG
         "state": "open" if desk.is_open() else "closed",
         "closes": desk.survey.closes,
         "survey": desk.survey.to_dict(),
+        "file": canonical_json(desk.survey.to_dict()),
     }
     return _json(msgspec.json.encode(found))
 

@@ -3,7 +3,7 @@
  * would reveal before any guidance is asked for, and guidance that does not follow from the counts is refused.
  */
 
-import { GuidanceRefused, answerSpace, oneHot, sha256 } from "./perturb.js";
+import { GuidanceRefused, ORTHONORMAL, answerSpace, oneHot, sha256 } from "./perturb.js";
 
 export const WIDEST = 160; // bits: wider matrices take a phone too long; the page then says that it did not recompute
 const TOLERANCE = 1e-6; // share of the largest eigenvalue by which two computations may differ
@@ -171,6 +171,8 @@ export class Recomputed {
   check({ V, width, k }) {
     const levels = [1 - 1e-9, 1, 1 + 1e-9].map((shift) => this.level(shift * this.mu)); // a tie may go either way
     if (!levels.includes(k)) throw new GuidanceRefused("guidance_level", `${levels[1]}`);
+    const flat = V.every((value) => Math.abs(value - V[0]) <= ORTHONORMAL);
+    if (!(this.largest > 0) && !flat) throw new GuidanceRefused("guidance_counts"); // counts that tell nothing
     const allowed = TOLERANCE * this.largest;
     for (let c = 0; c < k; c++) {
       const image = new Float64Array(width);

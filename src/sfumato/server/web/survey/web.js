@@ -8,6 +8,7 @@ import { GuidanceRefused, readGuidance, sha256, uniforms } from "./perturb.js";
 
 const PATIENCE = 20_000; // milliseconds for one request
 const TAIL = 100; // versions of the log that a newcomer reads
+const LONGEST_LOG = 1e6; // versions: a log that never ends keeps the page busy for ever
 
 /** The server cannot be reached, or asks to come back later. */
 export class Unreachable extends Error {
@@ -64,9 +65,12 @@ export class SurveyServer {
 
   // -- the protocol's messages ----------------------------------------------------------------------------------------
 
-  /** What is asked, by whom, until when. */
-  describe() {
-    return this.json("");
+  /** What is asked, by whom, until when: read from the very text whose hash the log and the witnesses know. */
+  async describe() {
+    const description = await this.json("");
+    const { file, hash } = description;
+    if (typeof file !== "string" || `sha256:${await sha256(file)}` !== hash) throw new GuidanceRefused("survey_hash");
+    return { ...description, survey: JSON.parse(file) };
   }
 
   /** Round 1: the level k* that is asked for at present, and nothing else. */
@@ -129,6 +133,8 @@ export class SurveyServer {
       const { entries } = await this.json(`/log?after=${from + all.length - 1}`);
       if (!Array.isArray(entries)) throw new GuidanceRefused("log_chain");
       if (!entries.length) return all;
+      const next = from + all.length;
+      if (entries[0].version !== next || next > LONGEST_LOG) throw new GuidanceRefused("log_chain", `version ${next}`);
       all.push(...entries);
     }
   }
