@@ -31,6 +31,22 @@ def test_a_new_study_has_an_owner_and_a_hash(command, tmp_path):
     assert len(list((tmp_path / "data").glob("owner-*.token"))) == 2
 
 
+def test_an_owner_who_lost_her_token_gets_another(command, tmp_path):
+    (tmp_path / "study.yaml").write_text(STUDY)
+    data = tmp_path / "data"
+    made = json.loads(command("study", "new", tmp_path / "study.yaml", "--data", data, "--json")[1])
+    token = data / f"owner-{made['id']}.token"
+    first = token.read_text()
+    code, out, err = command("study", "owner-token", made["id"], "--data", data)
+    assert code == 0, err
+    assert token.read_text() != first
+    assert token.read_text().strip() not in out
+    assert mode(token) == 0o600
+    assert command("study", "owner-token", "../x", "--data", data)[0] == 2
+    assert command("study", "owner-token", made["id"], "--data", tmp_path / "elsewhere")[0] == 2
+    assert not (tmp_path / "elsewhere").exists()
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [(None, 2), ("kind: poll", 4), ("a: [", 4), (STUDY.replace("additive-noise", "magic"), 2)],

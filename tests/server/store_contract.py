@@ -100,6 +100,8 @@ class StoreContract:
         second = store.new_owner_token(identity)
         assert store.authenticate(first) is None
         assert store.authenticate(second).role == "owner"
+        with pytest.raises(UsageError, match="no study"):
+            store.new_owner_token("nobodys")
 
     @pytest.mark.parametrize(("name", "days"), [("../x", 30), ("<i>", 30), ("A", 0), ("A", 4000)])
     def test_a_strange_invitation_is_refused(self, store, study, name, days):

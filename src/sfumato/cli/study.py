@@ -69,6 +69,35 @@ def new(
     console.result({"id": identity, "name": study.name, "hash": study.hash, "token_file": str(token_file)})
 
 
+@app.command("owner-token")
+def renew_owner_token(
+    study: StudyId,
+    data: Annotated[Path, typer.Option(metavar="DIR", help="The server's data folder.")],
+    database: Database = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Make a new token for an owner who lost hers, or whose token leaked; the old one ends. At the server itself.
+
+    Example: sfumato study owner-token k3f9abcd2345 --data server
+    """
+    from sfumato.files import write_whole
+
+    if not data.is_dir():
+        raise UsageError(f"There is no data folder {data}.")
+    settings = server_part("settings").Settings.from_environment(data=data, database=database)
+    store = server_part("store").Store.open(settings)
+    try:
+        token = store.new_owner_token(study)
+    finally:
+        store.close()
+    token_file = data / f"owner-{study}.token"
+    write_whole(token_file, token + "\n", private=True)
+    console = Console(quiet, as_json)
+    console.say(f"The owner's new token is in {token_file}. The old one has ended.")
+    console.result({"id": study, "token_file": str(token_file)})
+
+
 @app.command()
 def invite(
     study: StudyId,

@@ -78,6 +78,8 @@ class Studies(Database):
         """Another token for the owner; the older ones end. For an owner who lost hers, at the server itself."""
         token = new_token(OWNER)
         with self.writing() as connection:
+            if connection.execute(select(studies.c.id).where(studies.c.id == study)).one_or_none() is None:
+                raise UsageError("There is no study of that id here.")
             connection.execute(
                 update(tokens).where(tokens.c.study == study, tokens.c.role == OWNER).values(revoked=True)
             )
