@@ -44,7 +44,7 @@ class CardError(SfumatoError):
 
 
 class NothingNewError(SfumatoError):
-    """No row is new, so nothing was released (`sanitize --only-new`)."""
+    """No row is new, so nothing was released (`sanitize --only-new`), or an answer was sent before (`respond`)."""
 
     exit_code = 7
 

@@ -14,6 +14,7 @@ import yaml
 
 from sfumato.cli.app import app as cli
 from sfumato.cli.console import run_guarded
+from sfumato.client.survey_server import SurveyServer
 from sfumato.server.app import create_app
 from sfumato.server.settings import Settings
 
@@ -73,12 +74,27 @@ def test_a_survey_from_beginning_to_end(
         # The label is yes or no; one question is left out, which counts as "prefer not to say".
         answers.write_text(f"smokes: {'yes' if number % 2 else 'no'}\nruns: no\nill: {'yes' if number % 2 else 'no'}\n")
         monkeypatch.setenv("SFUMATO_CODE", code)
-        assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes") == 0
+        assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes", "--again") == 0
         said = capsys.readouterr().out
         assert "smokes: no=" in said
         assert "cannot be withdrawn" in said
+    assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes") == 7  # this file was answered from
+    assert "another draw would tell more" in capsys.readouterr().err
+    answers = tmp_path / "you.yaml"
+    answers.write_text("smokes: no\nill: no\n")
     assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes") == 8  # the code was used
     assert "was used already" in capsys.readouterr().err
+    waiting = [file for file in (tmp_path / "memory").glob("answer-*.json") if "bits" in file.read_text()]
+    drawn = json.loads(waiting[0].read_text())
+    assert run("survey", "codes", made["id"], "--number", 1, "--out", tmp_path / "more", *owner) == 0
+    monkeypatch.setenv("SFUMATO_CODE", (tmp_path / "more").read_text().strip())
+    with monkeypatch.context() as silent:
+        posted: list[dict[str, object]] = []
+        silent.setattr(SurveyServer, "send", lambda _, answer: bool(posted.append(answer)) or True)
+        assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes") == 0  # the same bits, the new code
+    assert {**posted[0], "code": drawn["code"]} == drawn
+    assert posted[0]["code"] != drawn["code"]
+    capsys.readouterr()
 
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
@@ -97,7 +113,7 @@ def test_a_survey_from_beginning_to_end(
 
     assert run("survey", "status", made["id"], *owner, "--json") == 0
     status = json.loads(capsys.readouterr().out)
-    assert (status["answers"], status["counted"], status["codes"]) == (4, 3, {"given": 4, "used": 4})
+    assert (status["answers"], status["counted"], status["codes"]) == (4, 3, {"given": 5, "used": 4})
     assert status["versions"][-1]["epsilon"] > 0
     assert run("survey", "export", made["id"], "--out", tmp_path / "bits", *owner) == 0
     parts = sorted((tmp_path / "bits").iterdir())

@@ -129,7 +129,7 @@ def sent(double: SurveyDouble) -> list[dict]:
 
 
 def test_an_answer_is_sent_as_it_was_shown_and_nothing_else(double, visit):
-    page = visit(double.page)
+    page = visit(f"{double.page}&code=mine")  # nobody asked for a code: it would say whose answer this is
     heading(page, "Sleep and shift work")
     assert page.get_by_text("cannot be withdrawn").is_visible()
     assert page.get_by_role("heading", name="You trust this page").is_visible()
@@ -459,10 +459,14 @@ def test_the_page_can_be_published_elsewhere_and_carries_an_invitation(visit):
         page.reload()  # the code is kept, encrypted
         fill_in(page)
         choose_level(page, 2)
+        heading(page, "This is what would be sent")
+        page.goto("about:blank")
+        page.goto(f"{link}&code=twice")  # a better invitation for the bits that were drawn
+        choose_level(page, 2)
         page.get_by_role("button", name="Send").click()
         heading(page, "Thank you")
         assert elsewhere.requests == []
-        assert sent(double)[0]["code"] == "once"
+        assert sent(double)[0]["code"] == "twice"
 
 
 def test_german_and_closed(double, visit):

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from survey_examples import example_survey, message, some_bits
 
 from sfumato.client.heads import RememberedHeads
-from sfumato.client.respondent import NotYetError, choices_of, prepare, resend, send
+from sfumato.client.respondent import NotYetError, choices_of, prepare, resend, send, was_sent
 from sfumato.client.survey_server import SurveyServer, read_link
 from sfumato.errors import CardError, CoordinatorError, SchemaError, UsageError
 from sfumato.guidance import GuidanceError, decode_matrix
@@ -213,7 +213,8 @@ def test_a_program_answers_like_the_page(
     assert 0 < prepared.epsilon < 100
     pending = tmp_path / "pending.json"
     assert send(server, prepared, pending)
-    assert not pending.exists()
+    assert was_sent(pending)
+    assert json.loads(pending.read_text()) == {"sent": True}  # and nothing of the answer
     assert not server.send(prepared.drawn.message())  # the same answer again is not counted again
     assert app.state.surveys.surveys.count(study) == 1
     assert heads.head(server.name) == (1, client.get(path(study, "/head")).json()["hash"])
@@ -260,7 +261,7 @@ def test_drawn_bits_wait_privately_and_are_sent_unchanged(
     monkeypatch.setattr(server, "send", lambda answer: bool(sent.append(answer)) or True)
     assert resend(server, pending)
     assert sent == [prepared.drawn.message()]
-    assert not pending.exists()
+    assert was_sent(pending)
 
 
 def test_answers_that_do_not_fit_are_named() -> None:

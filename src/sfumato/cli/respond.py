@@ -11,7 +11,7 @@ import typer
 
 from sfumato.cli.console import Console, Json, Quiet
 from sfumato.cli.push import InsecureHttp, Yes
-from sfumato.errors import UsageError
+from sfumato.errors import NothingNewError, UsageError
 
 CODE_VARIABLE = "SFUMATO_CODE"
 
@@ -27,6 +27,7 @@ def respond(
     code_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help=f"Your invitation; else the variable {CODE_VARIABLE}.")
     ] = None,
+    again: Annotated[bool, typer.Option(help="Answer although this file was answered from before.")] = False,
     dry_run: Annotated[bool, typer.Option(help="Show what would be sent, and send nothing.")] = False,
     yes: Yes = False,
     insecure_http: InsecureHttp = False,
@@ -36,12 +37,12 @@ def respond(
     """Answer a survey: ask for the level, check the guidance, blur the answers here, show the bits, send them.
 
     A question that the file leaves out counts as "prefer not to say". Bits are drawn once: if sending fails, the same
-    command sends the same bits again.
+    command sends the same bits again. An answer that was sent is not drawn a second time without --again.
 
     Example: sfumato respond 'https://study.example/survey/#survey=k3f9abcd2345' --answers me.yaml --max-level 3
     """
     from sfumato.client.heads import RememberedHeads, default_heads
-    from sfumato.client.respondent import pending_path, prepare, resend, send
+    from sfumato.client.respondent import pending_path, prepare, resend, send, was_sent
     from sfumato.client.survey_server import SurveyServer
 
     console = Console(quiet, as_json)
@@ -49,8 +50,13 @@ def respond(
     heads = RememberedHeads(default_heads())
     with SurveyServer(link, insecure_http=insecure_http) as server:
         pending = pending_path(heads.path.parent, server, answers)
-        if pending.exists() and not dry_run:
-            new = resend(server, pending)
+        if was_sent(pending) and not (again or dry_run):
+            raise NothingNewError(
+                f"The answers in {answers} were sent to this survey before, and another draw would tell more of them. "
+                "Nothing was sent. Add --again if the file now holds somebody else's."
+            )
+        if pending.exists() and not (was_sent(pending) or dry_run):
+            new = resend(server, pending, read_code(code_file))
             console.say("The bits that were drawn before are " + ("now sent." if new else "with the survey already."))
             console.result({"sent": True, "counted": new})
             return

@@ -14,13 +14,14 @@ import os
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.client.answers import RefusedError
 from sfumato.client.heads import RememberedHeads
 from sfumato.client.survey_server import Inquiry, IssuedGuidance, SurveyServer
 from sfumato.errors import CoordinatorError, SchemaError, UsageError
@@ -31,6 +32,7 @@ from sfumato.protocol.survey_guidance import answer_space
 from sfumato.protocol.survey_log import LogEntry
 
 MEAN_WAIT = 60.0
+SENT = {"sent": True}
 Bytes = Callable[[int], bytes]
 
 
@@ -187,28 +189,49 @@ def witnessed_head(url: str) -> tuple[str, int, str] | None:
 
 def send(server: SurveyServer, prepared: Prepared, pending: Path | None = None) -> bool:
     """Send the drawn bits; they are kept (0600) until acknowledged, and a second attempt sends the same ones."""
-    if pending is not None:
-        write_whole(pending, json.dumps(asdict(prepared.drawn)), private=True)
-    new = server.send(prepared.drawn.message())
-    if pending is not None:
-        pending.unlink(missing_ok=True)
-    return new
+    return _bring_over(server, prepared.drawn, pending)
 
 
-def resend(server: SurveyServer, pending: Path) -> bool:
-    """Send what an earlier attempt drew and could not bring over."""
+def resend(server: SurveyServer, pending: Path, code: str | None = None) -> bool:
+    """Send what an earlier attempt drew and could not bring over; a `code` takes the place of one that was refused."""
+    found = _waiting(pending)
     try:
-        drawn = Drawn(**json.loads(pending.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise UsageError(
-            f"{pending} does not hold an answer that waits to be sent. Remove it to begin anew."
-        ) from error
-    new = server.send(drawn.message())
-    pending.unlink(missing_ok=True)
+        drawn = Drawn(**found)
+    except TypeError as error:
+        raise _unreadable(pending) from error
+    return _bring_over(server, replace(drawn, code=code or drawn.code) if drawn.code else drawn, pending)
+
+
+def was_sent(pending: Path) -> bool:
+    """Whether the answer that waited here was acknowledged: of that answer nothing else is kept."""
+    return pending.exists() and _waiting(pending) == SENT
+
+
+def _bring_over(server: SurveyServer, drawn: Drawn, pending: Path | None) -> bool:
+    if pending is None:
+        return server.send(drawn.message())
+    write_whole(pending, json.dumps(asdict(drawn)), private=True)
+    try:
+        new = server.send(drawn.message())
+    except RefusedError as error:  # a server that could make us draw again would learn more each time
+        words = f"{error} The drawn bits wait in {pending}; the same command sends them again."
+        raise RefusedError(words, error.status, error.code, error.objections) from error
+    write_whole(pending, json.dumps(SENT), private=True)
     return new
+
+
+def _waiting(pending: Path) -> Any:
+    try:
+        return json.loads(pending.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _unreadable(pending) from error
+
+
+def _unreadable(pending: Path) -> UsageError:
+    return UsageError(f"{pending} does not hold an answer that waits to be sent. Remove it to begin anew.")
 
 
 def pending_path(folder: Path, server: SurveyServer, answers_file: Path) -> Path:
-    """Where the drawn bits of one answers file wait: a name that says nothing."""
+    """Where the drawn bits of one answers file wait, and later that they were sent: a name that says nothing."""
     name = hashlib.sha256(f"{server.name}\n{answers_file.resolve()}".encode()).hexdigest()[:24]
     return folder / f"answer-{name}.json"

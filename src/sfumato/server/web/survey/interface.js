@@ -45,8 +45,13 @@ class Interface {
     this.space = answerSpace(survey.questions.map((question) => question.choices.length));
     const kept = await this.vault.get().catch(() => undefined);
     if (kept === undefined) return void this.show("about", notices.failed("failed_browser"));
-    this.state = kept ?? { hash: this.description.hash, step: "about", values: {}, code: this.code };
-    if (this.code && !this.state.draw) await this.vault.put(Object.assign(this.state, { code: this.code }));
+    this.state = kept ?? { hash: this.description.hash, step: "about", values: {}, code: null };
+    if (!survey.invitations) this.code = null; // it would only tell whose answer this is
+    if (this.code) {
+      Object.assign(this.state, { code: this.code });
+      if (this.state.draw) this.state.draw.code = this.code; // the same bits, by another invitation
+      await this.vault.put(this.state);
+    }
     this.stored = kept !== null && Object.keys(kept.values).length > 0;
     const wanted = this.state.language ? [this.state.language] : (navigator.languages ?? []);
     this.speaker = new Speaker(firstLanguage(wanted, this.offered()), this.offered()[0]);
