@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from sfumato.protocol.survey_log import check_chain
 from sfumato.server.settings import Settings
 from sfumato.server.store import Store
 from sfumato.server.survey.answers import Answer, unpack
-from sfumato.server.survey.desk import SurveyDesk
+from sfumato.server.survey.desk import REMEMBERED, SurveyDesk
 from sfumato.server.survey.survey_store import BAD_CODE, DIFFERENT, NEW, SAME, SurveyStore
 
 
@@ -118,6 +118,56 @@ def test_only_one_of_two_that_close_the_same_batch_wins(store: Store, study: str
     surveys.add(study, [late])
     assert not surveys.add_version(study, version, [late.id])
     assert surveys.count(study, waiting=True) == 1  # the loser marked nothing
+
+
+def test_answers_that_somebody_counts_meanwhile_are_not_counted_twice(
+    store: Store, study: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    surveys, survey, rng = SurveyStore(store), example_survey(), np.random.default_rng(5)
+    one, other = SurveyDesk(surveys, study, survey), SurveyDesk(SurveyStore(store), study, survey)
+    answers = [some_answer(rng) for _ in range(20)]
+    surveys.add(study, answers)
+
+    def stale(study: str) -> list[Answer]:
+        found = surveys.waiting(study)
+        one.close_batches()  # between the two looks of the other process
+        return found
+
+    monkeypatch.setattr(other.store, "waiting", stale)
+    assert other.close_batches() == 0
+    assert [entry.answers for entry, _ in surveys.log(study)] == [0, 20]
+    latest = surveys.version(study)
+    assert latest is not None
+    third = other._next(latest, answers)  # the next number, and answers that have a version already
+    assert not surveys.add_version(study, third, [answer.id for answer in answers])
+    assert surveys.latest(study) == 2
+
+
+def test_only_the_newest_guidance_stays_in_memory(store: Store, study: str) -> None:
+    surveys, survey, rng = SurveyStore(store), example_survey(batch=1), np.random.default_rng(7)
+    desk = SurveyDesk(surveys, study, survey)
+    for _ in range(REMEMBERED + 3):
+        surveys.add(study, [some_answer(rng)])
+        desk.close_batches()
+    assert len(desk._ready) == REMEMBERED
+    assert desk.version in desk._ready
+    assert asyncio.run(desk.ready(1)) is not None  # an old one is read again
+
+
+def test_an_answer_that_another_process_keeps_meanwhile_is_the_same_answer(
+    store: Store, study: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    surveys, rng = SurveyStore(store), np.random.default_rng(8)
+    answer = some_answer(rng, code=surveys.add_codes(study, 1)[0].encode())
+    assert surveys.add(study, [answer]) == [NEW]
+    look, seen = surveys._known, []
+
+    def late(connection: object, study: str, names: Sequence[bytes]) -> dict[bytes, tuple[object, ...]]:
+        seen.append(names)
+        return look(connection, study, names) if len(seen) > 1 else {}  # the first look came too early
+
+    monkeypatch.setattr(surveys, "_known", late)
+    assert surveys.add(study, [answer]) == [SAME]
 
 
 def test_another_process_learns_of_a_version_when_an_answer_names_it(store: Store, study: str) -> None:

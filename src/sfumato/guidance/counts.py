@@ -14,8 +14,8 @@ from sfumato.guidance.space import checked_bits
 
 Integers = NDArray[np.int64]
 
-CHUNK = 1 << 20
-"""Rows multiplied at a time: sums of so many ones are exact in floating point."""
+CHUNK = 1 << 24
+"""Cells multiplied at a time: they fit into memory, and sums of so many ones are exact in floating point."""
 
 
 class SurveyCounts:
@@ -47,8 +47,9 @@ class SurveyCounts:
         for label in np.unique(labels):
             mine = r[labels == label]
             total = np.zeros((r.shape[1], r.shape[1]), dtype=np.int64)
-            for start in range(0, len(mine), CHUNK):
-                part = mine[start : start + CHUNK].astype(np.float64)
+            step = max(1, CHUNK // r.shape[1])
+            for start in range(0, len(mine), step):
+                part = mine[start : start + step].astype(np.float64)
                 total += (part.T @ part).astype(np.int64)
             rows[int(label)], sums[int(label)] = len(mine), total
         return cls(r.shape[1], rows, sums)

@@ -80,10 +80,14 @@ class SurveyDesk:
         if found is None and 1 <= version <= self.version:
             stored = await self.in_thread(self.store.version, self.study, version)
             assert stored is not None
-            found = self._ready[version] = _guidance_message(stored, self.survey.width)
-            while len(self._ready) > REMEMBERED:
-                self._ready.pop(next(iter(self._ready)))
+            found = self._remember(stored)
         return found
+
+    def _remember(self, version: Version) -> bytes:
+        message = self._ready[version.entry.version] = _guidance_message(version, self.survey.width)
+        for oldest in sorted(self._ready)[:-REMEMBERED]:
+            self._ready.pop(oldest, None)
+        return message
 
     async def in_thread(self, work: Callable[..., Result], *given: Any) -> Result:
         """Ask the database without holding up those who are answered from memory."""
@@ -123,15 +127,16 @@ class SurveyDesk:
         """Count every full batch that waits; returns the number of versions that this process added."""
         added = 0
         with self._closing:
-            while (waiting := self.store.waiting(self.study)) and len(waiting) >= self.survey.batch:
-                latest = self.store.version(self.study)
-                assert latest is not None
+            while True:
+                # In this order: answers that somebody counts meanwhile belong to a version that then exists already.
+                latest, waiting = self.store.version(self.study), self.store.waiting(self.study)
+                if latest is None or len(waiting) < self.survey.batch:
+                    return added
                 full = waiting[: len(waiting) - len(waiting) % self.survey.batch]
                 version = self._next(latest, full)
                 won = self.store.add_version(self.study, version, [answer.id for answer in full])
                 added += won
                 self._show(version if won else self.store.version(self.study) or latest)
-        return added
 
     def _next(self, latest: Version, answers: Sequence[Answer]) -> Version:
         bits = unpack([answer.bits for answer in answers], self.survey.width)
@@ -165,7 +170,7 @@ class SurveyDesk:
 
     def _show(self, version: Version) -> None:
         entry = version.entry
-        self._ready[entry.version] = _guidance_message(version, self.survey.width)
+        self._remember(version)
         self._inquiry = msgspec.json.encode({"version": entry.version, "k": entry.k, "head": entry.hash})
         self._current = version
 

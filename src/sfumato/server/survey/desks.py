@@ -61,8 +61,8 @@ class SurveyDesks:
             for desk in list(self._desks.values()):
                 try:
                     await desk.look()
-                except SQLAlchemyError as error:  # it may come back; answers are refused meanwhile, none is lost
-                    log("database", 40, **fault(error))
+                except Exception as error:  # the database may come back; answers are refused meanwhile, none is lost
+                    log("database" if isinstance(error, SQLAlchemyError) else "fault", 40, **fault(error))
 
     def too_many(self, address: str) -> float:
         """Seconds that a client must wait, 0 if none: by a keyed hash of its address that only this process can make,

@@ -34,6 +34,10 @@ class Version:
     hour: str
 
 
+class _CountedBeforeError(Exception):
+    """Some of the answers belong to another version already."""
+
+
 class SurveyStore:
     """The part of the store that knows surveys; methods may be called from any thread."""
 
@@ -154,11 +158,16 @@ class SurveyStore:
                         inputs=zlib.compress(version.inputs.encode("ascii")),
                     )
                 )
+                marked = 0
                 for start in range(0, len(counted), AT_ONCE):
-                    mine = survey_answers.c.id.in_(counted[start : start + AT_ONCE])
-                    mark = update(survey_answers).where(survey_answers.c.study == study, mine)
-                    connection.execute(mark.values(batch=entry.version))
-        except IntegrityError:
+                    named = survey_answers.c.id.in_(counted[start : start + AT_ONCE])
+                    mine = (survey_answers.c.study == study, survey_answers.c.batch.is_(None), named)
+                    marked += connection.execute(
+                        update(survey_answers).where(*mine).values(batch=entry.version)
+                    ).rowcount
+                if marked != len(counted):
+                    raise _CountedBeforeError
+        except (IntegrityError, _CountedBeforeError):
             return False
         return True
 
