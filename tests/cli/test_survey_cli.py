@@ -183,3 +183,39 @@ def test_a_plan_says_how_many_are_needed(tmp_path: Path, capsys: pytest.CaptureF
     people.write_text("smokes,runs\nyes,no\n")
     assert run(*command) == 4
     assert "no column 'reads'" in capsys.readouterr().err
+
+
+def test_plain_answers_are_classified_in_the_words_of_the_survey(
+    tmp_path: Path, data: Path, address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A number is an interval to the model; the survey file says which."""
+    file, bits, people = tmp_path / "survey.yaml", tmp_path / "bits", tmp_path / "people.csv"
+    file.write_text(
+        yaml.safe_dump(
+            SURVEY
+            | {
+                "questions": [{"name": "hours", "kind": "number", "edges": [5, 7]}],
+                "floor": 0.05,
+                "invitations": False,
+                "start_up": [[0, 1], [2, 0]],
+            }
+        )
+    )
+    assert run("survey", "new", file, "--data", data, "--json") == 0
+    made = json.loads(capsys.readouterr().out)
+    for number in range(30):
+        answers = tmp_path / f"{number}.yaml"
+        answers.write_text(f"hours: {9 - 5 * (number % 2)}\nill: {'yes' if number % 2 else 'no'}\n")
+        link = f"{address}/survey/#survey={made['id']}"
+        assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes", "--quiet") == 0
+    assert run("survey", "export", made["id"], "--out", bits, "--to", address, "--token-file", made["token_file"]) == 0
+    model = tmp_path / "m.skops"
+    assert run("train", *sorted(bits.iterdir()), "--classifier", "bernoulli-naive-bayes", "--out", model) == 0
+    people.write_text("hours,other\n8.5,a\n4,b\n")  # the label is what is asked
+    assert run("predict", model, people, "--out", tmp_path / "raw.csv") != 0
+    assert run("predict", model, people, "--survey", file, "--out", tmp_path / "p.csv") == 0
+    rows = (tmp_path / "p.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[0].strip('"') for row in rows] == ["no", "yes"]
+    people.write_text("hours,ill\n8.5,no\n4,no\n")
+    assert run("evaluate", model, people, "--survey", file) == 0
+    assert "Error 0.500" in capsys.readouterr().out

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sfumato.cli.console import Console, Force, Json, Quiet
+
+Survey = Annotated[
+    Path | None, typer.Option(metavar="SURVEY_FILE", help="For a survey's model: TABLE holds plain answers to it.")
+]
+
+
+def answers_to(survey: Path | None, source: Path) -> Any:
+    """TABLE as it is, or as answers in the words of a survey: numbers become the intervals that they fall into."""
+    if survey is None or source.is_dir():
+        return source
+    from sfumato.cli.survey import read_survey
+    from sfumato.protocol.survey_table import answers_in_words
+    from sfumato.table import open_table
+
+    return answers_in_words(read_survey(survey), open_table(source).read())
 
 
 def train(
@@ -53,6 +68,7 @@ def predict(
     source: Annotated[Path, typer.Argument(metavar="TABLE_OR_DIR", help="Plain rows, or a folder of released ones.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Predictions to write: .csv or .parquet.")],
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, where they have one.")] = None,
+    survey: Survey = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -62,12 +78,13 @@ def predict(
     Examples:
       sfumato predict model.skops new-patients.csv --out predictions.csv
       sfumato predict model.skops released-queries --out predictions.csv
+      sfumato predict model.skops people.csv --survey survey.yaml --out predictions.csv
     """
     from sfumato.jobs.predict import predict as run
 
     console = Console(quiet, as_json)
     with console.listening():
-        predicted = run(model, source, out, key=key, force=force)
+        predicted = run(model, answers_to(survey, source), out, key=key, force=force)
     met = ""
     if predicted.accuracy is not None:
         met = f" Accuracy {predicted.accuracy:.3f}; always the commonest class: {predicted.commonest:.3f}."
@@ -86,6 +103,7 @@ def evaluate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, trained here or by a coordinator.")],
     source: Annotated[Path, typer.Argument(metavar="TABLE_OR_DIR", help="Rows with their label, plain or released.")],
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, where they have one.")] = None,
+    survey: Survey = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON file to write, readable by you alone.")] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -99,7 +117,7 @@ def evaluate(
 
     console = Console(quiet, as_json)
     with console.listening():
-        found = run(model, source, key=key, out=out, force=force)
+        found = run(model, answers_to(survey, source), key=key, out=out, force=force)
     low, high = found.interval
     console.say(
         f"Error {found.error:.3f} (95% interval {low:.3f} to {high:.3f}) on {found.rows:,} rows; "

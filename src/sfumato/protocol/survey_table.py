@@ -7,6 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.errors import SchemaError
+from sfumato.protocol.question import Question
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.table import Column, Encoding, Schema
 
@@ -31,25 +32,24 @@ def survey_encoding(survey: SurveyStudy) -> Encoding:
 
 def population_of(survey: SurveyStudy, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Plain answers of a table whose columns are called like the questions: choice numbers, and classes."""
-    asked = (*survey.questions, survey.label)
-    absent = [question.name for question in asked if question.name not in table.column_names]
-    if absent:
-        raise SchemaError(f"The table has no column {absent[0]!r}, which the survey asks.")
-    columns = []
-    for question in asked:
-        answers = table[question.name].to_pylist()
-        if any(answer is None for answer in answers):
-            raise SchemaError(f"The column {question.name!r} has empty cells. Leave those rows out.")
-        columns.append([question.choice_of(answer) for answer in answers])
+    columns = [_choices(question, table) for question in (*survey.questions, survey.label)]
     return np.array(columns[:-1], dtype=np.int64).T, np.array(columns[-1], dtype=np.int64)
 
 
 def answers_in_words(survey: SurveyStudy, table: pa.Table) -> pa.Table:
-    """The same answers as the schema's categories: numbers become the intervals that they fall into."""
-    codes, classes = population_of(survey, table)
-    asked = (*survey.questions, survey.label)
+    """The same answers as the schema's categories: numbers become their intervals. The label may be missing."""
+    labelled = survey.label.name in table.column_names
     columns = {}
-    for question, chosen in zip(asked, [*codes.T, classes], strict=True):
+    for question in (*survey.questions, survey.label) if labelled else survey.questions:
         words = np.array([choice.value for choice in question.choices], dtype=object)
-        columns[question.name] = pa.array(words[chosen], type=pa.string())
+        columns[question.name] = pa.array(words[_choices(question, table)], type=pa.string())
     return pa.table(columns)
+
+
+def _choices(question: Question, table: pa.Table) -> list[int]:
+    if question.name not in table.column_names:
+        raise SchemaError(f"The table has no column {question.name!r}, which the survey asks.")
+    answers = table[question.name].to_pylist()
+    if any(answer is None for answer in answers):
+        raise SchemaError(f"The column {question.name!r} has empty cells. Leave those rows out.")
+    return [question.choice_of(answer) for answer in answers]
