@@ -469,6 +469,26 @@ def test_the_page_can_be_published_elsewhere_and_carries_an_invitation(visit):
         assert sent(double)[0]["code"] == "twice"
 
 
+def test_questions_may_have_any_name_and_any_text(visit):
+    evil = "<img src=x onerror=alert(1)> {{1}} \u202e 🎨"
+    names = ("constructor", "__proto__", 'q"<b>&')
+    asked = [{"name": name, "text": {"en": evil, "de": evil}, "choices": [evil, "b"]} for name in names]
+    label = {"name": "toString", "choices": ["a", "b"]}
+    with SurveyDouble(k=2, survey={**SURVEY, "name": evil, "questions": asked, "label": label}) as double:
+        page = visit(double.page)
+        heading(page, evil)
+        page.get_by_role("button", name="Begin").click()
+        page.get_by_role("button", name="Continue").click()
+        assert "4" in page.get_by_role("alert").text_content()  # none is answered yet
+        for box in page.locator("fieldset").all():
+            box.locator("input").first.check()
+        page.get_by_role("button", name="Continue").click()
+        choose_level(page, 6)
+        page.get_by_role("button", name="Send").click()
+        heading(page, "Thank you")
+        assert sent(double)[0]["label"] == 0
+
+
 def test_german_and_closed(double, visit):
     double.state = "closed"
     page = visit(double.page)

@@ -38,7 +38,9 @@ class Interface {
     this.description = await this.patiently(turn, () => this.server.describe());
     if (turn !== this.turn) return;
     const { survey, closes } = this.description;
-    this.survey = { ...survey, label: { ...survey.label, choices: survey.label.choices ?? survey.label.classes } };
+    // Values are kept by place: a question may be called "constructor", as every object's keys may not.
+    const questions = survey.questions.map((question, place) => ({ ...question, place }));
+    this.survey = { ...survey, questions, label: { ...survey.label, place: questions.length } };
     this.closes = closes ?? survey.closes ?? null;
     const { floor, link, order, mu, balance } = survey;
     this.rule = { floor, link, order, mu, balance };
@@ -88,8 +90,8 @@ class Interface {
   /** All questions are answered: chance fills what was left out, once, and everything is kept encrypted from here on. */
   answered() {
     const { state, survey, space } = this;
-    const choices = survey.questions.map((question) => choiceOf(question, state.values[question.name]));
-    const label = choiceOf(survey.label, state.values[survey.label.name]);
+    const choices = survey.questions.map((question) => choiceOf(question, state.values[question.place]));
+    const label = choiceOf(survey.label, state.values[survey.label.place]);
     if (JSON.stringify([choices, label]) !== JSON.stringify([state.choices, state.label])) {
       Object.assign(state, { choices, label, filled: fillBlanks(space, choices), draw: null });
     }

@@ -71,7 +71,7 @@ export function questionsPage(ctx) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const all = [...questions, label];
-    const open = all.filter((question) => choiceOf(question, ctx.state.values[question.name]) === undefined);
+    const open = all.filter((question) => choiceOf(question, ctx.state.values[question.place]) === undefined);
     const names = open.map((question) => question.name);
     for (const box of form.querySelectorAll("fieldset")) mark(box, names.includes(box.dataset.name));
     alarm.classList.toggle("hidden", open.length === 0);
@@ -95,7 +95,7 @@ function field(ctx, question, number, may) {
   const { state } = ctx;
   const id = `question-${number}`;
   const keep = (value) => {
-    state.values[question.name] = value;
+    state.values[question.place] = value;
     ctx.keepSoon();
     if (choiceOf(question, value) !== undefined) mark(box, false);
   };
@@ -132,7 +132,7 @@ function preferNot(ctx, id, keep, checked, change = () => {}) {
 }
 
 function choiceField(ctx, question, id, keep, may) {
-  const value = ctx.state.values[question.name];
+  const value = ctx.state.values[question.place];
   const texts = ctx.speaker.choices(question);
   const order = texts.map((_, at) => at);
   if (question.kind === "yesno") order.reverse(); // people expect yes first; the bits keep the survey's order
@@ -145,7 +145,7 @@ function choiceField(ctx, question, id, keep, may) {
 }
 
 function listField(ctx, question, id, keep, may) {
-  const value = ctx.state.values[question.name];
+  const value = ctx.state.values[question.place];
   const options = ctx.speaker.choices(question).map((text, at) => h("option", { value: at }, text));
   const blank = may ? h("option", { value: "blank" }, ctx.speaker.say("prefer_not")) : null;
   const none = h("option", { value: "" }, ctx.speaker.say("choose"));
@@ -160,11 +160,11 @@ function listField(ctx, question, id, keep, may) {
 
 function numberField(ctx, question, id, keep, may) {
   const say = (key, values) => ctx.speaker.say(key, values);
-  const value = ctx.state.values[question.name];
+  const value = ctx.state.values[question.place];
   const texts = ctx.speaker.choices(question);
   const counts = h("output", { class: "hint", for: id });
   const show = () => {
-    const choice = choiceOf(question, ctx.state.values[question.name]);
+    const choice = choiceOf(question, ctx.state.values[question.place]);
     counts.textContent = Number.isInteger(choice)
       ? say("number_counts", { interval: texts[choice] })
       : say("number_hint", { intervals: texts.join(" · ") });
