@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -187,6 +188,23 @@ def test_the_server_works_inside_a_foreign_app(app: FastAPI, study: str) -> None
     foreign = TestClient(Starlette(routes=[Mount("/ours", app)]))
     assert foreign.get(f"/ours{path(study, '/inquiry')}").json()["version"] == 1
     assert foreign.get("/ours/survey/").status_code == 200
+
+
+def test_the_owners_pages_work_inside_a_foreign_app(app: FastAPI) -> None:
+    study, token = app.state.store.create_study(example_survey(name="Inside"))
+    foreign = TestClient(Starlette(routes=[Mount("/ours", app)]), headers={"accept": "text/html"})
+    assert 'action="/ours/sign-in"' in foreign.get("/ours/").text
+    assert 'href="/ours/"' in foreign.get("/ours/nothing").text
+    same = {"origin": "http://testserver"}
+    shown = foreign.post("/ours/sign-in", data={"token": token}, headers=same)
+    assert shown.status_code == 200
+    assert str(shown.url).endswith(f"/ours/studies/{study}")
+    assert "Inside" in shown.text
+    addresses = re.findall(r'(?:href|src|action)="(/[^"]*)"', shown.text)
+    assert len(addresses) > 5
+    assert all(address.startswith("/ours/") for address in addresses)
+    assert foreign.get("/ours/static/page.css").status_code == 200
+    assert str(foreign.post("/ours/sign-out", data={"a": "b"}, headers=same).url).endswith("/ours/")
 
 
 def test_the_description_names_every_route(client: TestClient) -> None:

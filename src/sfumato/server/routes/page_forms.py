@@ -16,13 +16,14 @@ from sfumato.server.routes.studies import revoke_site
 from sfumato.server.store import Caller
 from sfumato.server.web.answers import HEADERS, page
 from sfumato.server.web.pool_page import Flash
+from sfumato.server.web.render import ROOT
 from sfumato.server.web.session import Form, OwningVisitor, Visitor
 
 router = APIRouter(prefix="/studies/{study_id}", include_in_schema=False)
 
 
 def _back(caller: Caller, done: str, part: str) -> Response:
-    return RedirectResponse(f"/studies/{caller.study}?done={done}#{part}", 303, HEADERS)
+    return RedirectResponse(f"{ROOT.get()}/studies/{caller.study}?done={done}#{part}", 303, HEADERS)
 
 
 def _again(request: Request, context: Context, caller: Caller, error: Exception) -> Response:

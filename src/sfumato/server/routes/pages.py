@@ -19,7 +19,7 @@ from sfumato.server.store.tokens import OWNER
 from sfumato.server.web.answers import HEADERS, page
 from sfumato.server.web.model_page import model_page
 from sfumato.server.web.pool_page import DONE, models_shown, pool_page
-from sfumato.server.web.render import STATIC, static_file
+from sfumato.server.web.render import ROOT, STATIC, static_file
 from sfumato.server.web.session import (
     COOKIE,
     Form,
@@ -42,7 +42,7 @@ def front(request: Request, context: Ctx) -> Response:
     """The form to sign in, or on to the study."""
     caller = signed_in(request, context)
     if caller is not None:
-        return RedirectResponse(f"/studies/{caller.study}", 303, HEADERS)
+        return RedirectResponse(f"{ROOT.get()}/studies/{caller.study}", 303, HEADERS)
     return _sign_in_form(context)
 
 
@@ -60,7 +60,7 @@ def sign_in(request: Request, context: Ctx, sent: Form) -> Response:
     session = context.store.open_session(token, context.settings.session_hours)
     if session is None:  # it was revoked this moment
         return _sign_in_form(context, SignInError().detail, 401)
-    response = RedirectResponse(f"/studies/{caller.study}", 303, HEADERS)
+    response = RedirectResponse(f"{ROOT.get()}/studies/{caller.study}", 303, HEADERS)
     start_session(response, session, request, context.settings.session_hours)
     return response
 
@@ -68,7 +68,7 @@ def sign_in(request: Request, context: Ctx, sent: Form) -> Response:
 @router.post("/sign-out")
 def sign_out(request: Request, context: Ctx, _: Form) -> Response:
     context.store.close_session(request.cookies.get(COOKIE, ""))
-    response = RedirectResponse("/", 303, HEADERS)
+    response = RedirectResponse(f"{ROOT.get()}/", 303, HEADERS)
     end_session(response, request)
     return response
 

@@ -17,6 +17,7 @@ from sfumato.server.settings import Settings
 from sfumato.server.store import Store
 from sfumato.server.survey.desks import SurveyDesks
 from sfumato.server.survey.quick import QuickPath
+from sfumato.server.web.render import ROOT
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self' https:; "
@@ -35,11 +36,15 @@ class RespondentPage(StaticFiles):
 
 
 class SurveysFirst(FastAPI):
-    """An app that answers respondents before any of its middleware is asked: they come by the thousand."""
+    """An app that answers respondents before any of its middleware is asked: they come by the thousand.
+
+    It also notes where a foreign app has mounted it, for the pages.
+    """
 
     quick: QuickPath | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        ROOT.set(scope.get("root_path", ""))
         if self.quick is None or not await self.quick.answered(scope, receive, send):
             await super().__call__(scope, receive, send)
 

@@ -8,7 +8,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 
 from sfumato.server.problems import ApiError
-from sfumato.server.web.render import render
+from sfumato.server.web.render import ROOT, render
 
 HEADERS = {"Referrer-Policy": "same-origin", "Cache-Control": "no-store"}
 """Browsers name no origin for forms of pages that have `no-referrer`."""
@@ -35,7 +35,7 @@ def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
 def error_page(request: Request, error: ApiError) -> HTMLResponse | None:
     """The refusal as a page, where a browser asked for one; None where a program did."""
     wanted = "text/html" in request.headers.get("accept", "")
-    if not wanted or request.url.path.startswith(("/api/", "/survey/")):
+    if not wanted or request.url.path.removeprefix(ROOT.get()).startswith(("/api/", "/survey/")):
         return None
     signed_out = error.status_code == 401
     response = page(
@@ -46,7 +46,7 @@ def error_page(request: Request, error: ApiError) -> HTMLResponse | None:
         title=TITLES.get(error.status_code, "That did not work"),
         message=str(error.detail),
         request_id=request.state.request_id if error.status_code >= 500 else "",
-        back="/",
+        back=f"{ROOT.get()}/",
         back_words="Sign in" if signed_out else "Back to the start",
     )
     for name, value in (error.headers or {}).items():

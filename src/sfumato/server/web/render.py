@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -18,6 +19,10 @@ STATIC = {
 """All files that pages load, with their types."""
 
 
+ROOT: ContextVar[str] = ContextVar("root", default="")
+"""Where a foreign app has mounted this one, for example /study: every address on a page begins with it."""
+
+
 def render(template: str, **values: Any) -> str:
     return environment().get_template(f"{template}.html.j2").render(**values)
 
@@ -32,6 +37,7 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     made.filters |= {"breakable": breakable, "thousands": "{:,}".format, "short_hash": short_hash}
+    made.globals["root"] = ROOT.get
     return made
 
 
