@@ -113,6 +113,14 @@ def test_refusals_say_why(
     assert len(refused.json()["message"]) > 20
 
 
+def test_nothing_but_a_version_is_read_from_who_is_ready(client: TestClient, study: str) -> None:
+    """Deeply nested nonsense in another field would have to be parsed before it is ignored."""
+    nested = b'{"x":' + b"[" * 20_000 + b"]" * 20_000 + b',"version":1}'
+    for body in (nested, b'{"version": 1, "limit": 3}'):
+        answer = client.post(path(study, "/ready"), content=body)
+        assert (answer.status_code, answer.json()["error"]) == (422, "malformed")
+
+
 def test_one_id_names_one_answer(client: TestClient, study: str) -> None:
     body = json.loads(message([1]))
     assert client.post(path(study, "/answers"), json=body).status_code == 201
@@ -203,6 +211,7 @@ def test_the_owners_pages_work_inside_a_foreign_app(app: FastAPI) -> None:
     addresses = re.findall(r'(?:href|src|action)="(/[^"]*)"', shown.text)
     assert len(addresses) > 5
     assert all(address.startswith("/ours/") for address in addresses)
+    assert f'href="http://testserver/ours/survey/#survey={study}"' in shown.text
     assert foreign.get("/ours/static/page.css").status_code == 200
     assert str(foreign.post("/ours/sign-out", data={"a": "b"}, headers=same).url).endswith("/ours/")
 

@@ -129,7 +129,12 @@ def described() -> dict[str, Any]:
             "code": {"type": ["string", "null"]},
         },
     }
-    body_ready = {"type": "object", "required": ["version"], "properties": {"version": integer}}
+    body_ready = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["version"],
+        "properties": {"version": integer},
+    }
 
     def operation(summary: str, statuses: dict[int, str], body: Any = None, more: tuple[Any, ...] = ()) -> Any:
         found: dict[str, Any] = {"summary": summary, "tags": ["surveys"], "parameters": [survey, *more]}

@@ -48,7 +48,7 @@ _HEADERS = [
 Handler = Callable[[SurveyDesk, bytes], Awaitable[tuple[int, bytes]]]
 
 
-class ReadyMessage(msgspec.Struct):
+class ReadyMessage(msgspec.Struct, forbid_unknown_fields=True):
     """Round 2 names the version of round 1; it says nothing else."""
 
     version: int

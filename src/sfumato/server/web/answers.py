@@ -32,6 +32,11 @@ def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
     return HTMLResponse(render(template, **values), status, HEADERS)
 
 
+def address_of(request: Request) -> str:
+    """Where people reach this server, mounted or not, without a slash at the end."""
+    return str(request.url.replace(path=ROOT.get(), query="", fragment="")).rstrip("/")
+
+
 def error_page(request: Request, error: ApiError) -> HTMLResponse | None:
     """The refusal as a page, where a browser asked for one; None where a program did."""
     wanted = "text/html" in request.headers.get("accept", "")

@@ -14,7 +14,7 @@ from sfumato.server.context import Context
 from sfumato.server.seen_models import seen_by
 from sfumato.server.store import Caller
 from sfumato.server.store.tokens import OWNER
-from sfumato.server.web.answers import page
+from sfumato.server.web.answers import address_of, page
 from sfumato.server.web.shown_models import Overview, overview
 from sfumato.server.web.shown_study import asked, guarantee, shown_site, site_totals, totals
 
@@ -47,7 +47,7 @@ def pool_page(
         "flash": flash,
         "models": models_shown(context, caller),
         "asked": asked(study.definition),
-        "address": str(request.base_url).rstrip("/"),
+        "address": address_of(request),
     }
     if caller.role == OWNER:
         sites = context.store.sites(study.id)

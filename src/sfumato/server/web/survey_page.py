@@ -18,7 +18,7 @@ from sfumato.server.store import Caller
 from sfumato.server.store.tokens import OWNER
 from sfumato.server.survey.progress import survey_progress
 from sfumato.server.survey.survey_store import SurveyStore
-from sfumato.server.web.answers import page
+from sfumato.server.web.answers import address_of, page
 from sfumato.server.web.pool_page import Flash, models_shown
 from sfumato.server.web.timeline import MOST_BARS, bars, steps
 
@@ -49,7 +49,7 @@ def survey_page(
         disclosed=steps("Epsilon of an answer, by answers counted", bounded, progress["counted"]),
         models=models_shown(context, caller),
         classifiers=[*ON_BITS, *[name for name in CLASSIFIERS if name in ("forest", "boosting", "mlp")]],
-        link=f"{str(request.base_url).rstrip('/')}/survey/#survey={study.id}",
+        link=f"{address_of(request)}/survey/#survey={study.id}",
     )
 
 
