@@ -20,7 +20,7 @@ from sfumato.client.heads import RememberedHeads
 from sfumato.client.respondent import NotYetError, choices_of, prepare, resend, send, was_sent
 from sfumato.client.survey_server import SurveyServer, read_link
 from sfumato.errors import CardError, CoordinatorError, SchemaError, UsageError
-from sfumato.guidance import GuidanceError, decode_matrix
+from sfumato.guidance import GuidanceError, SurveyCounts, decode_matrix
 from sfumato.jobs.predict import predict
 from sfumato.protocol.survey_guidance import verify_guidance
 from sfumato.protocol.survey_log import LogEntry, check_chain
@@ -265,6 +265,14 @@ def test_a_log_that_does_not_continue_the_remembered_one_is_refused(server: Surv
     heads.remember(server.name, 1, "0" * 64)
     with pytest.raises(GuidanceError, match="not the one that this device saw"):
         prepare(server, ANSWERS, 9, heads=heads)
+
+
+def test_counts_may_be_longer_than_other_messages(server: SurveyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    (survey, _), (entry,) = server.describe(), server.log(server.describe()[0].hash)
+    monkeypatch.setattr("sfumato.client.answers.MOST_BYTES", 10)
+    assert SurveyCounts.from_json(server.inputs(entry)).width == survey.width
+    with pytest.raises(CoordinatorError, match="too long"):
+        server.describe()
 
 
 def test_a_log_that_repeats_itself_is_not_read_for_ever(server: SurveyServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,12 +48,12 @@ def pieces_of(response: httpx.Response, size: int = 1 << 16) -> Iterator[bytes]:
         raise BrokenOffError(f"The coordinator's answer broke off ({type(error).__name__}). Try again.") from None
 
 
-def body_of(response: httpx.Response) -> bytes:
+def body_of(response: httpx.Response, most: int | None = None) -> bytes:
     """The answer's body, as far as an honest server's goes."""
     body = bytearray()
     for piece in pieces_of(response):
         body += piece
-        if len(body) > MOST_BYTES:
+        if len(body) > (most or MOST_BYTES):
             raise CoordinatorError("The coordinator's answer is far too long, and was not read to its end.")
     return bytes(body)
 

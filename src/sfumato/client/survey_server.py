@@ -20,6 +20,7 @@ from sfumato.protocol.survey_guidance import inputs_hash
 from sfumato.protocol.survey_log import LogEntry, check_chain
 
 API = "/api/v1/surveys/"
+LARGEST_COUNTS = 1 << 30  # bytes: the counts of 4,000 bits and two classes are 32 MB before anybody has answered
 LONGEST_LOG = 1_000_000  # versions: a log that never ends keeps a program busy for ever
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -115,7 +116,7 @@ class SurveyServer:
     def inputs(self, entry: LogEntry) -> str:
         """The published counts behind a version, as the log promised them."""
         with self._connection.answer("GET", f"{API}{self.identity}/log/{entry.version}/inputs") as response:
-            text = body_of(response).decode("ascii", errors="replace")
+            text = body_of(response, LARGEST_COUNTS).decode("ascii", errors="replace")
         if inputs_hash(text) != entry.inputs_sha256:
             raise CardError(f"The counts behind version {entry.version} are not those that the log promised.")
         return text
