@@ -36,7 +36,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def address(data: Path) -> Iterator[str]:
-    config = uvicorn.Config(create_app(Settings(data=data, worker=False)), port=0, log_level="critical")
+    config = uvicorn.Config(create_app(Settings(data=data, worker=False)), port=0, log_config=None, access_log=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

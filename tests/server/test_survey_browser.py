@@ -422,7 +422,7 @@ def test_the_page_and_the_server_of_this_package(visit, tmp_path):
     """No double: `create_app`, its policy, its store. The answer arrives, and the log can be followed afterwards."""
     app = create_app(Settings(data=tmp_path / "data", worker=False))
     study = app.state.store.create_study(example_survey())[0]
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
