@@ -39,6 +39,7 @@ def configure_logs(stream: IO[str] | None = None, level: int = logging.INFO) -> 
         logger.handlers, logger.propagate = [handler], False
     LOGGER.setLevel(level)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").setLevel(logging.NOTSET)  # whoever served before in this process may have set it
 
 
 def fault(error: BaseException) -> dict[str, Any]:
