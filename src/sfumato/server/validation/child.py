@@ -7,29 +7,28 @@ job; it can write no file. A file that makes it die was refused by that.
 from __future__ import annotations
 
 import json
-import os
 import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+
+from sfumato.server.child import limit, own_output, say
 
 CHECKS = ("release", "table")
 
 
 def main() -> None:
     """Serve until the input ends, which it does when the parent does."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # nothing that a library prints is taken for an answer
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_FSIZE, 0)
+    answers = own_output()
+    limit(resource.RLIMIT_CORE, 0)
+    limit(resource.RLIMIT_FSIZE, 0)
     check = _load()
-    _say(answers, {"ready": True})
+    say(answers, {"ready": True})
     for line in sys.stdin:
         job = json.loads(line)
-        _limit(resource.RLIMIT_AS, int(job["limits"]["memory"]))
+        limit(resource.RLIMIT_AS, int(job["limits"]["memory"]))
         _limit_seconds(int(job["limits"]["seconds"]))
-        _say(answers, check(job))
+        say(answers, check(job))
 
 
 def _load() -> Callable[[dict[str, object]], dict[str, object]]:
@@ -56,20 +55,10 @@ def _load() -> Callable[[dict[str, object]], dict[str, object]]:
     return check
 
 
-def _limit(what: int, most: int) -> None:
-    _, hard = resource.getrlimit(what)
-    resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-
-
 def _limit_seconds(seconds: int) -> None:
     """The clock of the limit runs over the process's whole life: move it."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + seconds + 1)
-
-
-def _say(answers: IO[str], answer: object) -> None:
-    answers.write(json.dumps(answer, allow_nan=False) + "\n")
-    answers.flush()
+    limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + seconds + 1)
 
 
 if __name__ == "__main__":

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
+from sfumato.server.child import end_child, start_child, tell
 from sfumato.server.validation.limits import Limits
 from sfumato.server.validation.verdict import Verdict
 
@@ -23,7 +21,6 @@ _QUIET = {
     "OMP_NUM_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
-_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")
 STARTING_SECONDS = 120
 WALL = 4
 """Seconds by the clock for each of processor time: a busy machine refuses nobody."""
@@ -34,23 +31,13 @@ class Child:
     """One process; a job at a time."""
 
     def __init__(self) -> None:
-        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}  # no secrets of the server
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "sfumato.server.validation.child"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment | _QUIET,
-            start_new_session=True,
-        )
+        self._process = start_child("sfumato.server.validation.child", _QUIET)
         self._answer(STARTING_SECONDS)
 
     def check(self, job: dict[str, Any], seconds: float) -> dict[str, Any] | None:
         """The answer, or None for a child that died or took too long; it is then gone."""
-        assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(job).encode() + b"\n")
-            self._process.stdin.flush()
+            tell(self._process, job)
             return self._answer(seconds)
         except (OSError, ValueError, TimeoutError):
             self.close()
@@ -74,12 +61,7 @@ class Child:
         return answer
 
     def close(self) -> None:
-        self._process.kill()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
-        self._process.wait()
+        end_child(self._process)
 
 
 class ValidationPool:

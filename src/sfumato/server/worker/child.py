@@ -15,18 +15,19 @@ import threading
 from pathlib import Path
 from typing import IO, Any
 
+from sfumato.server.child import limit, own_output, say
+
 NO_MEMORY = "Training this classifier on this pool needs more memory than the server gives it. Train another one."
 
 
 def main() -> None:
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # nothing that a library prints is taken for an answer
+    answers = own_output()
     stated = json.loads(sys.stdin.readline())
     _give_way(int(stated["niceness"]))
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_AS, int(stated["memory"]))
+    limit(resource.RLIMIT_CORE, 0)
+    limit(resource.RLIMIT_AS, int(stated["memory"]))
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _say(answers, trained(stated, answers))
+    say(answers, trained(stated, answers))
 
 
 def trained(stated: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
@@ -38,7 +39,7 @@ def trained(stated: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
     job = Job.from_dict(stated)
 
     def progress(step: str, done: int, total: int | None) -> None:
-        _say(answers, {"step": step, "progress": 0.0 if not total else done / total})
+        say(answers, {"step": step, "progress": 0.0 if not total else done / total})
 
     try:
         model, results = train_pool(job.request(), Path(job.out), progress)
@@ -58,21 +59,11 @@ def _give_way(niceness: int) -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def _limit(what: int, most: int) -> None:
-    _, hard = resource.getrlimit(what)
-    resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-
-
 def _end_with_parent() -> None:
     """The input stays open as long as the parent lives."""
     while os.read(0, 1):
         pass
     os._exit(1)
-
-
-def _say(answers: IO[str], answer: object) -> None:
-    answers.write(json.dumps(answer, allow_nan=False) + "\n")
-    answers.flush()
 
 
 if __name__ == "__main__":

@@ -6,38 +6,27 @@ import contextlib
 import json
 import os
 import select
-import subprocess
-import sys
 from typing import Any
 
+from sfumato.server.child import end_child, start_child, tell
 from sfumato.server.worker.job import Job
 
 DIED = (
     "The training was ended by the system, most likely for want of memory. "
     "Train another classifier, or give the server more memory."
 )
-_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")
 
 
 class Training:
     """Started at once; `messages` is asked again and again until one says `done` or `failed`."""
 
     def __init__(self, job: Job) -> None:
-        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}  # no secrets of the server
         threads = str(max(1, (os.cpu_count() or 2) // 2))  # the rest is left to the server
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "sfumato.server.worker.child"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment | {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads},
-            start_new_session=True,
-        )
+        quiet = {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
+        self._process = start_child("sfumato.server.worker.child", quiet)
         self._heard = b""
-        assert self._process.stdin is not None
         with contextlib.suppress(OSError):  # a child that is gone already is found out by its silence
-            self._process.stdin.write(json.dumps(job.to_dict()).encode() + b"\n")
-            self._process.stdin.flush()
+            tell(self._process, job.to_dict())
 
     @property
     def pid(self) -> int:
@@ -60,9 +49,4 @@ class Training:
 
     def close(self) -> None:
         """End it, whatever it is doing."""
-        self._process.kill()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
-        self._process.wait()
+        end_child(self._process)
