@@ -5,95 +5,40 @@ Finished pieces are kept in `work/` and not done again; `--fresh` forgets them. 
 
 from __future__ import annotations
 
-import argparse
-import json
-import multiprocessing
-import os
 import sys
-import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent))  # for `papers.data`, wherever this is started from
+sys.path.insert(0, str(HERE.parent.parent))  # for `papers.runner`, wherever this is started from
 
 from experiments import original  # noqa: E402
-from papers.data import DataMissingError  # noqa: E402
-from papers.store import Store  # noqa: E402
+from papers.runner import do_tasks, look_for, open_store, parse_options, write_results  # noqa: E402
 from tables import results_text  # noqa: E402
-from tasks import COUNTY, Results, Task, all_tasks  # noqa: E402
+from tasks import COUNTY, Results, all_tasks  # noqa: E402
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Do what is not done yet, then print and write the results."""
-    options = _parser().parse_args(arguments)
-    out = options.out or (HERE / "work" / "fast" if options.fast else HERE)
-    path = (options.out or HERE / "work") / ("fast.jsonl" if options.fast else "full.jsonl")
-    if options.fresh:
-        path.unlink(missing_ok=True)
-    store = Store(path)
+    options = parse_options(
+        arguments,
+        __doc__,
+        fast="simulated values, a few runs",
+        online="taken for the other papers' sake: nothing is fetched",
+    )
+    store = open_store(HERE, options)
     skipped = {} if options.fast else _missing()
     tasks = list(all_tasks(options.fast, county=not options.fast and not skipped))
-    _do([task for task in tasks if task.key not in store], store, options)
-    results = Results({task: store[task.key] for task in tasks}, skipped)
-    text = results_text(results, sum(store[task.key]["cpu"] for task in tasks) / 60, options.fast)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "RESULTS.md").write_text(text, encoding="utf-8")
-    if options.fast:
-        (out / "results.json").write_text(json.dumps(results.to_dict(), indent=1), encoding="utf-8")
-    else:
-        from plots import draw
-
-        draw(results, out / "figures")
-    print(text)
+    found = do_tasks(tasks, store, options)
+    results = Results(found, skipped)
+    minutes = sum(value["cpu"] for value in found.values()) / 60
+    write_results(HERE, options, results, results_text(results, minutes, options.fast))
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fast", action="store_true", help="simulated values, a few runs: what the tests run")
-    parser.add_argument("--fresh", action="store_true", help="forget what was done before")
-    parser.add_argument("--online", action="store_true", help="taken for the other papers' sake: nothing is fetched")
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes (default: at most 2)")
-    parser.add_argument("--out", type=Path, help="folder for results and figures (default: beside this file)")
-    return parser
 
 
 def _missing() -> dict[str, str]:
     """Why county income cannot be had, if so; everything is then run on simulated values alone."""
-    try:
-        original(COUNTY)
-    except DataMissingError as error:
-        print(f"skipped {error}", file=sys.stderr, flush=True)
-        return {COUNTY: str(error)}
-    return {}
-
-
-def _do(tasks: list[Task], store: Store, options: argparse.Namespace) -> None:
-    """All tasks in a few processes; each is kept as soon as it is done."""
-    done = 0
-
-    def keep(task: Task, value: dict[str, Any]) -> None:
-        nonlocal done
-        done += 1
-        store.put(task.key, value)
-        print(f"[{done}/{len(tasks)}] {task.key}  {value['cpu']:.1f} s", file=sys.stderr, flush=True)
-
-    if options.fast or options.jobs == 1:
-        for task in tasks:
-            keep(task, timed(task))
-    elif tasks:
-        with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
-            waiting = {pool.submit(timed, task): task for task in tasks}
-            for future in as_completed(waiting):
-                keep(waiting[future], future.result())
-
-
-def timed(task: Task) -> dict[str, Any]:
-    """A task's figures, and the seconds of computing that they took."""
-    started = time.process_time()
-    return {**task.do(), "cpu": time.process_time() - started}
+    skipped, _ = look_for([COUNTY], original)
+    return skipped
 
 
 if __name__ == "__main__":
