@@ -39,8 +39,14 @@ class Cluster:
             shutil.chown(self.folder, self._user)
         initialize = [bin / "initdb", "-D", self.folder / "data", "-A", "trust", "-U", "sfumato", "-N", "-E", "UTF8"]
         subprocess.run(initialize, check=True, capture_output=True, user=self._user, cwd="/")
-        self.port = free_port()
-        self.start()
+        for attempt in range(5):  # somebody else may take the port before PostgreSQL does
+            self.port = free_port()
+            try:
+                self.start()
+                return
+            except RuntimeError:
+                if attempt == 4:
+                    raise
 
     def start(self) -> None:
         options = ["-p", str(self.port), "-h", "127.0.0.1", "-k", str(self.folder), "-c", "max_connections=100"]
@@ -51,11 +57,12 @@ class Cluster:
             user=self._user,
             cwd="/",
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while True:
-            with contextlib.suppress(psycopg.OperationalError), psycopg.connect(self.url(), connect_timeout=2):
+            with contextlib.suppress(psycopg.OperationalError), psycopg.connect(self.url(), connect_timeout=10):
                 return
             if time.monotonic() > deadline or self._process.poll() is not None:
+                self.stop()
                 raise RuntimeError("PostgreSQL does not start.")
             time.sleep(0.05)
 

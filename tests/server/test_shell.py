@@ -146,7 +146,7 @@ def test_a_slow_body_is_given_up(tmp_path, trickles):
         "headers": [(b"authorization", f"Bearer {owner}".encode()), (b"content-type", b"application/json")],
         "app": app,
     }
-    asyncio.run(asyncio.wait_for(app(scope, stuck, send), 30))
+    asyncio.run(asyncio.wait_for(app(scope, stuck, send), 200))
     assert sent[0]["status"] == 408
     assert json.loads(sent[1]["body"])["error"] == "too-slow"
     app.state.context.close()

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from sfumato.protocol.survey_guidance import verify_guidance
 from sfumato.protocol.survey_log import LogEntry, check_chain
 from sfumato.server.app import create_app
 from sfumato.server.settings import Rate, Settings
+from sfumato.server.worker.worker import Worker
 
 ANSWERS = {"q0": "yes", "q1": "no", "q2": "yes", "q3": None, "ill": "no"}
 
@@ -334,29 +336,35 @@ def test_other_links_are_refused(link: str) -> None:
 # The owner
 
 
-def test_a_model_is_trained_on_the_received_bits(tmp_path: Path) -> None:
+def test_a_model_is_trained_on_the_received_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(Worker.__init__.__kwdefaults__, "niceness", 0)  # the test waits for it
     app = create_app(Settings(data=tmp_path / "data", respondent_rate=Rate(1e6, 1e6)))
     study, token = app.state.store.create_study(example_survey())
     owner = {"Authorization": f"Bearer {token}"}
     rng = np.random.default_rng(8)
     with TestClient(app) as client:
         asked = f"/api/v1/studies/{study}"
+
+        def ended(model: str) -> dict[str, Any]:
+            while (found := client.get(f"{asked}/models/{model}", headers=owner).json())["state"] in (
+                "queued",
+                "running",
+            ):
+                time.sleep(0.1)
+            return found
+
         nothing = client.post(f"{asked}/models", json={"classifier": "id3"}, headers=owner).json()
+        assert ended(nothing["id"])["state"] == "failed"
         for _ in range(120):
             label = int(rng.integers(2))
             told = rng.random(5) < (0.8 if label else 0.2)  # every question says something about the class
             bits = sorted(int(2 * place + one) for place, one in enumerate(told))
             assert client.post(path(study, "/answers"), content=message(bits, label=label)).status_code == 201
         queued = client.post(f"{asked}/models", json={"classifier": "bernoulli-naive-bayes"}, headers=owner).json()
-        for _ in range(600):
-            model = client.get(f"{asked}/models/{queued['id']}", headers=owner).json()
-            if model["state"] in ("done", "failed"):
-                break
-            time.sleep(0.1)
+        model = ended(queued["id"])
         assert model["state"] == "done", model["failure"]
         assert model["results"]["cross_validation"]["error"] < 0.3
         assert model["results"]["rows"] == 120
-        assert client.get(f"{asked}/models/{nothing['id']}", headers=owner).json()["state"] == "failed"
         file = client.get(f"{asked}/models/{queued['id']}/file", headers=owner)
         (tmp_path / "m.skops").write_bytes(file.content)
         progress = client.get(f"{asked}/survey", headers=owner).json()

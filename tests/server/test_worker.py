@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import consortium
@@ -54,7 +55,7 @@ class Place:
     def log(self, event, **fields):
         self.events.append((event, fields))
 
-    def wait(self, model, *states, seconds=60):
+    def wait(self, model, *states, seconds=200):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             found = self.store.model(self.study, model)
@@ -137,7 +138,15 @@ def test_a_killed_child_fails_the_model_and_not_the_worker(place, monkeypatch):
     worker.stop()
 
 
-def test_a_stopped_worker_puts_its_model_back(place):
+class Unfinished(Training):
+    """A real child whose last word is never heard, so that its model runs until somebody ends it."""
+
+    def messages(self, seconds):
+        return [said for said in super().messages(seconds) if not {"done", "failed"} & set(said)]
+
+
+def test_a_stopped_worker_puts_its_model_back(place, monkeypatch):
+    monkeypatch.setattr(worker_module, "Training", Unfinished)
     model = place.queue()
     worker = place.worker()
     place.wait(model, "running")
@@ -153,25 +162,32 @@ import consortium
 from pathlib import Path
 from sfumato.server.folder import DataFolder
 from sfumato.server.store import Store
+from sfumato.server.worker import worker as worker_module
 from sfumato.server.worker.worker import Worker
+if {unfinished!r}:
+    from test_worker import Unfinished
+    worker_module.Training = Unfinished
 settings = consortium.settings(Path({data!r}), database={database!r})
-Worker(Store.open(settings), DataFolder(Path({data!r})), settings, lambda *_, **__: None, lease=1.0, niceness=0).start()
+place = Store.open(settings), DataFolder(Path({data!r})), settings
+Worker(*place, lambda *_, **__: None, lease={lease!r}, niceness=0).start()
 time.sleep(600)
 """
 
 
-def other_process(place):
+def other_process(place, *, lease, unfinished=False):
     code = KILLED.format(
         tests=os.path.dirname(__file__),  # noqa: PTH120
         data=str(place.folder.data),
         database=place.settings.database,
+        lease=lease,
+        unfinished=unfinished,
     )
     return subprocess.Popen([sys.executable, "-c", code])
 
 
 def test_the_job_of_a_killed_server_is_taken_up_again(place):
     model = place.queue()
-    process = other_process(place)
+    process = other_process(place, lease=1.0, unfinished=True)
     try:
         place.wait(model, "running")
     finally:
@@ -188,8 +204,8 @@ def test_several_processes_train_each_model_once(tmp_path, bodies, postgres_url)
     for number, body in enumerate(bodies[:2]):
         place.add(body, f"site {number}")
     models = [place.queue() for _ in range(3)]
-    process = other_process(place)
-    worker = place.worker()
+    process = other_process(place, lease=60.0)
+    worker = place.worker(lease=60.0)
     try:
         assert {place.wait(model).state for model in models} == {"done"}
     finally:
@@ -207,30 +223,28 @@ def test_several_processes_train_each_model_once(tmp_path, bodies, postgres_url)
 def test_a_model_in_other_hands_is_left_alone(place, monkeypatch):
     """A worker that slept past its lease must neither file nor fail what another trains now."""
 
-    class Endless:
+    class Asleep:
         def __init__(self, _):
             pass
 
-        def messages(self, seconds):
-            time.sleep(seconds)
+        def messages(self, _):
+            awake.wait(200)
             return [{"step": "learning", "progress": 0.5}]
 
         def close(self):
-            ended.append(True)
+            ended.set()
 
-    ended = []
-    monkeypatch.setattr(worker_module, "Training", Endless)
+    awake, ended = threading.Event(), threading.Event()
+    monkeypatch.setattr(worker_module, "Training", Asleep)
     model = place.queue()
     worker = place.worker(lease=1.0)
     place.wait(model, "running")
-    monkeypatch.setattr(place.store, "now", lambda: time.time() + 1000)
-    assert place.store.claim_model("another", 1000.0)[1].id == model
-    for _ in range(500):
-        if ended:
-            break
-        time.sleep(0.02)
+    while (claimed := place.store.claim_model("another", 1000.0)) is None:
+        time.sleep(0.05)
+    assert claimed[1].id == model
+    awake.set()
+    assert ended.wait(200)
     worker.stop()
-    assert ended == [True]
     assert place.store.model(place.study, model).state == "running"
     assert ("training-lost", {"model": model}) in place.events
     assert place.store.update_model(model, "another", 0.7, "still mine")

@@ -40,7 +40,7 @@ class Served:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
-    def stop(self, timeout=60) -> int:
+    def stop(self, timeout=300) -> int:
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout)
@@ -53,7 +53,7 @@ class Served:
 
     def client(self, token: str, **more) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"}
-        return httpx.Client(base_url=self.address, headers=headers, timeout=120, trust_env=False, **more)
+        return httpx.Client(base_url=self.address, headers=headers, timeout=600, trust_env=False, **more)
 
     def peaks(self) -> dict[int, int]:
         """Most bytes that the process and each of its children have ever held."""

@@ -16,7 +16,7 @@ def environment(tmp_path):
 
 
 def test_four_sites_and_a_coordinator(environment, tmp_path):
-    done = subprocess.run([*RUN, "--json"], env=environment, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run([*RUN, "--json"], env=environment, capture_output=True, text=True, timeout=1000, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert set(found["alone"]) == {"North", "East", "South", "West"}
@@ -29,5 +29,5 @@ def test_four_sites_and_a_coordinator(environment, tmp_path):
 
 
 def test_quiet_is_silent(environment):
-    done = subprocess.run([*RUN, "--quiet"], env=environment, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run([*RUN, "--quiet"], env=environment, capture_output=True, text=True, timeout=1000, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -34,7 +34,7 @@ def test_kill_at_random_moments(tmp_path, releases, backend, request):
     chance = random.Random(7)
 
     def push_until_it_dies(address, token):
-        with httpx.Client(timeout=30, trust_env=False) as client:
+        with httpx.Client(timeout=300, trust_env=False) as client:
             while True:
                 with lock:
                     if not waiting:
@@ -96,12 +96,11 @@ def test_a_push_under_way_is_finished_before_the_server_stops(tmp_path, releases
     study, _ = store.create_study(consortium.study())
     token = store.invite(study, "A").token
     server = Served(data)
-    began, stopping = threading.Event(), threading.Event()
+    stopping = threading.Event()
 
     def slowly():
         yield body[:1000]
-        began.set()
-        stopping.wait(30)
+        stopping.wait(50)
         time.sleep(1)
         yield body[1000:]
 
@@ -114,12 +113,14 @@ def test_a_push_under_way_is_finished_before_the_server_stops(tmp_path, releases
 
     thread = threading.Thread(target=push)
     thread.start()
-    assert began.wait(30)
+    while not [path for path in (data / "incoming").glob("*/*") if path.name != "in-use"]:
+        assert thread.is_alive()  # the server has not begun to receive yet
+        time.sleep(0.02)
     server.process.terminate()
     stopping.set()
-    thread.join(60)
+    thread.join(300)
     assert answers[0].status_code == 201, answers[0].text
-    assert server.process.wait(60) == 0
+    assert server.process.wait(300) == 0
     assert [found.sha256 for found in store.releases(study)] == [consortium.sha(body)]
     assert list((data / "incoming").iterdir()) == []
     server.close()

@@ -79,7 +79,7 @@ def test_a_database_goes_away_and_comes_back(tmp_path, a_cluster):
             assert (answer.status_code, answer.json()["error"]) == (503, "unavailable")
             assert "sfumato@" not in answer.text
         a_cluster.start()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while client.get("/healthz").status_code != 200:
             assert time.monotonic() < deadline
             time.sleep(0.2)
