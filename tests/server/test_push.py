@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy.exc import OperationalError
 
 from sfumato.server.app import create_app
+from sfumato.server.routes import models as model_routes
 
 
 def files(study):
@@ -241,3 +242,16 @@ def test_models_are_asked_for_watched_and_downloaded(study):
     store.finish_model(model, "w", results={"error": 0.1}, card={}, used=[], contains_rows=True)
     assert study.call("GET", f"/models/{model}/file").content == b"skops"
     refused(study.call("GET", f"/models/{model}/file", site), 403, "forbidden")
+
+
+def test_one_owner_does_not_fill_the_queue_of_another(client, study, monkeypatch):
+    other = consortium.Study(client, *study.store.create_study(consortium.study()))
+    for _ in range(model_routes.MOST_WAITING):
+        assert study.call("POST", "/models", json={"classifier": "knn"}).status_code == 202
+    found = refused(study.call("POST", "/models", json={"classifier": "knn"}), 429, "too-many")
+    assert "this study" in found["message"]
+    assert other.call("POST", "/models", json={"classifier": "knn"}).status_code == 202
+    monkeypatch.setattr(model_routes, "MOST_IN_ALL", study.store.waiting_models())
+    answer = other.call("POST", "/models", json={"classifier": "knn"})
+    assert "other studies" in refused(answer, 429, "too-many")["message"]
+    assert answer.headers["retry-after"] == "60"

@@ -19,7 +19,9 @@ from sfumato.server.store.tokens import OWNER
 
 router = APIRouter(prefix="/api/v1/studies/{study_id}/models", tags=["models"], responses=USUAL)
 ModelId = Annotated[str, Path(max_length=64, description="Id of a model.")]
-MOST_WAITING = 100
+MOST_WAITING = 30
+"""Models of one study: no owner fills the queue of the others."""
+MOST_IN_ALL = 1000
 _FILE: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 }
@@ -44,12 +46,18 @@ def queue_training(classifier: str, caller: Caller, context: Context) -> ModelIn
     if classifier not in CLASSIFIERS:
         names = ", ".join(CLASSIFIERS)
         raise ApiError(422, "unknown-classifier", f"There is no such classifier. Choose one of: {names}.")
-    if context.store.waiting_models() >= MOST_WAITING:
-        raise ApiError(429, "too-many", "Too many models wait already. Try again later.", headers={"Retry-After": "60"})
+    if context.store.waiting_models(caller.study) >= MOST_WAITING:
+        raise _queue_full(f"{MOST_WAITING} models of this study wait already. Try again when some are trained.")
+    if context.store.waiting_models() >= MOST_IN_ALL:
+        raise _queue_full("Too many models of other studies wait at this server. Try again later.")
     queued = context.store.queue_model(caller.study, classifier, contains_rows=classifier in KEEPS_ROWS)
     if context.worker is not None:
         context.worker.wake()
     return queued
+
+
+def _queue_full(words: str) -> ApiError:
+    return ApiError(429, "too-many", words, headers={"Retry-After": "60"})
 
 
 @router.get("")

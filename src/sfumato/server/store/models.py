@@ -144,9 +144,11 @@ class Models(Releases):
             row = connection.execute(query).one_or_none()
         return None if row is None else _model(row)
 
-    def waiting_models(self) -> int:
-        """How many jobs wait or run, for the metrics."""
+    def waiting_models(self, study: str | None = None) -> int:
+        """How many jobs wait or run, of one study or in all."""
         query = select(func.count()).select_from(models).where(models.c.state.in_((QUEUED, RUNNING)))
+        if study is not None:
+            query = query.where(models.c.study == study)
         with self.reading() as connection:
             return int(connection.execute(query).scalar_one())
 
