@@ -73,6 +73,19 @@ def test_a_breach_is_a_near_number_the_right_category_or_the_right_emptiness():
     assert_allclose(breach_rate(original, guess, MIXED), [2 / 3, 2 / 3, 2 / 3])
 
 
+def test_whole_numbers_are_guessed_by_rounding():
+    """Of a column of twos and ones nobody guesses 1.3; half-way between two values nothing is told."""
+    columns = (
+        Column("children", "integer", low=0, high=4),
+        Column("stage", "ordinal", categories=("early", "middle", "late")),
+        Column("dose", "numeric", low=0, high=4),
+    )
+    original = np.array([[0.25, 0.5, 0.25], [0.25, 0.5, 0.25], [0.25, 1.0, 0.25]])
+    guess = np.array([[0.36, 0.3, 0.36], [0.375, 0.75, 0.375], [0.12, 0.76, 0.21]])
+    found = breaches(original, guess, Encoding(Schema(columns)))
+    assert found.tolist() == [[True, True, False], [False, False, False], [False, True, True]]
+
+
 def test_worst_records_are_at_least_one_and_ties_keep_their_order():
     assert worst_records(np.array([0.1, 0.9, 0.9, 0.2]), share=0.5).tolist() == [1, 2]
     assert worst_records(np.array([0.1, 0.3]), share=0.001).tolist() == [1]

@@ -17,6 +17,7 @@ Flags = NDArray[np.bool_]
 
 TOLERANCE = 0.05
 """A number counts as learned when the guess is within this share of the column's range."""
+WHOLE_STEPS = ("integer", "ordinal", "date")
 
 
 class Interval(NamedTuple):
@@ -58,17 +59,26 @@ def root_mean_square(original: Matrix, guess: Matrix, scale: ArrayLike = 1.0) ->
 def learned(original: Matrix, guess: Matrix, group: Group, tolerance: float = TOLERANCE) -> Flags:
     """Per record whether the guess tells this source column; fewer is safer. Both matrices hold the group's slots only.
 
-    A number: within `tolerance` of the column's range (a speck is added for rounding). A category: the same one
-    (largest slot). A column that may be missing: the indicator is right and, for a value that is there, the number
-    too.
+    A number: within `tolerance` of the column's range (a speck is added for rounding). Where only whole steps occur
+    (integers, ordinals, dates) the adversary rounds: the right step is enough, however far apart steps are. A
+    category: the same one (largest slot). A column that may be missing: the indicator is right and, for a value that
+    is there, the number too.
     """
     if group.is_onehot:
         return np.asarray(original.argmax(axis=1) == guess.argmax(axis=1))
-    near = np.abs(guess[:, 0] - original[:, 0]) <= tolerance + 1e-9
+    near = np.abs(guess[:, 0] - original[:, 0]) <= max(tolerance + 1e-9, half_step(group) - 1e-9)
     if not group.has_indicator:
         return np.asarray(near)
     missing = original[:, 1] > 0.5
     return np.asarray((missing == (guess[:, 1] > 0.5)) & (missing | near))
+
+
+def half_step(group: Group) -> float:
+    """Half the distance of neighbouring values over the range; 0 where values lie as close as they like."""
+    if group.is_constant or group.column.kind not in WHOLE_STEPS:
+        return 0.0
+    low, high = group.column.bounds
+    return 0.5 / (high - low)
 
 
 def breaches(original: Matrix, guess: Matrix, encoding: Encoding, tolerance: float = TOLERANCE) -> Flags:

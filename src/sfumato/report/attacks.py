@@ -93,8 +93,10 @@ def measure(details: Mapping[str, Any], tolerance: float | None) -> str:
         return "Success is the share of people about whom something unlikely became believable, and is true."
     if "median_distance" in details:
         return "Success is the share of people whose own released row was found."
-    near = "" if tolerance is None else f" (numbers: to within {100 * tolerance:g}% of the column's range)"
-    return f"Success is the share of private values that were guessed right{near}."
+    right = "Success is the share of private values that were guessed right"
+    if tolerance is None:
+        return f"{right}."
+    return f"{right} (numbers: to within {100 * tolerance:g}% of the column's range, or rounded to the right one)."
 
 
 def grouped_reasons(attacks: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
