@@ -4,6 +4,7 @@ import consortium
 import postgres
 import pytest
 from fastapi.testclient import TestClient
+from survey_visits import browser, double, visit  # noqa: F401 - fixtures
 
 from sfumato.server.app import create_app
 

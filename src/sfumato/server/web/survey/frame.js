@@ -12,7 +12,9 @@ export function drawFrame(ctx, step, page, fresh) {
   document.title = survey ? `${survey.name}: ${speaker.say(`step_${step}`)}` : "Survey";
   document.querySelector(".skip").textContent = speaker.say("skip");
   document.querySelector("header").replaceChildren(...head(ctx, step));
+  const focused = places().indexOf(document.activeElement);
   document.querySelector("main").replaceChildren(...page(ctx).flat(Infinity).filter(Boolean));
+  if (!fresh && focused >= 0) places()[focused]?.focus({ preventScroll: true });
   drawFoot(ctx);
   const heading = document.querySelector("main h1");
   const spoken = ctx.offline ? speaker.say("offline_load") : (heading ?? document.querySelector(".under-way"))?.textContent;
@@ -21,6 +23,9 @@ export function drawFrame(ctx, step, page, fresh) {
   scrollTo(0, 0);
   heading?.focus({ preventScroll: true });
 }
+
+/** Where a reader, or the keyboard, may be on a page. */
+const places = () => [...document.querySelectorAll("main :is(h1, button, input, select, summary)")];
 
 function head(ctx, step) {
   const { speaker, survey } = ctx;

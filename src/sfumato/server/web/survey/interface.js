@@ -2,32 +2,24 @@
  * The user interface layer: which page is shown, what is kept, and when the layers below are asked.
  *
  * Perturbation is perturb.js (with recompute.js), the network is web.js, what is kept is vault.js; the pages are
- * questions.js, level.js, review.js and notices.js, inside frame.js.
+ * questions.js, level.js, review.js and notices.js, inside frame.js; conduct.js is what holds for all of them.
  */
 
-import { drawFoot, drawFrame } from "./frame.js";
+import { Conduct, Gone, MEAN_WAIT, onItsWay } from "./conduct.js";
 import { asAgreed, levelPage, revealed } from "./level.js";
 import * as notices from "./notices.js";
-import { GuidanceRefused, answerId, answerSpace, drawBits, fillBlanks, oneHot, readGuidance } from "./perturb.js";
+import { answerId, answerSpace, drawBits, fillBlanks, oneHot, readGuidance } from "./perturb.js";
 import { aboutPage, choiceOf, questionsPage } from "./questions.js";
 import { Recomputed, WIDEST, startupCounts } from "./recompute.js";
 import { reviewPage } from "./review.js";
-import { Vault } from "./vault.js";
-import { ServerRefused, SurveyServer, Unreachable, jittered, readLink, rest } from "./web.js";
+import { ServerRefused, Unreachable, jittered, readLink, rest } from "./web.js";
 import { LANGUAGES, Speaker, firstLanguage } from "./words.js";
 
-const MEAN_WAIT = 60; // seconds between two questions for the level, on average
-
-/** The answers are no longer on this device. */
-class Gone extends Error {}
-
-class Interface {
+class Interface extends Conduct {
   constructor({ address, code }) {
-    this.server = new SurveyServer(address, { memory: storage() });
-    this.vault = new Vault(this.server.address);
+    super(address);
     this.code = code;
     this.remembered = Boolean(this.server.remembered().head); // from an earlier visit
-    this.turn = 0; // whatever was under way for an earlier page finds that it is no longer its turn
     this.speaker = new Speaker(firstLanguage(navigator.languages ?? ["en"], Object.keys(LANGUAGES)));
   }
 
@@ -36,7 +28,6 @@ class Interface {
   async start() {
     const turn = this.show("about", notices.loading);
     this.description = await this.patiently(turn, () => this.server.describe());
-    if (turn !== this.turn) return;
     const { survey, closes } = this.description;
     // Values are kept by place: a question may be called "constructor", as every object's keys may not.
     const questions = survey.questions.map((question, place) => ({ ...question, place }));
@@ -45,26 +36,32 @@ class Interface {
     const { floor, link, order, mu, balance } = survey;
     this.rule = { floor, link, order, mu, balance };
     this.space = answerSpace(survey.questions.map((question) => question.choices.length));
-    const kept = await this.vault.get().catch(() => undefined);
+    const kept = await this.lookUp().catch(() => undefined);
+    this.still(turn);
     if (kept === undefined) return void this.show("about", notices.failed("failed_browser"));
-    this.state = kept ?? { hash: this.description.hash, step: "about", values: {}, code: null };
-    if (!survey.invitations) this.code = null; // it would only tell whose answer this is
-    if (this.code) {
-      Object.assign(this.state, { code: this.code });
-      if (this.state.draw) this.state.draw.code = this.code; // the same bits, by another invitation
-      await this.vault.put(this.state);
-    }
+    this.state = kept ?? this.blank();
     this.stored = kept !== null && Object.keys(kept.values).length > 0;
     const wanted = this.state.language ? [this.state.language] : (navigator.languages ?? []);
     this.speaker = new Speaker(firstLanguage(wanted, this.offered()), this.offered()[0]);
     this.resume();
   }
 
+  /** What is kept of earlier visits, with the invitation of this one. */
+  lookUp() {
+    if (!this.survey.invitations) this.code = null; // it would only tell whose answer this is
+    if (!this.code || this.server.remembered().sent) return this.vault.get();
+    return this.vault.change((kept) => {
+      const state = { ...(kept ?? this.blank()), code: this.code };
+      if (state.draw) state.draw.code = this.code; // the same bits, by another invitation
+      return state;
+    });
+  }
+
   resume() {
     const { state } = this;
+    if (onItsWay(state) && state.hash === this.description.hash) return this.deliver();
     if (this.description.state === "closed") return this.show("about", notices.closed);
     if (state.hash !== this.description.hash) return this.show("about", notices.changed);
-    if (state.confirmed && state.draw) return this.deliver();
     if (state.confirmed) return this.wait();
     if (this.server.remembered().sent && !this.stored) return this.show("send", notices.already);
     if (this.survey.invitations && !state.code) return this.show("about", notices.failed("failed_invitation"));
@@ -82,9 +79,11 @@ class Interface {
     return this.show(step, step === "questions" ? questionsPage : aboutPage);
   }
 
-  /** "Back" or "forward" of the browser; what is confirmed or sent is not gone back from. */
+  /** "Back" or "forward" of the browser; what is confirmed or sent is not gone back from, nor what is over. */
   turned(step) {
-    if (this.state && !this.state.confirmed && !this.server.remembered().sent) this.go(step, { remember: false });
+    const { state, description } = this;
+    const over = !state || description.state === "closed" || state.hash !== description.hash;
+    if (!over && !state.confirmed && !this.server.remembered().sent) this.go(step === "review" ? "level" : step, { remember: false });
   }
 
   /** All questions are answered: chance fills what was left out, once, and everything is kept encrypted from here on. */
@@ -103,12 +102,13 @@ class Interface {
     if (!this.state.filled) return void this.go("questions");
     const turn = this.show("level", notices.asking);
     await this.keep();
-    this.preview = await this.patiently(turn, async () => {
+    const preview = await this.patiently(turn, async () => {
       const asked = await this.server.inquiry();
       const history = await this.server.history(this.description, asked);
       return { asked, ...(await this.recomputed(history.entry(asked.version))) };
     });
-    if (turn === this.turn) this.show("level", levelPage);
+    this.preview = preview;
+    this.show("level", levelPage);
   }
 
   async recomputed(entry) {
@@ -131,29 +131,28 @@ class Interface {
       if (state.draw && state.guidance.k > state.limit) state.draw = null;
       await this.keep();
       const asked = state.draw ? null : await this.patiently(turn, () => this.server.inquiry());
-      if (turn !== this.turn) return null;
+      this.still(turn);
       if (asked && asked.k > state.limit) return this.confirmed();
-      return this.review(turn, asked);
+      await this.patiently(turn, () => this.prepare(turn, asked));
+      if (history.state?.step !== "review") history.pushState({ step: "review" }, ""); // "back" leads to the level
+      return this.show("send", reviewPage);
     });
   }
 
-  async review(turn, asked) {
-    await this.patiently(turn, () => this.prepare(asked));
-    if (turn === this.turn) this.show("send", reviewPage);
-  }
-
   /** Guidance, all checks, and the one draw; two windows of one device share it, and none sends after another did. */
-  prepare(asked) {
+  prepare(turn, asked) {
     return this.vault.alone(async () => {
       const { state, space, rule } = this;
       const kept = await this.vault.get();
-      if (!kept || this.server.remembered().sent) throw new Gone();
+      this.still(turn);
+      if (!kept || onItsWay(kept) || this.server.remembered().sent) throw new Gone();
       const answers = ({ filled, label }) => JSON.stringify([filled, label]);
       if (kept.draw && answers(kept) === answers(state) && kept.guidance.k <= state.limit) {
         Object.assign(state, { draw: kept.draw, guidance: kept.guidance, checks: kept.checks });
       }
-      if (!state.draw) await this.drawOnce(asked);
+      if (!state.draw) await this.drawOnce(turn, asked);
       this.guidance = await readGuidance(state.guidance, space.width, state.guidance.k);
+      this.still(turn);
       this.found = revealed(state, this.guidance, space, rule);
       this.more = Boolean(state.confirmed) && !asAgreed(this.found, state, space);
       if (this.more) state.confirmed = false; // not what was agreed to: the respondent looks first
@@ -161,11 +160,12 @@ class Interface {
     });
   }
 
-  async drawOnce(asked) {
+  async drawOnce(turn, asked) {
     const { state, space } = this;
     const history = await this.server.history(this.description, asked);
     const message = await this.server.guidance(asked, space.width, history);
     const { recomputed, why } = await this.recomputed(history.entry(asked.version));
+    this.still(turn); // the answers and the limit are still those of the page that asked
     recomputed?.check(message);
     const { v, sha256, k, width, version } = message;
     const witnesses = history.witnesses.map((witness) => ({ url: witness.url, state: witness.state }));
@@ -191,25 +191,26 @@ class Interface {
       for (;;) {
         try {
           if (this.overdue()) this.description = await this.server.describe();
-          if (turn === this.turn && this.description.state === "closed") return void this.show("send", notices.closed);
+          this.still(turn);
+          if (this.description.state === "closed") return void this.show("send", notices.closed);
           const asked = await this.server.inquiry();
-          if (turn !== this.turn) return;
+          this.still(turn);
           this.waiting = { k: asked.k, since: new Date(), offline: false };
           if (asked.k <= this.state.limit) {
-            await this.prepare(asked);
-            if (turn !== this.turn) return;
+            await this.prepare(turn, asked);
+            this.still(turn);
             if (this.more) this.show("send", reviewPage);
             else await this.deliver();
             return;
           }
         } catch (error) {
+          this.still(turn);
           if (!(error instanceof Unreachable)) throw error;
           this.waiting = { ...this.waiting, offline: true };
         }
-        if (turn !== this.turn) return;
         this.draw();
         await rest(jittered(MEAN_WAIT));
-        if (turn !== this.turn) return;
+        this.still(turn);
       }
     });
   }
@@ -218,77 +219,43 @@ class Interface {
   deliver() {
     return this.guarded(async () => {
       const turn = this.show("send", notices.sending);
-      await this.patiently(turn, () => this.server.send(this.state.draw));
-      if (turn !== this.turn) return;
-      this.server.remember({ sent: true });
-      await this.vault.clear();
-      this.stored = false;
-      this.state = { hash: this.description.hash, step: "about", values: {}, code: null };
+      const { draw } = this.state;
+      await this.patiently(turn, async () => {
+        const kept = await this.vault.get();
+        if (kept?.draw?.id !== draw.id) throw new Gone(); // deleted in another window is deleted here too
+        await this.server.send(draw);
+      });
+      clearTimeout(this.soon);
+      // A device that cannot remember this keeps the bits: the next visit brings the same ones, not others.
+      if (this.server.remember({ sent: true })) {
+        await this.vault.clear();
+        this.stored = false;
+      }
+      this.state = this.blank();
       this.show("send", notices.done);
     });
   }
 
-  async forget() {
-    clearTimeout(this.soon);
-    await this.vault.clear();
-    this.server.forget();
-    this.stored = false;
-    this.state = { hash: this.description.hash, step: "about", values: {}, code: this.code };
-    this.show("about", notices.deleted);
+  forget() {
+    return this.guarded(async () => {
+      clearTimeout(this.soon);
+      this.state = this.blank(this.code);
+      this.show("about", notices.deleting); // whatever is under way has nothing to keep or to send any more
+      await this.vault.clear();
+      this.server.forget();
+      this.stored = false;
+      this.show("about", notices.deleted);
+    });
   }
 
-  /** Another window has sent or deleted the answers. */
   async gone() {
-    await this.vault.clear();
+    if (this.server.remembered().sent) await this.vault.clear();
     return this.start();
   }
 
-  // -- means ----------------------------------------------------------------------------------------------------------
-
-  async keep() {
-    clearTimeout(this.soon);
-    await this.vault.put({ ...this.state, language: this.speaker.language });
-    this.stored = true;
-  }
-
-  /** Keep what is being typed once there is a pause, so that a reload loses nothing. */
-  keepSoon() {
-    clearTimeout(this.soon);
-    this.soon = setTimeout(() => this.guarded(() => this.keep().then(() => drawFoot(this))), 400);
-  }
-
-  /** Try until the server can be reached or another page is shown. */
-  async patiently(turn, work) {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        const result = await work();
-        this.offline = false;
-        return result;
-      } catch (error) {
-        if (!(error instanceof Unreachable)) throw error;
-        if (turn !== this.turn) return null;
-        this.offline = true;
-        this.draw();
-        await rest(error.seconds + jittered(Math.min(4 * 2 ** attempt, MEAN_WAIT)));
-        if (turn !== this.turn) return null;
-      }
-    }
-  }
-
-  /** Refusals and surprises become pages, never silence. */
-  async guarded(work) {
-    try {
-      return await work();
-    } catch (error) {
-      if (error instanceof Gone) return this.gone();
-      if (error instanceof GuidanceRefused) return this.show("send", notices.refused(error));
-      if (error instanceof ServerRefused) {
-        this.description = await this.server.describe().catch(() => this.description);
-        return this.show("send", this.description.state === "closed" ? notices.closed : notices.server(error));
-      }
-      console.error(error.name);
-      return this.show("send", notices.failed("failed_unknown"));
-    }
+  /** Storage did not work: try to keep what this window still holds, or look at what is kept. */
+  again() {
+    return this.state && Object.keys(this.state.values).length ? this.go("questions") : location.reload();
   }
 
   /** Whether the closing day may be over; the server knows. */
@@ -302,18 +269,6 @@ class Interface {
     return language ? [language, ...all.filter((code) => code !== language)] : all;
   }
 
-  show(step, page) {
-    this.turn += 1;
-    this.offline = false;
-    this.page = [step, page];
-    this.draw(true);
-    return this.turn;
-  }
-
-  draw(fresh = false) {
-    drawFrame(this, ...this.page, fresh);
-  }
-
   speak(language) {
     this.speaker = new Speaker(language, this.offered()[0]);
     this.draw();
@@ -321,18 +276,10 @@ class Interface {
   }
 }
 
-function storage() {
-  try {
-    return globalThis.localStorage;
-  } catch {
-    return null;
-  }
-}
-
 async function open() {
   const link = readLink(location.hash, location.href);
   const page = new Interface(link ?? { address: "" });
-  const able = globalThis.crypto?.subtle && globalThis.indexedDB && globalThis.isSecureContext;
+  const able = globalThis.crypto?.subtle && globalThis.indexedDB && navigator.locks && globalThis.isSecureContext;
   if (!link) return page.show("about", notices.failed("failed_address"));
   if (!able) return page.show("about", notices.failed("failed_browser"));
   if (link.code) history.replaceState(null, "", location.hash.replace(/&?code=[^&]*/, "")); // not into bookmarks

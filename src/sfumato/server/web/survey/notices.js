@@ -17,6 +17,7 @@ function underWay(key, offlineKey) {
 
 export const loading = underWay("loading", "offline_load");
 export const asking = underWay("asking", "offline_load");
+export const deleting = underWay("deleting", "deleting");
 
 export function sending(ctx) {
   const say = (key) => ctx.speaker.say(key);
@@ -105,5 +106,15 @@ export function failed(key) {
     title(ctx.speaker.say("failed_title")),
     h("p", { class: "notice bad", role: "alert" }, ctx.speaker.say(key)),
     trust(ctx),
+  ];
+}
+
+/** The browser keeps nothing: what was typed is still in this window, and nowhere else. */
+export function unkept(ctx) {
+  const say = (key) => ctx.speaker.say(key);
+  return [
+    title(say("unkept_title")),
+    h("p", { class: "notice bad", role: "alert" }, say("unkept_text")),
+    h("p", { class: "actions" }, button(say("again"), () => ctx.again(), "primary")),
   ];
 }

@@ -6,67 +6,97 @@
 
 const NAME = "sfumato-survey";
 
+/** This browser does not let the page keep, read or delete anything: storage is blocked, or the disk is full. */
+export class NotKept extends Error {
+  constructor(cause) {
+    super("not kept", { cause });
+    this.name = "NotKept";
+  }
+}
+
 export class Vault {
-  /** One vault for each survey address; `database` is opened on first use. */
+  /** One vault for each survey address; the database is opened on first use. */
   constructor(survey) {
     this.survey = survey;
+    this.names = [`sealed ${survey}`, `key ${survey}`];
   }
 
-  /** Encrypt and keep a value, in place of what was there. */
-  async put(value) {
-    const key = await this.key();
-    const iv = globalThis.crypto.getRandomValues(new Uint8Array(12));
-    const plain = new TextEncoder().encode(JSON.stringify(value));
-    const sealed = await globalThis.crypto.subtle.encrypt({ name: "AES-GCM", iv, additionalData: this.bound() }, key, plain);
-    await this.run("readwrite", (kept) => kept.put({ iv, sealed }, `sealed ${this.survey}`));
-  }
-
-  /** What was kept, or null; also null where it cannot be opened any more, for example after the key was cleared. */
+  /** What is kept, or null; also null where it cannot be opened any more, for example after the key was cleared. */
   async get() {
-    const found = await this.run("readonly", (kept) => kept.get(`sealed ${this.survey}`));
-    const key = await this.run("readonly", (kept) => kept.get(`key ${this.survey}`));
-    if (!found || !key) return null;
-    const how = { name: "AES-GCM", iv: found.iv, additionalData: this.bound() };
-    try {
-      return JSON.parse(new TextDecoder().decode(await globalThis.crypto.subtle.decrypt(how, key, found.sealed)));
-    } catch {
-      return null;
-    }
+    return (await this.read()).value;
+  }
+
+  /**
+   * Read, decide and write in one step: no other change, of this window or another one, comes in between.
+   * `decide` is given what is kept (or null) and returns what shall be kept in its place, or null for nothing.
+   */
+  change(decide) {
+    return navigator.locks.request(`${NAME} change ${this.survey}`, async () => {
+      const { key, value } = await this.read();
+      const next = decide(value);
+      if (next === null) await this.run("readwrite", (kept) => this.names.map((name) => kept.delete(name)));
+      else await this.write(next, key);
+      return next;
+    });
   }
 
   /** Forget the value and the key that could open a copy of it. */
-  async clear() {
-    await this.run("readwrite", (kept) => kept.delete(`sealed ${this.survey}`));
-    await this.run("readwrite", (kept) => kept.delete(`key ${this.survey}`));
+  clear() {
+    return this.change(() => null);
   }
 
   /** Run alone: two windows of the same survey never draw at the same time. */
   alone(work) {
-    return navigator.locks ? navigator.locks.request(`${NAME} ${this.survey}`, work) : work();
+    return navigator.locks.request(`${NAME} ${this.survey}`, work);
   }
 
-  bound() {
-    return new TextEncoder().encode(this.survey);
+  async read() {
+    const [found, key] = await this.run("readonly", (kept) => this.names.map((name) => kept.get(name)));
+    if (!found || !key) return { key, value: null };
+    try {
+      const plain = await globalThis.crypto.subtle.decrypt(this.cipher(found.iv), key, found.sealed);
+      return { key, value: JSON.parse(new TextDecoder().decode(plain)) };
+    } catch {
+      return { key, value: null };
+    }
   }
 
-  async key() {
-    const kept = await this.run("readonly", (store) => store.get(`key ${this.survey}`));
-    if (kept) return kept;
-    const key = await globalThis.crypto.subtle.generateKey({ name: "AES-GCM", length: 256 }, false, ["encrypt", "decrypt"]);
-    await this.run("readwrite", (store) => store.put(key, `key ${this.survey}`));
-    return key;
+  /** The value and the key that opens it are written together: neither is ever without the other. */
+  async write(value, kept) {
+    const cipher = { name: "AES-GCM", length: 256 };
+    const key = kept ?? (await globalThis.crypto.subtle.generateKey(cipher, false, ["encrypt", "decrypt"]));
+    const iv = globalThis.crypto.getRandomValues(new Uint8Array(12));
+    const plain = new TextEncoder().encode(JSON.stringify(value));
+    const sealed = await globalThis.crypto.subtle.encrypt(this.cipher(iv), key, plain);
+    const pair = [{ iv, sealed }, key];
+    await this.run("readwrite", (kept) => this.names.map((name, at) => kept.put(pair[at], name)));
   }
 
-  async run(mode, request) {
-    this.database ??= openDatabase();
-    const database = await this.database;
-    return new Promise((resolve, reject) => {
-      const transaction = database.transaction("kept", mode, { durability: "strict" });
-      const asked = request(transaction.objectStore("kept"));
-      transaction.oncomplete = () => resolve(asked.result);
-      transaction.onabort = transaction.onerror = () => reject(transaction.error);
-    });
+  cipher(iv) {
+    return { name: "AES-GCM", iv, additionalData: new TextEncoder().encode(this.survey) };
   }
+
+  /** Results of the requests that `ask` makes, in one transaction; once more if the browser closed the database. */
+  async run(mode, ask) {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        this.database ??= openDatabase();
+        return await transact(await this.database, mode, ask);
+      } catch (error) {
+        this.database = undefined;
+        if (attempt > 1) throw new NotKept(error);
+      }
+    }
+  }
+}
+
+function transact(database, mode, ask) {
+  return new Promise((resolve, reject) => {
+    const transaction = database.transaction("kept", mode, { durability: "strict" });
+    const asked = ask(transaction.objectStore("kept"));
+    transaction.oncomplete = () => resolve(asked.map((request) => request.result));
+    transaction.onabort = transaction.onerror = () => reject(transaction.error);
+  });
 }
 
 function openDatabase() {

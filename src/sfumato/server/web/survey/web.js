@@ -34,6 +34,11 @@ export function jittered(mean, random = uniforms(1)[0]) {
   return Math.min(mean * (0.2 - 0.8 * Math.log(1 - random)), 5 * mean);
 }
 
+/** An answer that began and did not end. */
+function brokenOff() {
+  throw new Unreachable();
+}
+
 const pause = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
 
 /** Wait some seconds, or until the line is back; then a little longer, so that not everybody comes at once. */
@@ -123,7 +128,9 @@ export class SurveyServer {
       if (!agrees) throw new GuidanceRefused("log_witness", witness.url);
       witness.state = "agrees";
     }
-    this.remember({ head: { version: history.last.version, hash: history.last.hash } });
+    const { version, hash } = history.last;
+    const newer = (this.remembered().head?.version ?? 0) > version; // seen meanwhile, in another window
+    if (!newer) this.remember({ head: { version, hash } });
     return history;
   }
 
@@ -158,8 +165,14 @@ export class SurveyServer {
     }
   }
 
+  /** Whether this device could remember it: it may have no room left, or be forbidden to. */
   remember(facts) {
-    this.memory?.setItem(`sfumato ${this.address}`, JSON.stringify({ ...this.remembered(), ...facts }));
+    try {
+      this.memory.setItem(`sfumato ${this.address}`, JSON.stringify({ ...this.remembered(), ...facts }));
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   forget() {
@@ -171,14 +184,12 @@ export class SurveyServer {
   async json(path, body = undefined, { tries = 3 } = {}) {
     const post = () => ({ method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } });
     const response = await this.request(this.address + path, body === undefined ? {} : post(), tries);
-    return response.json().catch(() => {
-      throw new Unreachable();
-    });
+    return response.json().catch(brokenOff);
   }
 
   async text(path) {
     const response = await this.request(this.address + path, {}, 3);
-    return response.text();
+    return response.text().catch(brokenOff);
   }
 
   /** One request, tried again after failures of the line or the server; a clear refusal is not tried again. */

@@ -147,7 +147,11 @@ const en = {
   failed_unknown: "Something went wrong that this page does not understand. Nothing was sent.",
   kept: "Encrypted answers lie on this device.",
   delete: "Delete my answers",
+  deleting: "Deleting …",
   deleted: "Deleted. Nothing of your answers is left on this device.",
+  unkept_title: "The browser does not store this",
+  unkept_text:
+    "Answers are stored, encrypted, before anything is sent; and this browser could not store or delete them. The disk may be full, or storage be blocked for this page. What you typed is still here as long as you do not close the page.",
 };
 
 const de = {
@@ -297,7 +301,11 @@ const de = {
   failed_unknown: "Etwas ging schief, das diese Seite nicht versteht. Nichts wurde gesendet.",
   kept: "Verschlüsselte Antworten liegen auf diesem Gerät.",
   delete: "Meine Antworten löschen",
+  deleting: "Wird gelöscht …",
   deleted: "Gelöscht. Auf diesem Gerät ist nichts mehr von Ihren Antworten.",
+  unkept_title: "Der Browser bewahrt das nicht auf",
+  unkept_text:
+    "Antworten werden verschlüsselt aufbewahrt, bevor etwas gesendet wird; dieser Browser konnte sie nicht aufbewahren oder nicht löschen. Vielleicht ist der Speicher voll oder für diese Seite gesperrt. Was Sie eingegeben haben, ist noch da, solange Sie die Seite nicht schließen.",
 };
 
 export const LANGUAGES = { en, de };
