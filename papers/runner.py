@@ -112,7 +112,8 @@ def write_results(here: Path, options: argparse.Namespace, results: Any, text: s
     if options.fast:
         (out / "results.json").write_text(json.dumps(results.to_dict(), indent=1), encoding="utf-8")
     else:
-        from plots import draw  # the one in `here`, which Python has put on the path
+        from papers.figures import write_figures
+        from plots import figures  # the one in `here`, which Python has put on the path
 
-        draw(results, out / "figures")
+        write_figures(figures(results), out / "figures")
     print(text)

@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 
-import matplotlib as mpl
 import numpy as np
 from dependence import MULTIPLES, PENALTIES, RATIOS, ROUNDS, X_BINS
 from experiments import NOISES
 from literal import parzen
 from matplotlib import pyplot as plt
+from papers.figures import BLUE, ORANGE, RED, Makers
 from published import PRIVACY_LOSS, TABLE_1
 from tasks import TITLES, Results
 
-BLUE, RED, ORANGE, GREEN = "#1b4965", "#bc4749", "#e09f3e", "#6a994e"
 COLOURS = {"Mul": BLUE, "Add": RED}
-STYLE = {
-    "svg.fonttype": "none",  # text stays text: small files, and they can be searched
-    "svg.hashsalt": "sfumato",
-    "font.size": 8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.constrained_layout.use": True,
-}
 
 
-def draw(results: Results, folder: Path, suffix: str = "svg") -> list[Path]:
-    """All figures; returns their paths."""
-    mpl.use("Agg")
-    folder.mkdir(parents=True, exist_ok=True)
+def figures(results: Results) -> Makers:
+    """What draws each figure."""
     makers = {"fig1": seven_values, "fig3": trade_off, "fig4": histograms, "dependence": dependence, "width": widths}
-    paths = []
-    with mpl.rc_context(STYLE):
-        for name, make in makers.items():
-            figure = make(results)
-            paths.append(folder / f"{name}.{suffix}")
-            figure.savefig(paths[-1], dpi=110, metadata={"Date": None} if suffix == "svg" else None)
-            plt.close(figure)
-    return paths
+    return {name: partial(make, results) for name, make in makers.items()}
 
 
 def seven_values(results: Results) -> plt.Figure:

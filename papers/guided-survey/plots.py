@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
+from papers.figures import BLUE, GREEN, GREY, ORANGE, RED, Makers
 from published import FUNCTIONS, ORIGINAL, REACHED_AT
 from schemes import SCHEMES
 from tasks import FIG_5, Results
 
-BLUE, RED, ORANGE, GREEN, GREY = "#1b4965", "#bc4749", "#e09f3e", "#6a994e", "0.6"
-STYLE = {
-    "svg.fonttype": "none",  # text stays text: small files, and they can be searched
-    "svg.hashsalt": "sfumato",
-    "font.size": 8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.constrained_layout.use": True,
-}
 
-
-def draw(results: Results, folder: Path) -> None:
-    """All figures whose data there are."""
-    mpl.use("Agg")
-    folder.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context(STYLE):
-        makers = {"fig3": functions}
-        if results.get("original"):
-            makers |= {"fig4": levels, "fig5": arriving}
-        for name, make in makers.items():
-            figure = make(results)
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
-            plt.close(figure)
+def figures(results: Results) -> Makers:
+    """What draws each figure whose data there are."""
+    makers = {"fig3": functions} | ({"fig4": levels, "fig5": arriving} if results.get("original") else {})
+    return {name: partial(make, results) for name, make in makers.items()}
 
 
 def functions(results: Results) -> plt.Figure:

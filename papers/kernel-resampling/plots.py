@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 
-import matplotlib as mpl
 import numpy as np
 from experiments import RULES, SITES
 from matplotlib import pyplot as plt
+from papers.figures import BLUE, GREEN, ORANGE, RED, Makers
 from published import CLASSIFIERS, SETS, TITLES, WORST_PHI
 from tasks import Results
 
 from sfumato.noise import Epanechnikov
 
-BLUE, RED, ORANGE, GREEN = "#1b4965", "#bc4749", "#e09f3e", "#6a994e"
-STYLE = {
-    "svg.fonttype": "none",  # text stays text: small files, and they can be searched
-    "svg.hashsalt": "sfumato",
-    "font.size": 8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.constrained_layout.use": True,
-}
 MARKS = {"ann": ("x", BLUE), "knn": ("o", RED), "nb": ("+", GREEN)}
 DRAWN = (-6.0, -4.6, -3.9, 0.2, 1.3, 2.0, 5.1)
 """Seven realizations like those of Fig. 2, which gives no numbers but N = 7 and h = 1.75."""
 
 
-def draw(results: Results, folder: Path, suffix: str = "svg") -> list[Path]:
-    """All figures whose data there are; returns their paths."""
-    mpl.use("Agg")
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    with mpl.rc_context(STYLE):
-        figures = {"fig2": estimate()} | {f"fig{SETS[name].figure}": one_set(results, name) for name in results.data}
-        if results.dimensions:
-            figures["against-rows"] = against_rows(results)
-        for name, figure in figures.items():
-            paths.append(folder / f"{name}.{suffix}")
-            figure.savefig(paths[-1], dpi=110, metadata={"Date": None} if suffix == "svg" else None)
-            plt.close(figure)
-    return paths
+def figures(results: Results) -> Makers:
+    """What draws each figure whose data there are."""
+    makers = {"fig2": estimate} | {f"fig{SETS[name].figure}": partial(one_set, results, name) for name in results.data}
+    return makers | ({"against-rows": partial(against_rows, results)} if results.dimensions else {})
 
 
 def estimate() -> plt.Figure:

@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 
-import matplotlib as mpl
 import numpy as np
 from claims import OTHERS, regression
 from matplotlib import pyplot as plt
+from papers.figures import BLUE, GREEN, ORANGE, RED, Makers
 from splits import TITLES
 from tasks import B_FINE, B, Results
 
 LOOK = {
-    "pca-radius": ("PCA-Radius", "o", "#1b4965"),
-    "rand-p": ("Rand-P", "^", "#bc4749"),
-    "rand-u": ("Rand-U", "s", "#e09f3e"),
-    "rand-n": ("Rand-N", "D", "#6a994e"),
-}
-STYLE = {
-    "svg.fonttype": "none",  # text stays text: small files, and they can be searched
-    "svg.hashsalt": "sfumato",
-    "font.size": 8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.constrained_layout.use": True,
+    "pca-radius": ("PCA-Radius", "o", BLUE),
+    "rand-p": ("Rand-P", "^", RED),
+    "rand-u": ("Rand-U", "s", ORANGE),
+    "rand-n": ("Rand-N", "D", GREEN),
 }
 
 
-def draw(results: Results, folder: Path, suffix: str = "svg") -> list[Path]:
-    """All figures; returns their paths."""
-    mpl.use("Agg")
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    with mpl.rc_context(STYLE):
-        for name, make in {
-            "fig5": trade_off,
-            "fig6": amplification,
-            "fig8": filtering,
-            "fig9": accuracy,
-            "fig10-11": times,
-        }.items():
-            figure = make(results)
-            paths.append(folder / f"{name}.{suffix}")
-            figure.savefig(paths[-1], dpi=110, metadata={"Date": None} if suffix == "svg" else None)
-            plt.close(figure)
-    return paths
+def figures(results: Results) -> Makers:
+    """What draws each figure."""
+    makers = {"fig5": trade_off, "fig6": amplification, "fig8": filtering, "fig9": accuracy, "fig10-11": times}
+    return {name: partial(make, results) for name, make in makers.items()}
 
 
 def panels(results: Results, height: float = 2.3) -> tuple[plt.Figure, list[plt.Axes]]:
@@ -93,7 +71,7 @@ def amplification(results: Results) -> plt.Figure:
     for axis, key, title in zip(
         axes, ("amplification", "rho_2"), ("amplification", "rho_2 at rho_1 = .001"), strict=True
     ):
-        axis.plot(B_FINE, [results.get("amplification", "all", b, key) for b in B_FINE], "o-", color="#1b4965")
+        axis.plot(B_FINE, [results.get("amplification", "all", b, key) for b in B_FINE], "o-", color=BLUE)
         axis.set_yscale("log")
         axis.set_xlabel("b")
         axis.set_ylabel(title)
@@ -106,10 +84,10 @@ def filtering(results: Results) -> plt.Figure:
     """Average privacy in the three scenarios, with the linear estimate and the mean."""
     figure, axes = panels(results)
     bars = (
-        ("pca-radius", "reversed", "No-Filtering", "#1b4965"),
+        ("pca-radius", "reversed", "No-Filtering", BLUE),
         ("pca-radius", "filtered", "PCA + Filtering", "#62b6cb"),
-        ("laplace", "filtered", "No-PCA + Filtering", "#e09f3e"),
-        ("pca-radius", "linear", "linear estimate", "#bc4749"),
+        ("laplace", "filtered", "No-PCA + Filtering", ORANGE),
+        ("pca-radius", "linear", "linear estimate", RED),
     )
     for axis, name in zip(axes, results.data, strict=True):
         for number, (method, key, title, colour) in enumerate(bars):
@@ -126,10 +104,10 @@ def accuracy(results: Results) -> plt.Figure:
     """Accuracy of the classifiers against b."""
     figure, axes = panels(results)
     lines = (
-        ("radius", "radius", "o-", "#1b4965"),
+        ("radius", "radius", "o-", BLUE),
         ("corrected", "radius, votes over priors", "o--", "#62b6cb"),
-        ("best_k", "best k", "^-", "#6a994e"),
-        ("k5", "k = 5", "s-", "#bc4749"),
+        ("best_k", "best k", "^-", GREEN),
+        ("k5", "k = 5", "s-", RED),
     )
     for axis, name in zip(axes, results.data, strict=True):
         for key, title, style, colour in lines:
@@ -152,8 +130,8 @@ def times(results: Results) -> plt.Figure:
     )
     parts = (
         ("load_csv", "load CSV", "#cad2c5"),
-        ("pca", "components", "#1b4965"),
-        ("noise", "noise", "#bc4749"),
+        ("pca", "components", BLUE),
+        ("noise", "noise", RED),
         ("save_csv", "save CSV", "#84a98c"),
     )
     for column, (what, sizes, count) in enumerate(series):
@@ -163,7 +141,7 @@ def times(results: Results) -> plt.Figure:
         axes[0, column].set(xlabel=what, ylabel="core seconds to sanitize", ylim=(0, None), xlim=(min(x), max(x)))
         for key, title, style in (("radius", "radius vote", "o-"), ("k5", "k = 5", "s-")):
             y = [1000 * results.get("time", "clusters", size, key) for size in sizes]
-            axes[1, column].plot(x, y, style, color="#1b4965" if key == "radius" else "#bc4749", label=title)
+            axes[1, column].plot(x, y, style, color=BLUE if key == "radius" else RED, label=title)
         axes[1, column].set(xlabel=what, ylabel="core ms per query", ylim=(0, None), xlim=(0, None))
     for axis in axes[:, 0]:
         axis.legend(frameon=False, loc="upper left")

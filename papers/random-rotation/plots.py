@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib import pyplot as plt
+from papers.figures import BLUE, GREEN, ORANGE, RED, Makers
 from published import TABLE_1
 from tasks import SIZE, SWEPT, Results
 
-BLUE, RED, ORANGE, GREEN = "#1b4965", "#bc4749", "#e09f3e", "#6a994e"
-STYLE = {
-    "svg.fonttype": "none",  # text stays text: small files, and they can be searched
-    "svg.hashsalt": "sfumato",
-    "font.size": 8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.constrained_layout.use": True,
-}
 ITERATED = ("breast_cancer_wisconsin", "votes")
 
 
-def draw(results: Results, folder: Path, suffix: str = "svg") -> list[Path]:
-    """All figures whose data there are; returns their paths."""
-    mpl.use("Agg")
-    folder.mkdir(parents=True, exist_ok=True)
+def figures(results: Results) -> Makers:
+    """What draws each figure whose data there are."""
     makers = {"fig3-4": (over_iterations, ITERATED), "fig5-6": (by_group_size, SWEPT), "fig7-8": (compared, ())}
-    paths = []
-    with mpl.rc_context(STYLE):
-        for name, (make, needed) in makers.items():
-            if not set(needed) <= set(results.data):
-                continue
-            figure = make(results)
-            paths.append(folder / f"{name}.{suffix}")
-            figure.savefig(paths[-1], dpi=110, metadata={"Date": None} if suffix == "svg" else None)
-            plt.close(figure)
-    return paths
+    return {name: partial(make, results) for name, (make, needed) in makers.items() if set(needed) <= set(results.data)}
 
 
 def over_iterations(results: Results) -> plt.Figure:

@@ -96,7 +96,7 @@ def test_figures_are_drawn(fast, tmp_path, monkeypatch):
     import importlib
     import sys
 
-    from papers import data
+    from papers import data, figures
 
     monkeypatch.syspath_prepend(str(data.ROOT / "papers" / "kernel-resampling"))
     stale = ("plots", "tasks", "published", "experiments", "sites", "claims", "tables")
@@ -104,7 +104,7 @@ def test_figures_are_drawn(fast, tmp_path, monkeypatch):
     try:
         plots, tasks = importlib.import_module("plots"), importlib.import_module("tasks")
         found = {task: fast[2][task.key] for task in tasks.all_tasks(True)}
-        paths = plots.draw(tasks.Results(found, {}, {}), tmp_path)
+        paths = figures.write_figures(plots.figures(tasks.Results(found, {}, {})), tmp_path)
     finally:
         for name in stale:
             sys.modules.pop(name, None)
