@@ -48,12 +48,16 @@ def new(
     Example: sfumato study new study.yaml --data server
     """
     from sfumato.files import write_whole
+    from sfumato.protocol.pool_study import PoolStudy
+    from sfumato.protocol.rehearsal import rehearse
     from sfumato.protocol.study_file import load_study
 
     if not file.is_file():
         raise UsageError(f"There is no study file {file}.")
     console = Console(quiet, as_json)
     study = load_study(file)
+    if isinstance(study, PoolStudy):
+        rehearse(study)
     settings = server_part("settings").Settings.from_environment(data=data, database=database)
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     store = server_part("store").Store.open(settings)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from sfumato.guarantee import Card
-from sfumato.guarantee.recompute import NO_BOUND, Recomputed, recomputed
+from sfumato.guarantee.recompute import NO_BOUND, Proof, Recomputed, recomputed
 from sfumato.guidance import AnswerSpace, answer_epsilons, decode_matrix, survey_epsilon
 from sfumato.table import Encoding
 
 
 def recomputed_guarantee(card: Card) -> Recomputed:
     """What the card's own parameters prove, whatever its `guarantee` says."""
-    return recomputed(card, {"guided-projection": _guided})
+    return recomputed(card, MORE_PROOFS)
 
 
 def _guided(card: Card, encoding: Encoding) -> Recomputed:
@@ -28,3 +28,7 @@ def _guided(card: Card, encoding: Encoding) -> Recomputed:
     guidance = decode_matrix(told["guidance"], width, rank)
     whole, answers = survey_epsilon(guidance, space, floor, link), answer_epsilons(guidance, space, floor, link)
     return Recomputed(float(whole.bits.max()), float(min(whole.record, answers.max())), whole.record)
+
+
+MORE_PROOFS: dict[str, Proof] = {"guided-projection": _guided}
+"""Beyond those that need no more than the card's noise."""

@@ -1,0 +1,125 @@
+"""Whether any site could follow a study: its mechanism is tried on made-up rows before anybody is invited."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any
+
+import numpy as np
+
+from sfumato.errors import SchemaError, TableError, UsageError
+from sfumato.guarantee.recompute import PROOFS
+from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
+from sfumato.mechanisms.base import Codes, Matrix, count_of
+from sfumato.noise import Streams
+from sfumato.protocol.pool_study import PoolStudy
+from sfumato.protocol.proofs import MORE_PROOFS
+from sfumato.statistics import Statistics
+from sfumato.table import Encoding, Group, Schema
+
+STRENGTHS = {"b", "scale", "epsilon", "epsilon_record"}
+"""Parameters that settle how strong the noise is."""
+WIDEST = 200
+"""Encoded columns that a mechanism is tried on if it draws or learns a map: its work grows with their cube."""
+ROWS = 60
+_BOUND_TO_THE_WIDTH = ("components", "basis", "guidance")
+
+
+def rehearse(study: PoolStudy) -> None:
+    """Raise a `SchemaError` where no release at all could be made and taken as the study says."""
+    if study.epsilon_record is not None and study.mechanism not in {**PROOFS, **MORE_PROOFS}:
+        raise SchemaError(
+            f"The study asks for a formal guarantee, and {study.mechanism} proves none, so that no release would be "
+            "taken. Choose another mechanism, or `guarantee: empirical-allowed`."
+        )
+    parameters = _as_a_site_has_them(study)
+    schema: Schema | None = study.schema
+    mechanism = make_mechanism(study.mechanism, parameters)
+    if (mechanism.needs_key or mechanism.needs_statistics) and study.encoding.width > WIDEST:
+        if "components" in parameters:
+            _explained(lambda: count_of(parameters["components"], study.encoding.width, study.mechanism))
+        kept = {name: value for name, value in parameters.items() if name not in _BOUND_TO_THE_WIDTH}
+        mechanism, schema = make_mechanism(study.mechanism, kept), _narrowed(study.schema)
+    if schema is not None:
+        _explained(lambda: _try(mechanism, Encoding(schema)))
+    _check_strength(study, parameters)
+
+
+def _as_a_site_has_them(study: PoolStudy) -> dict[str, Any]:
+    """The study's parameters, the strength from its guarantee where they leave it open; no file is looked for."""
+    parameters = dict(study.parameters)
+    if isinstance(parameters.get("basis"), str) and parameters["basis"] != "identity":
+        del parameters["basis"]
+    open_strength = not STRENGTHS & parameters.keys()
+    if open_strength and study.epsilon_record and "epsilon_record" in MECHANISMS[study.mechanism]._get_param_names():
+        parameters["epsilon_record"] = study.epsilon_record
+    return parameters
+
+
+def _explained(trial: Any) -> None:
+    """Run it; what is wrong with the parameters or the schema is the study's fault, what with the rows is nobody's."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trial()
+    except TableError:
+        pass
+    except (UsageError, SchemaError) as error:
+        raise SchemaError(f"No site could follow the study's mechanism: {error}") from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        raise SchemaError(
+            "No site could follow the study's mechanism: its parameters have values of a wrong kind."
+        ) from None
+
+
+def _try(mechanism: Mechanism, encoding: Encoding) -> None:
+    X, y = _made_up(encoding)
+    mechanism.fit(X, y, encoding)
+    if mechanism.released(len(X)) <= len(X):  # a count of rows may be any
+        mechanism.perturb(X, y, Streams().generator(0, b"rehearsal", b""))
+
+
+def _made_up(encoding: Encoding) -> tuple[Matrix, Codes]:
+    """Rows of every class from anywhere in the domain."""
+    classes = len(encoding.classes)
+    rows, rng = max(ROWS, 3 * classes), np.random.default_rng(0)
+    X = np.empty((rows, encoding.width))
+    for group in encoding.groups:
+        X[:, group.start : group.stop] = _anywhere(group, rows, rng)
+    return X, np.arange(rows, dtype=np.int64) % classes
+
+
+def _anywhere(group: Group, rows: int, rng: np.random.Generator) -> Matrix:
+    corners = group.vertices[rng.integers(len(group.vertices), size=rows)]
+    if not group.is_onehot and not group.has_indicator and not group.is_constant:
+        return rng.random((rows, group.width))
+    return np.asarray(corners, dtype=np.float64)
+
+
+def _narrowed(schema: Schema) -> Schema | None:
+    """As many of its columns as `WIDEST` allows, and the label; None where no column is that narrow."""
+    left, kept = WIDEST, []
+    for group in Encoding(schema).groups:
+        if group.width <= left:
+            left -= group.width
+            kept.append(group.column.name)
+    columns = [column for column in schema.columns if column.name in kept or column.role == "label"]
+    return dataclasses.replace(schema, columns=tuple(columns)) if kept else None
+
+
+def _check_strength(study: PoolStudy, parameters: dict[str, Any]) -> None:
+    """Parameters that settle the strength for all sites must reach what the study asks for; columns only add up."""
+    asked, known = study.epsilon_record, MECHANISMS[study.mechanism]
+    if asked is None or not known.columnwise or not STRENGTHS & study.parameters.keys():
+        return
+    if "category_epsilon" in known._get_param_names():  # left open, a site may choose it as small as it likes
+        parameters = {"category_epsilon": 1e-6, **parameters}
+    mechanism = make_mechanism(study.mechanism, parameters)
+    reached = mechanism.fit_statistics(Statistics.empty(study.encoding.width), study.encoding).guarantee().record
+    if reached > asked * (1 + 1e-9):
+        words = f"an epsilon of {reached:.6g}" if np.isfinite(reached) else "no epsilon at all"
+        raise SchemaError(
+            f"The study asks for an epsilon of at most {asked:g} for the record, and its own parameters of "
+            f"{study.mechanism} come to {words}. Ask for less, or leave the strength to the guarantee."
+        )
