@@ -11,7 +11,7 @@ from domains import any_records
 from sfumato.guarantee import Card, Guarantee
 from sfumato.guarantee.recompute import Recomputed, kept_epsilon
 from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.mechanisms import MECHANISMS
+from sfumato.mechanisms import MECHANISMS, Response
 from sfumato.noise import keep_threshold
 from sfumato.protocol.proofs import recomputed_guarantee as recomputed
 from sfumato.table import Column, Encoding, Schema
@@ -194,6 +194,14 @@ def test_a_keep_probability_gives_its_epsilon_back_from_below(epsilon, categorie
     found = kept_epsilon(keep_threshold(epsilon, categories) / 2.0**64, categories)
     assert found <= epsilon
     assert found == pytest.approx(epsilon, rel=3e-2 if epsilon > 30 else 1e-6)
+
+
+@pytest.mark.parametrize("categories", [2, 3, 1000])
+def test_no_finite_epsilon_is_called_understated_for_rounding(categories):
+    for epsilon in (*range(30, 60), 700, 1e6):
+        response = Response(categories, float(epsilon))
+        assert kept_epsilon(response.keep, categories) <= response.epsilon < math.inf
+    assert kept_epsilon(1.0, categories) == math.inf  # and what is really kept always stays unprotected
 
 
 def test_what_is_hindered_is_not_proved():

@@ -11,6 +11,7 @@ from scipy import stats
 
 from sfumato.errors import UsageError
 from sfumato.noise import Streams, keep_threshold, randomized_response, response_epsilon
+from sfumato.noise.response import MOST_KEPT
 
 
 def rng(seed=0):
@@ -61,7 +62,7 @@ def test_true_epsilon_never_exceeds_the_one_asked_for(epsilon, categories):
     assert max(ratio, 1 / ratio) <= exp_bounds(stated)[1]  # never rounded down
     assert max(ratio, 1 / ratio) >= exp_bounds(stated * (1 - 1e-12))[0]  # nor up by much
     # the next threshold would exceed it: nothing is given away
-    if threshold + 1 < 2**64:
+    if threshold < MOST_KEPT:
         assert response_epsilon(threshold + 1, categories) > epsilon
 
 
@@ -71,7 +72,8 @@ def test_ends():
     assert response_epsilon(0, 3) == math.inf
     assert response_epsilon(123, 1) == 0
     assert keep_threshold(math.inf, 3) == 2**64
-    assert keep_threshold(1000.0, 3) == 2**64 - 1
+    assert keep_threshold(1000.0, 3) == MOST_KEPT
+    assert math.nextafter(1.0, 0.0) == MOST_KEPT / 2.0**64  # a double says it exactly
     assert keep_threshold(1e-5, 2) > 2**63
     assert response_epsilon(2**62, 2) == pytest.approx(math.log(3))
     with pytest.raises(UsageError, match="at least about 1e-18"):

@@ -18,6 +18,8 @@ from sfumato.noise.grid import WORD, Integers, exact_bernoulli, uniform_integers
 
 _EXACT = Context(prec=60)  # exp and ln of `decimal` are correctly rounded: errors of 1e-60, thresholds have 1e-19
 _MARGIN = Decimal(1) + Decimal("1e-55")
+MOST_KEPT = WORD - (WORD >> 53)
+"""The largest double below 1, times 2^64: a card that rounded its probability to 1 could not be told from no noise."""
 
 
 def randomized_response(rng: np.random.Generator, codes: ArrayLike, categories: int, threshold: int) -> Integers:
@@ -46,7 +48,7 @@ def randomized_response(rng: np.random.Generator, codes: ArrayLike, categories: 
 def keep_threshold(epsilon: float, categories: int) -> int:
     """The largest T whose true epsilon, `response_epsilon(T, categories)`, does not exceed `epsilon`.
 
-    T = floor(2^64 e^epsilon / (e^epsilon + k - 1)), at most 2^64 - 1 unless `epsilon` is infinite.
+    T = floor(2^64 e^epsilon / (e^epsilon + k - 1)), at most `MOST_KEPT` unless `epsilon` is infinite.
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | np.floating) or not epsilon > 0:
         raise UsageError(
@@ -58,9 +60,9 @@ def keep_threshold(epsilon: float, categories: int) -> int:
     # e^-epsilon instead of e^epsilon: a huge epsilon underflows to 0 and cannot overflow
     weight = _EXACT.multiply(Decimal(categories - 1), _EXACT.exp(-Decimal(float(epsilon))))
     exact = _EXACT.divide(Decimal(WORD), _EXACT.add(Decimal(1), weight))
-    threshold = min(int(exact.to_integral_value(rounding=ROUND_FLOOR)), WORD - 1)
+    threshold = min(int(exact.to_integral_value(rounding=ROUND_FLOOR)), MOST_KEPT)
     for candidate in (threshold + 1, threshold, threshold - 1):  # the quotient may round across an integer
-        if candidate < WORD and response_epsilon(candidate, categories) <= epsilon:
+        if candidate <= MOST_KEPT and response_epsilon(candidate, categories) <= epsilon:
             return candidate
     raise UsageError(
         f"The 'epsilon' parameter of keep_threshold must be at least about 1e-18, which is what 64-bit "
