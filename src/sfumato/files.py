@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from sfumato.errors import OutputError
+from sfumato.errors import OutputError, SfumatoError
 
 try:
     import fcntl
@@ -89,13 +89,20 @@ def _swap(aside: Path, path: Path, force: bool) -> None:
 
 
 @contextlib.contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Only one process at a time changes `path`: a lock on a file beside it, which the system frees if we die."""
+def exclusive(path: Path, *, busy: SfumatoError | None = None) -> Iterator[None]:
+    """Only one process at a time changes `path`: a lock on a file beside it, which the system frees if we die.
+
+    Where another one holds it we wait, or raise `busy`.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = path.with_name(f".{path.name}.lock")
     with explained(path), os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE)) as file:
         if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+            except BlockingIOError:
+                assert busy is not None
+                raise busy from None
         yield
 
 

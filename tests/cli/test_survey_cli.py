@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +19,8 @@ from sfumato.cli.console import run_guarded
 from sfumato.client.survey_server import SurveyServer
 from sfumato.server.app import create_app
 from sfumato.server.settings import Settings
+from sfumato.server.store import Store
+from sfumato.server.survey.survey_store import SurveyStore
 
 SURVEY = {
     "kind": "survey",
@@ -121,6 +125,23 @@ def test_a_survey_from_beginning_to_end(
     card = json.loads((parts[0] / "card.json").read_text())
     assert card["guarantee"]["kind"] == "local-dp"
     assert run("train", *parts, "--classifier", "naive-bayes", "--out", tmp_path / "m.skops") == 0
+
+
+def test_of_several_programs_that_answer_from_one_file_one_draws(
+    tmp_path: Path, data: Path, address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, answers = tmp_path / "survey.yaml", tmp_path / "me.yaml"
+    file.write_text(yaml.safe_dump({**SURVEY, "invitations": False}))
+    answers.write_text("smokes: no\nill: no\n")
+    assert run("survey", "new", file, "--data", data, "--json") == 0
+    identity = json.loads(capsys.readouterr().out)["id"]
+    link = f"{address}/survey/#survey={identity}"
+    program = "from sfumato.cli import main; main()"
+    words = [sys.executable, "-c", program, "respond", link, "--answers", str(answers), "--max-level", "9", "--yes"]
+    programs = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(4)]
+    said = [one.communicate(timeout=100)[1] for one in programs]
+    assert sorted(one.returncode for one in programs) == [0, 7, 7, 7], said
+    assert SurveyStore(Store.open(Settings(data=data, worker=False))).count(identity) == 1
 
 
 def test_mistakes_are_one_clear_line(tmp_path: Path, address: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,21 +43,22 @@ def respond(
     Example: sfumato respond 'https://study.example/survey/#survey=k3f9abcd2345' --answers me.yaml --max-level 3
     """
     from sfumato.client.heads import RememberedHeads, default_heads
-    from sfumato.client.respondent import pending_path, prepare, resend, send, was_sent
+    from sfumato.client.respondent import alone, pending_path, prepare, resend, send, was_sent
     from sfumato.client.survey_server import SurveyServer
 
     console = Console(quiet, as_json)
-    given = read_answers(answers)
+    given, code = read_answers(answers), read_code(code_file)
     heads = RememberedHeads(default_heads())
-    with SurveyServer(link, insecure_http=insecure_http) as server:
-        pending = pending_path(heads.path.parent, server, answers)
+    server = SurveyServer(link, insecure_http=insecure_http)
+    pending = pending_path(heads.path.parent, server, answers)
+    with server, nullcontext() if dry_run else alone(pending):
         if was_sent(pending) and not (again or dry_run):
             raise NothingNewError(
                 f"The answers in {answers} were sent to this survey before, and another draw would tell more of them. "
                 "Nothing was sent. Add --again if the file now holds somebody else's."
             )
         if pending.exists() and not (was_sent(pending) or dry_run):
-            new = resend(server, pending, read_code(code_file))
+            new = resend(server, pending, code)
             console.say("The bits that were drawn before are " + ("now sent." if new else "with the survey already."))
             console.result({"sent": True, "counted": new})
             return
@@ -66,7 +68,7 @@ def respond(
             max_level,
             heads=heads,
             wait=wait,
-            code=read_code(code_file),
+            code=code,
             max_epsilon=float("inf") if max_epsilon is None else max_epsilon,
         )
         for line in shown(prepared):

@@ -14,6 +14,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,8 @@ from numpy.typing import NDArray
 from sfumato.client.answers import RefusedError
 from sfumato.client.heads import RememberedHeads
 from sfumato.client.survey_server import Inquiry, IssuedGuidance, SurveyServer
-from sfumato.errors import CoordinatorError, SchemaError, UsageError
-from sfumato.files import write_whole
+from sfumato.errors import CoordinatorError, NothingNewError, SchemaError, UsageError
+from sfumato.files import exclusive, write_whole
 from sfumato.guidance import GuidanceError, perturb_bits, survey_epsilon, uniforms_from_bytes
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.protocol.survey_guidance import answer_space
@@ -185,6 +186,12 @@ def witnessed_head(url: str) -> tuple[str, int, str] | None:
         return str(found["survey"]), int(found["version"]), str(found["hash"])
     except (httpx.HTTPError, ValueError, KeyError, TypeError):
         return None
+
+
+def alone(pending: Path) -> AbstractContextManager[None]:
+    """One program at a time answers from a file, from the look at what was drawn before to the receipt."""
+    words = "Another `sfumato respond` is answering from this file at present. Nothing was sent from here."
+    return exclusive(pending, busy=NothingNewError(words))
 
 
 def send(server: SurveyServer, prepared: Prepared, pending: Path | None = None) -> bool:
