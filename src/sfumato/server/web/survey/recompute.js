@@ -31,7 +31,7 @@ export async function startupCounts(survey, hash) {
 }
 
 /** Published counts and start-up rows -> the symmetric matrix A (rows one after another) whose eigenvectors guide. */
-export function classDifference(counts, startup, { floor, link, balance = true }) {
+export function classDifference(counts, startup, { floor, link }) {
   const { width } = counts;
   const labels = [...new Set([...Object.keys(counts.classes), ...Object.keys(startup)])].sort((a, b) => a - b);
   const parts = labels.map((label) => {
@@ -39,12 +39,12 @@ export function classDifference(counts, startup, { floor, link, balance = true }
     let part = received ? decoded(received, width, { floor, link }) : new Float64Array(width * width);
     if (started) part = combine(part, started.A, 1, 1);
     const rows = (received?.n ?? 0) + (started?.n ?? 0);
-    return balance ? part.map((value) => value / Math.max(rows, 1)) : part;
+    return part.map((value) => value / Math.max(rows, 1)); // classes weigh alike, however many answered
   });
   if (parts.length === 0) return new Float64Array(width * width);
   if (parts.length <= 2) return parts.length === 2 ? combine(parts[0], parts[1], 1, -1) : parts[0];
   const total = parts.reduce((sum, part) => combine(sum, part, 1, 1));
-  const share = balance ? 1 / (parts.length - 1) : 1;
+  const share = 1 / (parts.length - 1);
   const apart = parts.map((part) => absolute(combine(part, total, 1 + share, -share), width));
   return apart.reduce((sum, part) => combine(sum, part, 1, 1)).map((value) => value / 2);
 }
