@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from experiments import NOISES
+from papers.page import Claim
 from published import PRIVACY_LOSS, TABLE_1
 from tasks import TITLES, Results
 
 NEAR = 0.02
 """Difference of information loss up to which a figure counts as the published one."""
-
-
-class Claim(NamedTuple):
-    """A sentence of the paper, what was reached, and whether they agree."""
-
-    place: str
-    published: str
-    reached: str
-    verdict: str
 
 
 def near(reached: float, published: float) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from claims import claims
 from dependence import MULTIPLES, PENALTIES, RATIOS, ROUNDS, X_BINS
 from experiments import METHODS, NOISES
+from papers.page import sentences, table
 from published import BINS, PRIVACY_LOSS, TABLE_1
 from tasks import FEWER, TITLES, Results
 
@@ -43,20 +43,13 @@ def results_text(results: Results, minutes: float, fast: bool) -> str:
         + f"; everything else: {results.few}."
     )
     parts += [f"Skipped: {reason}" for reason in results.skipped.values()]
-    parts += ["## The paper's sentences", table(("where", "published", "reached", "verdict"), claims(results))]
+    parts += sentences(claims(results))
     parts += _table_1(results) + _privacy(results) + _figure_3(results) + _figure_4(results)
     parts += _errata(results) + _grid(results) + _penalty(results) + _stopping(results) + _width(results)
     parts += _others(results)
     if not fast:
         parts += _figures()
     return "\n\n".join(parts) + "\n"
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Markdown."""
-    head = list(head)
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 def spread(found: Sequence[float]) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
+from papers.page import table
 from published import DISCLOSURE, FUNCTIONS, K_AFTER_50, LEVELS, ORIGINAL, REACHED_AT
 from schemes import SCHEMES
 from tasks import FIG_3, FIG_4, FIG_5, MIXED, RUNS, Results
@@ -31,13 +29,6 @@ def results_text(results: Results, minutes: float, fast: bool) -> str:
         parts += _levels(results) + _server(results) + _arriving(results) + _mixed(results)
     parts += _theorems(results) + _miners(results)
     return "\n\n".join(parts) + "\n"
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Markdown."""
-    head = list(head)
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 def percent(value: float | None, digits: int = 1) -> str:

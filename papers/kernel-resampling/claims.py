@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 from experiments import SITES
+from papers.page import Claim
 from published import CLASSIFIERS, SETS, TITLES, WORST_PHI
 from tasks import Results
 
 NEAR = 0.02
 """Two errors count as the same within this."""
-
-
-class Claim(NamedTuple):
-    """Where it stands, what it says, what came out."""
-
-    where: str
-    published: str
-    reached: str
-    verdict: str
 
 
 def claims(results: Results) -> Iterator[Claim]:

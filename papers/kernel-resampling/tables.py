@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 import numpy as np
 from claims import claims
 from experiments import DRAWS, RULES, SITES
+from papers.page import sentences, table
 from published import CLASSIFIERS, SETS, TITLES
 from tasks import DENSITY_SEEDS, HALF_SEEDS, MANY_SEEDS, Results
 
@@ -26,19 +24,12 @@ def results_text(results: Results, minutes: float, fast: bool) -> str:
         parts.append("**A fast run**: one set, six seeds. Not the paper's setting.")
     parts.append(f"{minutes:.1f} minutes of computing. Sets: {', '.join(f'`{s}`' for s in results.sources.values())}.")
     parts += [f"Skipped: {reason}" for reason in results.skipped.values()]
-    parts += ["## The paper's sentences", table(("where", "published", "reached", "verdict"), claims(results))]
+    parts += sentences(claims(results))
     parts += _table_1(results) + _table_2(results) + _phi(results) + _dapl(results) + _exposure(results)
     parts += _against_rows(results) + _half(results) + _many(results) + _lemmas(results) + _server(results)
     if not fast:
         parts += _figures(results)
     return "\n\n".join(parts) + "\n"
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Markdown."""
-    head = list(head)
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 def _table_1(results: Results) -> list[str]:

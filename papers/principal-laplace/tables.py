@@ -9,6 +9,7 @@ from importlib.metadata import version
 import published
 from claims import OTHERS, above_the_line, claims, drop, regression
 from papers.data import SHAPES
+from papers.page import table
 from splits import SYNTHETIC, TITLES
 from tasks import B_FINE, RHO_1, B, Results
 
@@ -35,10 +36,8 @@ def results_text(results: Results, minutes: float, fast: bool) -> str:
 
 
 def grid(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    """A Markdown table."""
-    names = list(header)
-    lines = [names, ["---"] * len(names), *[list(row) for row in rows]]
-    return [*("| " + " | ".join(line) + " |" for line in lines), ""]
+    """A table, and the blank line after it."""
+    return [table(header, rows), ""]
 
 
 def share(value: float) -> str:
@@ -70,7 +69,7 @@ def _head(results: Results, minutes: float, fast: bool) -> Iterator[str]:
 
 def _claims(results: Results) -> Iterator[str]:
     yield "## Sentence by sentence\n"
-    rows = [[f"Fig. {one.figure}", one.published, one.reached, one.verdict] for one in claims(results)]
+    rows = [[f"Fig. {one.where}", one.published, one.reached, one.verdict] for one in claims(results)]
     yield from grid(["figure", "published", "reached", "verdict"], rows)
 
 
@@ -105,7 +104,7 @@ def _figure_6(results: Results) -> Iterator[str]:
     rows = []
     for b in B_FINE:
         gamma, rho_2 = (results.get("amplification", "all", b, name) for name in ("amplification", "rho_2"))
-        texts = published.AMPLIFICATION.get(b, "plot only"), published.RHO_2.get(b, "plot only")
+        texts = [said.get(b, ("plot only",))[0] for said in (published.AMPLIFICATION, published.RHO_2)]
         rows.append([f"{b}", texts[0], f"{gamma:,.1f}", texts[1], f"{rho_2:.4f}" if rho_2 < 0.9999 else "over 0.9999"])
     yield from grid(["b", "published", "amplification", "published", "rho_2"], rows)
     yield "![Figure 6](figures/fig6.svg)\n"

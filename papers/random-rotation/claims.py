@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
+from papers.page import Claim, verdict
 from published import TABLE_1
 from tasks import SIZE, SWEPT, Results
 
@@ -17,20 +17,6 @@ SAME = 0.1
 """Spread over rotations, as a part of the smallest deviation, below which ICA found the same on all."""
 LOW = 0.2
 """Sigma below which the paper asks for additional methods."""
-
-
-class Claim(NamedTuple):
-    """A sentence of the paper, what was reached, and whether they agree."""
-
-    place: str
-    published: str
-    reached: str
-    verdict: str
-
-
-def verdict(holds: int, of: int) -> str:
-    """How many cases a sentence about all of them is true in."""
-    return "reproduced" if holds == of else "mostly" if holds >= 0.75 * of else "partly" if holds else "not reproduced"
 
 
 def titles(names: list[str]) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 from claims import claims
+from papers.page import sentences, table
 from published import TABLE_1
 from tasks import ITERATIONS, ROTATIONS, SIZE, SWEPT, Results
 
@@ -23,18 +21,11 @@ def results_text(results: Results, minutes: float, fast: bool) -> str:
         parts.append("**A fast run**: two sets, 3 rotations, ICA on 12 rotations. Not the paper's setting.")
     parts.append(f"{minutes:.1f} minutes of computing. Sets: {', '.join(f'`{s}`' for s in results.sources.values())}.")
     parts += [f"Skipped: {reason}" for reason in results.skipped.values()]
-    parts += ["## The paper's sentences", table(("where", "published", "reached", "verdict"), claims(results))]
+    parts += sentences(claims(results))
     parts += _accuracy(results) + _privacy(results) + _condensation(results) + _known_rows(results)
     if not fast:
         parts += _figures()
     return "\n\n".join(parts) + "\n"
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Markdown."""
-    head = list(head)
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 def _difference(found: dict[str, float]) -> str:
