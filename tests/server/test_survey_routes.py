@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fastapi import FastAPI
+from sqlalchemy.exc import OperationalError
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
@@ -27,6 +29,8 @@ from sfumato.protocol.survey_guidance import verify_guidance
 from sfumato.protocol.survey_log import LogEntry, check_chain
 from sfumato.server.app import create_app
 from sfumato.server.settings import Rate, Settings
+from sfumato.server.survey.desk import SurveyDesk
+from sfumato.server.survey.survey_store import SurveyStore
 from sfumato.server.worker.worker import Worker
 
 ANSWERS = {"q0": "yes", "q1": "no", "q2": "yes", "q3": None, "ill": "no"}
@@ -168,6 +172,38 @@ def test_one_client_cannot_flood(tmp_path: Path) -> None:
         answers = [client.get(path(study, "/inquiry")).status_code for _ in range(8)]
     assert answers[:5] == [200] * 5
     assert answers[-1] == 429
+
+
+def test_faults_are_told_together_and_not_when_somebody_asked(
+    app: FastAPI, client: TestClient, study: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise OperationalError("INSERT", {}, Exception("server closed the connection of hunter2"))
+
+    client.get(path(study))
+    app.state.surveys.faults.patience = math.inf  # however slow this machine is
+    with caplog.at_level("INFO", logger="sfumato.server"):
+        with monkeypatch.context() as patch:
+            patch.setattr(SurveyStore, "add", away)
+            patch.setattr(SurveyStore, "log", away)
+            patch.setattr(SurveyDesk, "inquiry", lambda _: 1 / 0)
+            for _ in range(3):
+                assert client.post(path(study, "/answers"), content=message([1])).status_code == 503
+                asked = client.get(path(study, "/log"))
+                assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (503, "*")
+                assert client.get(path(study, "/inquiry")).status_code == 500
+        assert not caplog.records
+        app.state.surveys.faults.tell(now=True)
+        told = [(record.getMessage(), record.fields["times"], record.fields["fault"]) for record in caplog.records]
+        assert sorted(told) == [
+            ("database", 3, "OperationalError"),
+            ("database", 3, "OperationalError"),
+            ("fault", 3, "ZeroDivisionError"),
+        ]
+        assert "hunter2" not in caplog.text
+        assert not any("request" in record.fields for record in caplog.records)
+        app.state.surveys.faults.tell(now=True)
+        assert len(caplog.records) == 3  # told once
 
 
 def test_answers_leave_no_line_in_the_log(client: TestClient, study: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -51,9 +51,10 @@ def _at_desk(template: Template, handler: Handler) -> Callable[[Request], Awaita
             if desk is None:
                 raise not_found("survey")
             return await handler(request, desk)
-        except ApiError as error:
-            error.headers = {**OPEN_TO_ALL, **(error.headers or {})}
-            raise
+        except Exception as error:
+            refusal = error if isinstance(error, ApiError) else desks.faults.note(error)
+            refusal.headers = {**OPEN_TO_ALL, **(refusal.headers or {})}
+            raise refusal from None
 
     return route
 

@@ -10,15 +10,13 @@ import contextlib
 import hashlib
 import secrets
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from sfumato.protocol.study_file import study_from_dict
 from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.server.logs import fault, log
 from sfumato.server.rates import Buckets
 from sfumato.server.settings import Rate
 from sfumato.server.store import Store
 from sfumato.server.survey.desk import LOOK_SECONDS, SurveyDesk
+from sfumato.server.survey.faults import Faults
 from sfumato.server.survey.survey_store import SurveyStore
 
 
@@ -31,6 +29,7 @@ class SurveyDesks:
         self._opening = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
         self._rates, self._secret = Buckets(rate), secrets.token_bytes(32)
+        self.faults = Faults()
 
     async def find(self, study: str) -> SurveyDesk | None:
         """The desk of a survey; None where there is no such survey."""
@@ -38,13 +37,13 @@ class SurveyDesks:
         if found is not None:
             return found
         async with self._opening:
+            if self._watch is None or self._watch.done():
+                self._watch = asyncio.create_task(self._keep_watch())
             if study not in self._desks:
                 desk = await asyncio.get_running_loop().run_in_executor(None, self._open, study)
                 if desk is None:
                     return None
                 self._desks[study] = desk
-                if self._watch is None or self._watch.done():
-                    self._watch = asyncio.create_task(self._keep_watch())
         return self._desks[study]
 
     def _open(self, study: str) -> SurveyDesk | None:
@@ -62,7 +61,8 @@ class SurveyDesks:
                 try:
                     await desk.look()
                 except Exception as error:  # the database may come back; answers are refused meanwhile, none is lost
-                    log("database" if isinstance(error, SQLAlchemyError) else "fault", 40, **fault(error))
+                    self.faults.note(error)
+            self.faults.tell()
 
     def too_many(self, address: str) -> float:
         """Seconds that a client must wait, 0 if none: by a keyed hash of its address that only this process can make,
@@ -75,6 +75,7 @@ class SurveyDesks:
             self._watch.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watch
+        self.faults.tell(now=True)
         for desk in self._desks.values():
             await desk.close()
         self._desks.clear()

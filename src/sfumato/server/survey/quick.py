@@ -14,10 +14,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
-from sqlalchemy.exc import SQLAlchemyError
 
 from sfumato.protocol.messages import ErrorMessage
-from sfumato.server.logs import fault, log
 from sfumato.server.metrics import Metrics
 from sfumato.server.problems import ApiError, busy, not_found, too_large, too_slow, unavailable
 from sfumato.server.settings import Settings
@@ -127,12 +125,8 @@ class QuickPath:
             status, body = await self._handled(scope, receive, survey, handler)
         except ApiError as error:
             status, body, more = _refusal(error)
-        except SQLAlchemyError as error:  # the database went away: nothing was acknowledged
-            log("database", 40, **fault(error))
-            status, body, more = _refusal(unavailable())
         except Exception as error:
-            log("fault", 40, **fault(error))
-            status, body, more = _refusal(ApiError(500, "fault", "The server made a mistake. Nothing was counted."))
+            status, body, more = _refusal(self._desks.faults.note(error))
         headers = [*_HEADERS, (b"content-length", b"%d" % len(body)), *more]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
