@@ -127,6 +127,20 @@ def test_a_wrong_file_is_refused_with_its_path(tmp_path, text, words):
     assert str(path) in str(caught.value)
 
 
+def test_json_is_read_as_json_and_whatever_else_as_yaml(schema, tmp_path, monkeypatch):
+    path = tmp_path / "schema.json"
+    path.write_text('{columns: [{name: a, kind: numeric, "low": 0, "high": NaN}]}')  # no JSON, but YAML
+    with pytest.raises(SchemaError, match="'a'"):
+        Schema.load(path)
+    path.write_text('{"columns": ' + "[" * 100_000)
+    with pytest.raises(SchemaError, match="nested too deeply"):
+        Schema.load(path)
+    path.write_text(json.dumps(schema.to_dict()))
+    slow = Schema.load(path)
+    monkeypatch.setattr("sfumato.table.schema_file.yaml.load", None)  # the slow reader is not needed
+    assert Schema.load(path) == slow == schema
+
+
 def test_a_missing_file(tmp_path):
     with pytest.raises(SchemaError, match="cannot be read"):
         Schema.load(tmp_path / "none.yaml")

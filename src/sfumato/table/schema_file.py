@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -58,7 +59,7 @@ def read_schema_file(path: Path) -> Any:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise SchemaError(f"it has more than {MOST_BYTES >> 20} MiB, as no schema or study has. Is it the table?")
-        return yaml.load(path.read_text(encoding="utf-8-sig"), Loader=_Loader)
+        return _parsed(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise SchemaError(f"it cannot be read: {error.strerror or type(error).__name__}.") from None
     except UnicodeDecodeError:
@@ -71,6 +72,19 @@ def read_schema_file(path: Path) -> Any:
         raise SchemaError(f"it is not valid YAML{where}.") from None
     except ValueError:  # the loader's own words for a 31st of February quote the file
         raise SchemaError("it holds a date or a number that does not exist.") from None
+
+
+def _parsed(text: str) -> Any:
+    """JSON is YAML, and is read fifty times as fast: it matters where there are thousands of columns."""
+    if text.lstrip().startswith("{"):
+        with contextlib.suppress(ValueError):
+            return json.loads(text, parse_constant=_no_json)
+    return yaml.load(text, Loader=_Loader)
+
+
+def _no_json(word: str) -> Any:
+    """NaN and Infinity, which Python's reader would take."""
+    raise ValueError(word)
 
 
 def schema_text(found: Mapping[str, Any], *, as_json: bool = False) -> str:
