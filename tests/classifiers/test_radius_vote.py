@@ -57,19 +57,13 @@ def test_unknown_variances_are_estimated_from_the_release():
     assert summary.retained_variances == pytest.approx([4.0, 0.0], abs=0.2)
 
 
-def test_summary_survives_a_card():
-    summary = NoiseSummary(np.array([1.0]), np.array([6.0]), None, np.array([0.1]))
-    again = NoiseSummary.from_dict(summary.to_dict())
-    assert (
-        again.to_dict()
-        == summary.to_dict()
-        == {
-            "noise_variance": [1.0],
-            "noise_fourth_moment": [6.0],
-            "retained_variances": None,
-            "neglected_variances": [0.1],
-        }
-    )
+def test_noise_without_moments_makes_the_circle_hold_everything():
+    rng = np.random.default_rng(0)
+    rows, y = rng.standard_normal((50, 2)), np.repeat([0, 1], 25)
+    for variance, fourth in ((np.inf, np.inf), (1.0, np.inf)):
+        for n in (0.0, 2.0):
+            radius = RadiusVote(n=n).fit(rows, y, noise=NoiseSummary([variance] * 2, [fourth] * 2)).squared_radius_[0]
+            assert radius == (2.0 if np.isfinite(variance) and n == 0 else np.inf)
 
 
 def clusters(n=3_000, noise=1.0, seed=0, weights=None):

@@ -6,16 +6,19 @@ unperturbed query Y the squared distance changes by
     D = sum_S 2 (X_i - Y_i) delta_i + sum_S delta_i^2 - sum_N (X_i - Y_i)^2.
 
 X and Y are independent rows of the same population; components are uncorrelated; noise is symmetric about 0.
+Random factors are treated apart (`factor_noise`): their noise depends on X.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
+
+from sfumato.classifiers.factor_noise import FactorNoise
 
 Floats = npt.NDArray[np.float64]
 
@@ -41,6 +44,8 @@ class NoiseSummary:
     noise_fourth_moment: Floats
     retained_variances: Floats | None = None
     neglected_variances: Floats | None = None
+    factors: FactorNoise | None = None
+    """Columns that were multiplied; these have no noise variance of their own."""
 
     def __post_init__(self) -> None:
         for name in ("noise_variance", "noise_fourth_moment", "retained_variances", "neglected_variances"):
@@ -85,19 +90,14 @@ class NoiseSummary:
 
         The first term is 4 Var((X - Y) delta) = 4 (2 sigma^2) E[delta^2]; the covariance with delta^2 vanishes as
         X - Y has mean zero; the last term takes neglected components as normal (A.2). For Laplace noise this is
-        16 b_i^2 sigma_i^2 + 20 b_i^4, Eq 13. A law without fourth moment gives an infinite variance.
+        16 b_i^2 sigma_i^2 + 20 b_i^4, Eq 13. A law without fourth moment gives an infinite variance,
+        one without variance an infinite mean.
         """
         if self.retained_variances is None:
             raise ValueError("Retained variances are unknown: estimate them from the release with with_variances_of.")
         neglected = np.zeros(0) if self.neglected_variances is None else self.neglected_variances
         mean = self.noise_variance.sum() - 2 * neglected.sum()
+        if not np.isfinite(self.noise_variance).all():
+            return np.inf, np.inf
         spread = 8 * self.noise_variance * self.retained_variances + self.noise_fourth_moment - self.noise_variance**2
         return float(mean), float(np.maximum(spread, 0.0).sum() + 8 * (neglected**2).sum())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists, as a card holds them."""
-        return {name: None if value is None else value.tolist() for name, value in vars(self).items()}
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> Self:
-        return cls(**plain)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sfumato.classifiers.embedding import columnwise_map
 from sfumato.classifiers.factory import make_classifier
 from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_from_mechanism
 from sfumato.errors import PrivacyLeakWarning, UsageError
@@ -100,7 +101,12 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _embed(self, X: ArrayLike) -> Matrix:
         check_is_fitted(self)
         encoded = self._encode(validate_data(self, X, dtype=np.float64, reset=False))
-        embedded: Matrix = self.mechanism_.embed(encoded) if self.embeds_ else encoded
+        if not self.embeds_:
+            return encoded
+        if self.mechanism_.columnwise:
+            matrix, offset = columnwise_map(self.mechanism_.encoding_, self.mechanism_.release_columns())
+            return np.asarray(encoded @ matrix.T + offset)
+        embedded: Matrix = self.mechanism_.embed(encoded)
         return embedded
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:

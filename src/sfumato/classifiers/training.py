@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.classifiers.distortion import NoiseSummary
+from sfumato.classifiers.factor_noise import FactorNoise
 from sfumato.classifiers.label_noise import LabelNoiseCorrection
 from sfumato.classifiers.radius_vote import RadiusVote
 from sfumato.classifiers.reads_noise import ReadsNoise
@@ -51,12 +52,18 @@ def noise_summary(laws: Sequence[Law | None], variances: Sequence[float] | None)
 
 def noise_from_card(card: Card) -> NoiseSummary:
     """The radius of `RadiusVote` needs nothing but this: it is computed from the card alone."""
-    return noise_summary(card.laws(), card.transform.get("variances"))
+    summary = noise_summary(card.laws(), card.transform.get("variances"))
+    if not card.is_columnwise:
+        return summary
+    return replace(summary, factors=FactorNoise.stated(card.source_encoding(), card.release_schema["columns"]))
 
 
 def noise_from_mechanism(mechanism: Mechanism) -> NoiseSummary:
     """The same before a card is written."""
-    return noise_summary(mechanism.laws(), mechanism.transform().get("variances"))
+    summary = noise_summary(mechanism.laws(), mechanism.transform().get("variances"))
+    if not mechanism.columnwise:
+        return summary
+    return replace(summary, factors=FactorNoise.stated(mechanism.encoding_, mechanism.release_columns()))
 
 
 def part_of_card(Z: Matrix, y: Codes, card: Card) -> Part:

@@ -111,6 +111,8 @@ def _map(model: Model, key: Path | None) -> tuple[Matrix, Matrix]:
     public = model.affine()
     if public is not None:
         return public
+    if model.about["transform"]["kind"] == "unknown":
+        raise UsageError(model.about["transform"]["why"])
     if key is None:
         raise CardError(
             "Plain rows can be embedded only with the key of the releases. Give --key key.json, "

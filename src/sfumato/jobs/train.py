@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.classifiers.embedding import columnwise_map
 from sfumato.classifiers.factory import KEEPS_ROWS, make_classifier
 from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, part_of_card
 from sfumato.errors import CardError, OutputError, SchemaError, UsageError
@@ -56,16 +57,18 @@ def _part(release: Release, folder: Path) -> Part:
 def _embedding(card: Card, plain: bool) -> dict[str, Any]:
     """The public map of plain rows to where the release lies on average, as far as the card tells.
 
-    A column-wise release lies where its source does, unless noise of another mean multiplied it. Classifiers that
-    answer for `plain` rows need no such map then.
+    A column-wise release lies where its source does, unless noise has another mean. Classifiers that answer for `plain`
+    rows need no such map then. Where there is none, the model says why.
     """
     if card.is_columnwise and plain:
         return {"kind": "identity"}
     if card.transform["kind"] == "guided":
         return {"kind": "identity"}  # plain answers are classified as they are
-    affine = card.affine()
-    if card.is_columnwise and affine is not None:
-        matrix, offset = affine
+    if card.is_columnwise:
+        try:
+            matrix, offset = columnwise_map(card.source_encoding(), card.release_schema["columns"])
+        except UsageError as error:
+            return {"kind": "unknown", "why": str(error)}
         if np.array_equal(matrix, np.eye(len(matrix))) and not offset.any():
             return {"kind": "identity"}
         return {"kind": "affine", "matrix": matrix.tolist(), "offset": offset.tolist()}

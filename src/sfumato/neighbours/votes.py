@@ -33,12 +33,15 @@ def radius_votes(
     n_classes: int,
     squared_radius: float,
     *,
+    less: float = 0.0,
+    least: float = 0.0,
     frame: Frame | None = None,
     workers: int | None = None,
 ) -> Votes:
     """Sum of 1 / d^2 over the rows with d^2 <= `squared_radius`, by class (`codes` in 0 .. n_classes - 1).
 
-    Rows at distance zero have no finite weight: they are counted apart, in `exact`, and do not vote.
+    Rows at distance zero have no finite weight: they are counted apart, in `exact`, and do not vote. With a `least`
+    above 0 the weight is 1 / max(d^2 - less, least) instead, and every row has one.
     Membership in the circle is decided as by direct computation: products within their proven error bound of the
     radius are measured again by differences, and so are those too small to be accurate (`tiles.NEAR`). Rows are
     taken class by class, so that whole tiles lie outside the circle and are passed over after one product in
@@ -58,7 +61,7 @@ def radius_votes(
     if squared_radius < 0 or not len(a):
         return heard
     order = np.argsort(classes, kind="stable")
-    count = _Count(a, b, order, classes[order], float(squared_radius), heard)
+    count = _Count(a, b, order, classes[order], float(squared_radius), heard, less, least)
     walk(a, b, count.visit, order=order, frame=frame, workers=workers)
     return heard
 
@@ -67,10 +70,19 @@ class _Count:
     """Adds the votes of one chunk of rows to those that a block of queries has heard."""
 
     def __init__(
-        self, queries: Floats, rows: Floats, order: Ints, codes: Ints, squared_radius: float, heard: Votes
+        self,
+        queries: Floats,
+        rows: Floats,
+        order: Ints,
+        codes: Ints,
+        squared_radius: float,
+        heard: Votes,
+        less: float,
+        least: float,
     ) -> None:
         self.queries, self.rows, self.order, self.codes = queries, rows, order, codes
         self.squared_radius, self.heard = squared_radius, heard
+        self.less, self.least = less, least
 
     def visit(self, block: QueryBlock, chunk: RowChunk, scale: float) -> None:
         limit = self.squared_radius * scale**2
@@ -114,6 +126,8 @@ class _Count:
             query_at, row_at = np.divmod(np.flatnonzero(inside & ~surely), inside.shape[1])
             self._measure(block, who[query_at], row_at + first)
             product[query_at, row_at] = np.inf  # they have voted
+        if self.least > 0:
+            np.maximum(product - self.less * scale**2, self.least * scale**2, out=product)
         votes = self.heard.votes[block.where]
         if found <= PICKED * inside.size:
             query_at, row_at = np.divmod(np.flatnonzero(surely), surely.shape[1])
@@ -129,8 +143,10 @@ class _Count:
         """Votes of pairs measured by differences; those at distance zero are counted apart."""
         squares = pair_squares(self.queries[block.where], self.rows, query_at, self.order[position])
         # A subnormal square would weigh infinitely much: it counts as equal.
-        equal = squares < np.finfo(np.float64).tiny
+        equal = squares < (np.finfo(np.float64).tiny if self.least == 0 else 0.0)
         inside = (squares <= self.squared_radius) & ~equal
+        if self.least > 0:
+            squares = np.maximum(squares - self.less, self.least)
         votes, exact = self.heard.votes[block.where], self.heard.exact[block.where]
         self._add(votes, query_at[inside], position[inside], 1.0 / squares[inside])
         np.add.at(exact, (query_at[equal], self.codes[position[equal]]), 1)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from sfumato.classifiers.embedding import public_map
 from sfumato.classifiers.training import Part, noise_summary
-from sfumato.errors import CardError, TableError
+from sfumato.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.jobs.pooling.pushed import BLOCK_ROWS, Pushed, chosen_rows, embedded_card, picked_blocks, read_part
 from sfumato.jobs.pooling.trials import Queries
@@ -114,8 +115,13 @@ def checked_cards(pushed: Sequence[Pushed]) -> list[Card]:
 
 def _add_public(pool: Pool, path: Path, rows: int, rng: np.random.Generator, *, plain: bool) -> None:
     """Plain rows, carried by the card's public map to where the releases lie."""
-    affine = pool.cards[0].affine()
-    if affine is None:
+    as_they_are = plain and pool.cards[0].is_columnwise
+    try:
+        affine = None if as_they_are else public_map(pool.cards[0])
+    except UsageError as error:
+        pool.notes.append(f"The public test table was not used. {error}")
+        return
+    if affine is None and not as_they_are:
         pool.notes.append(
             "The public test table was not used: plain rows can be embedded only with the key, which is the sites' "
             "secret. Sites can push test rows instead (purpose: test)."
@@ -130,10 +136,9 @@ def _add_public(pool: Pool, path: Path, rows: int, rng: np.random.Generator, *, 
     for picked in picked_blocks(table, chosen_rows(there, rows, rng)):
         X.append(encoding.encode(picked).X)
         y.append(encoding.encode_label(picked))
-    matrix, offset = affine
     Z = np.concatenate(X)
-    if not (plain and pool.cards[0].is_columnwise):
-        Z = Z @ matrix.T + offset
+    if affine is not None:
+        Z = Z @ affine[0].T + affine[1]
     exact = noise_summary([None] * Z.shape[1], None)
     pool.tests[PUBLIC] = Queries([Part(Z, np.concatenate(y), exact)], pool.classes)
 
