@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import CardError
-from sfumato.guarantee import Card
+from sfumato.guarantee import RANDOMIZED_RESPONSE, Card
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import CUSTOM, Operator, OperatorNoise, make_operator
-from sfumato.reconstruction.described import Described, describe
+from sfumato.reconstruction.described import Described, describe, of_component, of_group
 from sfumato.table import Group
 
 Matrix = NDArray[np.float64]
@@ -125,20 +125,24 @@ def _of_card(card: Card) -> ReleaseColumns:
 
 
 def _of_mechanism(mechanism: Mechanism) -> ReleaseColumns:
-    stated = [column["noise"] for column in mechanism.release_columns()]
+    transform = mechanism.transform()
+    if not mechanism.columnwise:
+        _refuse_unknown(mechanism.name, transform["kind"])
+    stated = mechanism.release_columns()
     own = getattr(getattr(mechanism, "noise_", None), "operator", None)
+    noises = [_noise(column["noise"], own) for column in stated]
     groups = mechanism.encoding_.groups
     if mechanism.columnwise:
         return tuple(
-            _placed(group, None if group.is_constant else _of_group(group, noise, own))
-            for group, noise in zip(groups, stated, strict=True)
+            _placed(group, None if group.is_constant else of_group(group, column["noise"], noise))
+            for group, column, noise in zip(groups, stated, noises, strict=True)
         )
-    transform = mechanism.transform()
-    _refuse_unknown(mechanism.name, transform["kind"])
     matrix, offset = np.array(transform["matrix"]), np.array(transform["offset"])
     return tuple(
-        _component(place, matrix[place], float(offset[place]), groups, _noise(noise))
-        for place, noise in enumerate(stated)
+        ReleaseColumn(
+            place, place + 1, of_component(column["name"], matrix[place], float(offset[place]), groups, noises[place])
+        )
+        for place, column in enumerate(stated)
     )
 
 
@@ -162,27 +166,7 @@ def _placed(group: Group, described: Described | None) -> ReleaseColumn:
     return ReleaseColumn(group.start, group.stop, described, low, high - low)
 
 
-def _of_group(group: Group, stated: Mapping[str, Any] | None, own: Operator | None) -> Described:
-    name, kind, stated = group.column.name, group.column.kind, stated or {}
-    if group.is_onehot:
-        return Described(name, kind, categories=group.slots, keep=float(stated.get("keep", 1.0)))
-    low, high = (float(bound) for bound in group.column.bounds)
-    keep = float(stated.get("missing_keep", 1.0)) if group.has_indicator else None
-    whole = kind in ("ordinal", "integer")
-    return Described(name, kind, _noise(stated, own), low, high, whole, keep, float(stated.get("grid", 0.0)))
-
-
-def _component(
-    place: int, row: Matrix, offset: float, groups: Sequence[Group], noise: OperatorNoise | None
-) -> ReleaseColumn:
-    """z = v'x + c + noise: its range is that of v'x + c over the domain of the source."""
-    reached = [group.vertices @ row[group.slice] for group in groups]
-    low, high = offset + sum(r.min() for r in reached), offset + sum(r.max() for r in reached)
-    described = Described(f"c{place:03d}", "numeric", noise, float(low), float(high)) if low < high else None
-    return ReleaseColumn(place, place + 1, described)
-
-
-def _noise(stated: Mapping[str, Any] | None, own: Operator | None = None) -> OperatorNoise | None:
-    if not stated or "law" not in stated:
+def _noise(stated: Mapping[str, Any] | None, own: Operator | None) -> OperatorNoise | None:
+    if not stated or stated["law"] == RANDOMIZED_RESPONSE:
         return None
     return OperatorNoise.from_dict(stated, own if stated.get("operator") == CUSTOM else None)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.guarantee import RANDOMIZED_RESPONSE, Card
@@ -54,36 +55,39 @@ def describe(card: Card, column: str | None = None, operator: Operator | None = 
             "drawn, and nothing can be reconstructed. Sanitize without --like-original."
         )
     _check_agreement(card, columns[names.index(column)])
-    noise = card.operator_noise(operator)[column]
-    if not card.is_columnwise:
-        return _mixed(card, column, names.index(column), noise)
-    group = card.source_encoding().groups[names.index(column)]
-    stated = columns[names.index(column)]["noise"]
+    noise, place = card.operator_noise(operator)[column], names.index(column)
+    if card.is_columnwise:
+        found = of_group(card.source_encoding().groups[place], columns[place]["noise"], noise)
+    else:
+        affine = card.affine()
+        if affine is None:
+            raise CardError(f"The map of {card.mechanism['name']} is a secret key, so no range of {column!r} is known.")
+        matrix, offset = affine
+        found = of_component(column, matrix[place], float(offset[place]), card.source_encoding().groups, noise)
+    if found is None:
+        raise TableError(f"Column {column!r} is constant by its bounds: there is nothing to reconstruct.")
+    return found
+
+
+def of_group(group: Group, stated: Mapping[str, Any] | None, noise: OperatorNoise | None) -> Described | None:
+    """One source column of a column-wise release, as card or mechanism state it; None for a constant."""
+    name, kind, stated = group.column.name, group.column.kind, stated or {}
     if group.is_onehot:
-        return Described(column, group.column.kind, categories=group.slots, keep=float((stated or {}).get("keep", 1.0)))
-    return _number(column, group, noise, stated)
-
-
-def _number(name: str, group: Group, noise: OperatorNoise | None, stated: Mapping[str, Any] | None) -> Described:
+        return Described(name, kind, categories=group.slots, keep=float(stated.get("keep", 1.0)))
     low, high = (float(bound) for bound in group.column.bounds)
     if low == high:
-        raise TableError(f"Column {name!r} is constant by its bounds: there is nothing to reconstruct.")
-    keep = float((stated or {}).get("missing_keep", 1.0)) if group.has_indicator else None
-    grid = float((stated or {}).get("grid", 0.0))
-    return Described(name, group.column.kind, noise, low, high, group.column.kind in ("ordinal", "integer"), keep, grid)
+        return None
+    keep = float(stated.get("missing_keep", 1.0)) if group.has_indicator else None
+    return Described(name, kind, noise, low, high, kind in ("ordinal", "integer"), keep, float(stated.get("grid", 0.0)))
 
 
-def _mixed(card: Card, name: str, place: int, noise: OperatorNoise | None) -> Described:
-    """A component z = v'x + c + noise: its range is that of v'x + c over the domain of the source."""
-    affine = card.affine()
-    if affine is None:
-        raise CardError(f"The map of {card.mechanism['name']} is a secret key, so no range of {name!r} is known.")
-    row, offset = affine[0][place], float(affine[1][place])
-    parts = [group.vertices @ row[group.slice] for group in card.source_encoding().groups]
-    low, high = offset + sum(part.min() for part in parts), offset + sum(part.max() for part in parts)
-    if not low < high:
-        raise TableError(f"Component {name!r} is constant: there is nothing to reconstruct.")
-    return Described(name, "numeric", noise, float(low), float(high))
+def of_component(
+    name: str, row: NDArray[np.float64], offset: float, groups: Sequence[Group], noise: OperatorNoise | None
+) -> Described | None:
+    """z = v'x + c + noise: its range is that of v'x + c over the domain of the source; None for a constant."""
+    reached = [group.vertices @ row[group.slice] for group in groups]
+    low, high = offset + sum(r.min() for r in reached), offset + sum(r.max() for r in reached)
+    return Described(name, "numeric", noise, float(low), float(high)) if low < high else None
 
 
 def _check_agreement(card: Card, column: Mapping[str, Any]) -> None:
