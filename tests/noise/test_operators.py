@@ -90,6 +90,99 @@ def test_a_map_that_is_not_one_to_one_needs_its_branches():
     assert stats.kstest(z, lambda t: whole.cdf(t, 1.5)).pvalue > 1e-5
 
 
+def _ones(z, x):
+    return np.ones_like(z - x)
+
+
+def _shifted(**changes):
+    """z = x + e with something wrong about it."""
+    parts = {
+        "forward": lambda e, x: x + e,
+        "inverse": lambda z, x: z - x,
+        "derivative": _ones,
+        "low": None,
+        "high": None,
+    }
+    parts |= changes
+    branch = Branch(parts["inverse"], parts["derivative"], parts["low"], parts["high"])
+    return Operator("custom", parts["forward"], (branch,))
+
+
+def _root(z, x):
+    return np.sqrt(z / x)
+
+
+WRONG = {
+    "two branches for the same noise": (
+        Operator("custom", lambda e, x: x + e, (Branch(lambda z, x: z - x, _ones),) * 2),
+        UNIFORM,
+        "overlap",
+    ),
+    "a turning point in the last percent of the noise": (
+        Operator.of(lambda e, x: x * e**2, _root, lambda z, x: 0.5 / np.sqrt(z * x)),
+        make_law("uniform", low=-0.01, high=1),
+        "does not match",
+    ),
+    "a branch that leaves out the last percent": (_shifted(high=lambda x: 0 * x + 0.98), UNIFORM, "do not cover"),
+    "a branch that leaves out some values": (
+        _shifted(low=lambda x: np.where((x > 2) & (x < 2.4), 9.0, -9.0)),
+        UNIFORM,
+        "do not cover",
+    ),
+    "an inverse that is wrong for some values": (
+        _shifted(inverse=lambda z, x: z - x + 0.1 * ((x > 2) & (x < 2.4))),
+        UNIFORM,
+        "does not match",
+    ),
+    "a derivative that is off by half a percent": (
+        _shifted(derivative=lambda z, x: 1.005 * _ones(z, x)),
+        UNIFORM,
+        "derivative by z",
+    ),
+    "a derivative that is wrong where the map is flat": (
+        Operator.of(lambda e, x: x**8 * e, lambda z, x: z / x**8, lambda z, x: (1 + (x < 2)) / x**8 + 0 * z),
+        UNIFORM,
+        "derivative by z",
+    ),
+    "a jump that goes back": (
+        _shifted(
+            forward=lambda e, x: x + e - 9.0 * (e > 0.1), inverse=lambda z, x: np.where(z - x < -1.5, z - x + 9, z - x)
+        ),
+        UNIFORM,
+        "rises and falls",
+    ),
+    "values that are no numbers": (
+        Operator.of(lambda e, x: x * np.log(e), lambda z, x: np.exp(z / x), lambda z, x: np.exp(z / x) / x),
+        make_law("uniform", low=-0.01, high=1),
+        "no numbers",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_only_in_places_is_refused_too(name):
+    operator, law, says = WRONG[name]
+    with pytest.raises(UsageError, match=says):
+        OperatorNoise(operator, law).check(1, 5)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", range(20))
+def test_sound_operators_pass_wherever_their_values_lie(seed):
+    """Ranges of all sizes, also where the digits of z hold little of e."""
+    rng = np.random.default_rng(seed)
+    low = 10.0 ** rng.uniform(-4, 9)
+    high = low * (1 + 10.0 ** rng.uniform(-3, 3))
+    for operator in ("additive", "multiplicative", "quartic"):
+        for law in (UNIFORM, make_law("uniform", low=1e-3, high=3), make_law("student-t", scale=1e-2, df=1)):
+            OperatorNoise(make_operator(operator), law).check(low, high)
+    jump = _shifted(
+        forward=lambda e, x: x + e + 5 * (e > 0), inverse=lambda z, x: np.where(z - x > 2, z - x - 5, z - x)
+    )
+    OperatorNoise(jump, UNIFORM).check(0, 5)
+
+
 @pytest.mark.parametrize("span", [(-1, 1), (0, 1), (-1, 0)])
 def test_zero_is_refused_where_it_would_stay_zero(span):
     with pytest.raises(UsageError, match="does not protect a 0"):
