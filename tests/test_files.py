@@ -39,6 +39,17 @@ def test_a_private_file_is_private_from_its_first_byte(tmp_path, monkeypatch):
     assert seen[0] == 0o600
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no such files")
+def test_a_device_or_a_folder_is_never_replaced_by_a_file(tmp_path):
+    """As root, a rename would put a file where /dev/full was."""
+    os.mkfifo(tmp_path / "device")
+    (tmp_path / "folder").mkdir()
+    for name in ("device", "folder"):
+        with pytest.raises(OutputError, match="folder or a device"):
+            write_whole(tmp_path / name, "x")
+    assert stat.S_ISFIFO((tmp_path / "device").stat().st_mode)
+
+
 def test_writing_over_a_file_replaces_content_and_mode(tmp_path):
     path = tmp_path / "key"
     path.write_text("old")

@@ -25,6 +25,8 @@ def write_whole(path: Path | str, content: bytes | str, *, private: bool = False
     """Write aside, fsync, rename: a reader sees the old file or the new one, never half of it."""
     path = Path(path)
     data = content.encode() if isinstance(content, str) else content
+    if path.exists() and not path.is_file():
+        raise OutputError(f"{path} is a folder or a device, and a file is to be written there. Choose another name.")
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with explained(path):
         try:

@@ -92,6 +92,7 @@ MISTAKES = {
     "one row": ("a,b,label\n1,2,x\n", 3),
     "text": (f"a,b,label\n1,{SECRET},x\n2,3,y\n3,4,x\n4,1,y\n", 3),
     "infinity": ("a,b,label\n1,inf,x\n2,3,y\n3,4,x\n", 3),
+    "a name of two lines": ('a,"b\nc",label\n1,2,x\n2,1,y\n3,3,x\n', 3),
     "twice": ("a,a,label\n1,2,x\n2,1,y\n", 3),
     "one class": ("a,b,label\n1,2,x\n2,1,x\n3,3,x\n", 4),
     "no such label": ("a,b,y\n1,2,x\n2,1,z\n3,3,x\n", 4),

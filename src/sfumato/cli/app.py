@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -48,9 +49,10 @@ app.command()(demo.demo)
 def main() -> None:
     """Entry point: errors become one clear line and an exit code."""
     code = run_guarded(app)
-    sys.stdout.flush()
-    sys.stderr.flush()
     if code:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, OSError):  # closed, or what it leads to is full
+                stream.flush()
         # After an error reader threads of native libraries may still run, and tearing the interpreter down under
         # them has been seen to abort the process, which would hide the exit code.
         os._exit(code)

@@ -103,7 +103,7 @@ def utility_lines(found: Mapping[str, Any]) -> Iterator[str]:
     if found["utility"]:
         yield f"{'classifier':<22}{'original':>9}{'release':>10}{'phi':>9}"
     for row in found["utility"]:
-        phi = f"{row['phi']:+.3f}"
+        phi = "-" if row["phi"] is None else f"{row['phi']:+.3f}"
         yield f"{row['classifier']:<22}{_figure(row['original']):>9}{_figure(row['release']):>10}{phi:>9}"
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.errors import SfumatoError, UsageError
+from sfumato.errors import OutputError, SfumatoError, UsageError
 
 INTERRUPTED = 130
 
@@ -31,7 +31,10 @@ def run_guarded(app: Callable[..., Any], arguments: list[str] | None = None) -> 
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _interrupt)  # a polite kill cleans up like Ctrl-C
     try:
-        return int(app(arguments, standalone_mode=False) or 0)
+        code = int(app(arguments, standalone_mode=False) or 0)
+        if sys.stdout is not None:  # closed by whoever started us
+            sys.stdout.flush()
+        return code
     except SfumatoError as error:
         return complain(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
@@ -40,6 +43,12 @@ def run_guarded(app: Callable[..., Any], arguments: list[str] | None = None) -> 
         return 0
     except MemoryError:
         return complain("There is not enough memory. Use --engine stream, or fewer rows.", SfumatoError.exit_code)
+    except OSError as error:
+        where = f"{error.filename} cannot be read or written" if error.filename else "Standard output cannot be written"
+        return complain(
+            f"{where}: {error.strerror or type(error).__name__}. Files that were finished before are whole.",
+            OutputError.exit_code,
+        )
     except Exception as error:
         if hasattr(error, "format_message"):  # a wrong option or argument, as the parser words it
             return complain(error.format_message(), UsageError.exit_code)

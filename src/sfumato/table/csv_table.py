@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -111,7 +112,7 @@ class CsvTable(Table):
             with io.TextIOWrapper(self._bytes(), encoding="utf-8-sig", newline="") as file:
                 first = file.readline()
                 delimiter = _delimiter(self._path.name, first)
-                header = next(csv.reader([first], delimiter=delimiter), [])
+                header = next(csv.reader(chain([first], file), delimiter=delimiter), [])
         except UnicodeDecodeError:
             raise TableError(f"{self.where} is not UTF-8 text. Save it with the encoding UTF-8.") from None
         except (OSError, EOFError, csv.Error):

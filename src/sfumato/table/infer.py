@@ -45,10 +45,10 @@ def infer_columns(
     table = open_table(source)
     for name in (label, person, *identifiers):
         if name is not None and name not in table.names:
-            raise SchemaError(
-                f"{table.where} has no column {name!r}.{nearest(name, table.names)} "
-                f"Its columns are: {', '.join(table.names[:60])}{', ...' if len(table.names) > 60 else ''}."
-            )
+            hint = nearest(name, table.names)
+            if "Did you mean" in hint:
+                hint += f" Its columns are: {', '.join(table.names[:60])}{', ...' if len(table.names) > 60 else ''}."
+            raise SchemaError(f"{table.where} has no column {name!r}.{hint}")
     special: dict[str, Column] = {name: Column(name, "categorical", role="identifier") for name in identifiers}
     if person is not None:
         special[person] = Column(person, "categorical", role="person")

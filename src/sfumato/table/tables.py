@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -119,14 +120,22 @@ def _dressed(schema: pa.Schema) -> bool:
     return bool(schema.metadata) or any(field.metadata or not field.nullable for field in schema)
 
 
+NO_NAME = ("Cc", "Zl", "Zp")
+"""Control characters and line breaks, as Unicode classes them."""
+
+
 def check_names(names: Iterable[str], where: str) -> None:
-    """Refuse duplicate and empty names: what is meant by them is anybody's guess."""
+    """Refuse duplicate and empty names, for what is meant by them is anybody's guess, and names of several lines."""
     seen: set[str] = set()
     for number, name in enumerate(names, start=1):
         if not str(name).strip():
             raise TableError(
                 f"Column {number} of {where} has no name. Name it; if it is an index that pandas wrote, "
                 "write the table again with index=False."
+            )
+        if any(unicodedata.category(character) in NO_NAME for character in str(name)):
+            raise TableError(
+                f"The name of column {number} of {where} holds a line break or a control character. Rename the column."
             )
         if name in seen:
             raise TableError(f"{where} has two columns named {name!r}. Rename or remove one of them.")

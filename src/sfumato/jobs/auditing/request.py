@@ -59,6 +59,8 @@ class AuditRequest:
             raise UsageError(f"--max-rows must be at least 2. Got {self.max_rows} instead.")
         if self.repeats < 0:
             raise UsageError(f"--repeats must not be negative. Got {self.repeats} instead.")
+        if self.seed < 0:
+            raise UsageError(f"--seed must not be negative. Got {self.seed} instead.")
         if not 0 < self.tolerance < 1:
             raise UsageError(f"--tolerance must be a share of the range between 0 and 1. Got {self.tolerance} instead.")
 
