@@ -407,6 +407,31 @@ def test_nothing_is_inline_and_nothing_is_fetched_from_elsewhere():
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|document\.cookie", text)
 
 
+def test_eigenvectors_in_the_browser(double, visit):
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(size=(2, 12))
+    mixed = rng.normal(size=(60, 60))
+    matrices = {
+        "one": np.array([[-2.0]]),
+        "two": np.array([[0.0, 1.0], [1.0, 0.0]]),
+        "nothing": np.zeros((5, 5)),
+        "all alike": np.ones((7, 7)),
+        "diagonal, repeated": np.diag([3.0, -3.0, 0.0, 3.0, 1e-9]),
+        "two directions": np.outer(one, one) - np.outer(other, other),
+        "graded": np.logspace(0, -12, 12)[:, None] * np.ones((12, 12)) * np.logspace(0, -12, 12),
+        "any": mixed + mixed.T,
+    }
+    page = visit(double.page)
+    script = "async ([origin, A]) => (await import(`${origin}/survey/eigen.js`)).eigen(A.flat(), A.length)"
+    for name, A in matrices.items():
+        found = page.evaluate(script, [double.origin, A.tolist()])
+        vectors = np.array(found["vectors"]).reshape(A.shape)
+        scale = max(np.abs(A).max(), 1e-300)
+        np.testing.assert_allclose(np.sort(found["values"]) / scale, np.linalg.eigvalsh(A) / scale, atol=1e-12)
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(len(A)), atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(A @ vectors / scale, vectors * found["values"] / scale, atol=1e-12, err_msg=name)
+
+
 def test_chromium_draws_the_bits_of_the_vectors(double, visit):
     cases = json.loads((VECTORS / "guided.json").read_text(encoding="utf-8"))["cases"]
     source = (

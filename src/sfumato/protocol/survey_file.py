@@ -18,7 +18,7 @@ from sfumato.protocol.canonical import hash_of
 from sfumato.protocol.question import Question, Text, read_text, text_dict
 
 MOST_ANSWERS = 20_000  # of one batch: they lie in memory while their guidance is computed
-MOST_BITS = 4000  # guidance grows with the square of the bits: beyond this a batch would take minutes
+MOST_BITS = 2000  # counts grow with the square of the bits, guidance with the cube: 8 MB and seconds for each batch
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
  * would reveal before any guidance is asked for, and guidance that does not follow from the counts is refused.
  */
 
+import { eigen } from "./eigen.js";
 import { GuidanceRefused, ORTHONORMAL, answerSpace, oneHot, sha256 } from "./perturb.js";
 
-export const WIDEST = 160; // bits: wider matrices take a phone too long; the page then says that it did not recompute
+export const WIDEST = 300; // bits: wider matrices take a phone too long; the page then says that it did not recompute
 const TOLERANCE = 1e-6; // share of the largest eigenvalue by which two computations may differ
 
 /** Rows the survey starts from, as counts: the owner's, or random ones that follow from the hash of the survey file. */
@@ -87,48 +88,6 @@ function absolute(A, width) {
     }
   });
   return out;
-}
-
-/** Eigenvalues and eigenvectors (columns) of a symmetric matrix by Jacobi's rotations, in no order. */
-export function eigen(symmetric, n) {
-  const A = Float64Array.from(symmetric);
-  const E = new Float64Array(n * n);
-  for (let i = 0; i < n; i++) E[i * n + i] = 1;
-  const scale = Math.max(...A.map(Math.abs), Number.MIN_VALUE);
-  for (let sweep = 0; sweep < 60; sweep++) {
-    let largest = 0;
-    for (let p = 0; p < n; p++) {
-      for (let q = p + 1; q < n; q++) {
-        const off = A[p * n + q];
-        largest = Math.max(largest, Math.abs(off));
-        if (Math.abs(off) > scale * 1e-16) rotate(A, E, n, p, q);
-      }
-    }
-    if (largest <= scale * 1e-14) break;
-  }
-  return { values: Array.from({ length: n }, (_, i) => A[i * n + i]), vectors: E };
-}
-
-function rotate(A, E, n, p, q) {
-  const theta = (A[q * n + q] - A[p * n + p]) / (2 * A[p * n + q]);
-  const t = (theta >= 0 ? 1 : -1) / (Math.abs(theta) + Math.hypot(theta, 1));
-  const c = 1 / Math.hypot(t, 1);
-  const s = t * c;
-  for (let i = 0; i < n; i++) {
-    const [x, y] = [A[i * n + p], A[i * n + q]];
-    A[i * n + p] = c * x - s * y;
-    A[i * n + q] = s * x + c * y;
-  }
-  for (let i = 0; i < n; i++) {
-    const [x, y] = [A[p * n + i], A[q * n + i]];
-    A[p * n + i] = c * x - s * y;
-    A[q * n + i] = s * x + c * y;
-  }
-  for (let i = 0; i < n; i++) {
-    const [x, y] = [E[i * n + p], E[i * n + q]];
-    E[i * n + p] = c * x - s * y;
-    E[i * n + q] = s * x + c * y;
-  }
 }
 
 /** What the published counts say: guidance of every level, and whether some guidance follows from them. */
