@@ -19,6 +19,7 @@ from sfumato.jobs.pooling.error_rate import ErrorRate
 from sfumato.jobs.pooling.gather import EMBEDDED, PUBLIC, Limits
 from sfumato.jobs.pooling.pushed import Pushed
 from sfumato.jobs.pooling.trials import Part, Queries, dealt
+from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.table import Column, Schema, open_table, write_table
 
@@ -261,6 +262,35 @@ def test_learners_of_plain_rows_are_told_which_rows_are_perturbed():
     rows, labels = np.zeros((4, 1)), np.array([0, 1, 1, 1])
     assert Queries([Part(rows, labels, None)], 2).wrong(Plain()) == 3
     assert Queries([Part(rows, labels, None, 1.0, "its card")], 2).wrong(Plain()) == 1
+
+
+def test_folds_of_noisy_rows_are_held_against_blurred_densities(tmp_path):
+    """The values of the ill are narrow, and noise widens them: taken for plain rows, released ones look healthy."""
+    rng = np.random.default_rng(0)
+    told = {"source": "public", "reason": "test"}
+    columns = [Column(name, "numeric", low=0.0, high=1.0, **told) for name in "abc"]
+    label = Column("ill", "categorical", role="label", categories=("no", "yes"), **told)
+    releases = []
+    for seed, name in enumerate("rt"):
+        ill = rng.random(1_000) < 0.5
+        values = np.where(ill[:, None], rng.normal(0.5, 0.03, (1_000, 3)), rng.random((1_000, 3)))
+        frame = pd.DataFrame(values, columns=list("abc")).assign(ill=np.where(ill, "yes", "no"))
+        options = Options(
+            mechanism="additive-noise",
+            parameters={"law": "uniform", "scale": 0.3},
+            schema=Schema((*columns, label)),
+            seed=seed,
+        )
+        sanitize(frame, tmp_path / name, options)
+        releases.append(Pushed(tmp_path / name / "release.parquet", "north", f"sha256:{name}"))
+    request = Request(releases[:1], "reconstructed-naive-bayes", test_releases=releases[1:])
+    model, results = train_pool(request, tmp_path / "m.skops")
+    fresh = Release.open(tmp_path / "t")
+    blurred = np.mean(model.classifier.predict_released(fresh.Z, fresh.card) != fresh.y)
+    assert np.mean(model.classifier.predict(fresh.Z) != fresh.y) > blurred + 0.15
+    assert results["test"][0]["error"] == pytest.approx(blurred)
+    assert results["by_sites"]["alone"][0]["error"] == pytest.approx(blurred)
+    assert results["cross_validation"]["error"] == pytest.approx(blurred, abs=0.06)
 
 
 def test_folds_are_even_within_every_class():
