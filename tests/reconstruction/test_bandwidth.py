@@ -45,6 +45,22 @@ def test_width_is_that_of_the_double_sum(name):
     assert width == pytest.approx(found.x, rel=1e-3)
 
 
+@pytest.mark.parametrize("size", [10, 12, 15, 30, 100])
+@pytest.mark.parametrize("seed", range(6))
+def test_width_of_few_values_is_not_narrowed_by_the_period_of_the_transform(size, seed):
+    """With few values the best width is about as large as their deviation, and values at both ends must not meet."""
+    rng = np.random.default_rng(seed)
+    for z in (rng.random(size), rng.normal(size=size), rng.choice([0.0, 1.0], size) + 0.3 * rng.normal(size=size)):
+        criterion = direct(z)
+        bins = Bins.over(z.min(), z.max()).of(z)
+        tried = np.geomspace(2 * bins.step, 3 * z.std(), 90)
+        best = int(np.clip(np.argmin([criterion(t) for t in tried]), 1, len(tried) - 2))
+        found = minimize_scalar(
+            criterion, bounds=(tried[best - 1], tried[best + 1]), method="bounded", options={"xatol": 1e-7}
+        )
+        assert leave_one_out_width(bins) == pytest.approx(found.x, rel=1e-4)
+
+
 def test_self_terms_are_right_also_at_small_widths():
     """Smeared over a cell, the self-terms at ten cells would be off by 2% of the criterion's largest part."""
     z = np.random.default_rng(0).normal(size=400)

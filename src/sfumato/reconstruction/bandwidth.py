@@ -4,7 +4,7 @@
 
 Both sums are sums of a normal kernel over the autocorrelation of the sample. On g cells of width d, each value shared
 between the two edges of its cell (linear binning), that costs one FFT: with C(w) the transform of the shared counts
-(padded to twice the range, P), the sum over pairs i != j of a normal kernel of width s is
+(padded to a period P that no kernel reaches round), the sum over pairs i != j of a normal kernel of width s is
 
     1/P sum_w (|C(w)|^2 - S(w)) / sinc^4(w d / 2) exp(-w^2 s^2 / 2),   S(w) = N - 2 (1 - cos w d) sum_i t_i (1 - t_i).
 
@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import rfft
+from scipy.fft import next_fast_len, rfft
 from scipy.optimize import minimize_scalar
 
 from sfumato.reconstruction.bins import Bins
@@ -28,13 +28,20 @@ from sfumato.reconstruction.bins import Bins
 Floats = NDArray[np.float64]
 
 _REACH = 8.0
+_WIDEST = 1.5
+"""Largest width that is tried, in standard deviations."""
 
 
 class LeaveOneOut:
     """The criterion of Eq. 5 for one sample, as a function of the width."""
 
     def __init__(self, bins: Bins) -> None:
-        size = 2 * len(bins.counts)
+        # A transform is periodic: two values a whole range apart are neighbours round the end. With few values the best
+        # width is of the size of the range, and a period of only twice the range made it up to 15% too small.
+        self.finest = 2.0 * bins.step
+        self.widest = max(_WIDEST * bins.spread(), 2.0 * self.finest)
+        reach = 6.0 * math.sqrt(2.0) * self.widest
+        size = next_fast_len(len(bins.counts) + 1 + math.ceil(reach / bins.step), real=True)
         self.n = int(bins.counts.sum())
         self.period = size * bins.step
         shared = np.zeros(len(bins.counts) + 1)
@@ -47,7 +54,6 @@ class LeaveOneOut:
         power = transform.real**2 + transform.imag**2 - selves
         self.power: Floats = power / np.sinc(angle / (2.0 * np.pi)) ** 4
         self.power[1:] *= 2.0  # negative frequencies
-        self.finest = 2.0 * bins.step
 
     def pairs(self, width: float) -> float:
         """Sum of N(z_i; z_j, width) over i != j."""
@@ -67,7 +73,7 @@ class LeaveOneOut:
 
     def series(self, first: float, last: float) -> tuple[Floats, Floats]:
         """The criterion at widths from `first` to `last`; in steps of 2^(1/6) all sqrt(2) widths are there already."""
-        count = 6 * max(1, math.ceil(math.log2(last / first)))
+        count = max(6, math.ceil(6.0 * math.log2(last / first)))
         widths = first * 2.0 ** (np.arange(count + 4) / 6.0)
         pairs = [self.pairs(width) for width in widths]
         found = [self._criterion(widths[k], pairs[k], pairs[k + 3]) for k in range(count + 1)]
@@ -80,8 +86,7 @@ def leave_one_out_width(bins: Bins) -> float:
     Never below two cells: tied values (a release that was rounded) would draw it to 0.
     """
     criterion = LeaveOneOut(bins)
-    spread = bins.spread() or bins.step
-    widths, values = criterion.series(criterion.finest, max(1.5 * spread, 2 * criterion.finest))
+    widths, values = criterion.series(criterion.finest, criterion.widest)
     best = int(np.argmin(values))
     around = widths[max(0, best - 1)], widths[min(len(widths) - 1, best + 1)]
     found = minimize_scalar(
