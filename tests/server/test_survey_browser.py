@@ -74,11 +74,15 @@ def test_the_bits_are_those_of_the_library(double, visit):
 def test_every_question_needs_an_answer_or_a_refusal_to_give_one(double, visit):
     page = visit(double.page)
     page.get_by_role("button", name="Begin").click()
+    heading(page, "Questions")
+    assert page.locator("fieldset[aria-describedby]").count() == 0  # nothing is read aloud that is not wrong
     page.get_by_role("button", name="Continue").click()
     assert page.get_by_role("alert").text_content() == "Answers still missing: 6"
+    assert page.locator("fieldset[aria-describedby]").count() == 6
     assert page.locator("fieldset").nth(0).locator("input:focus").count() == 1
     assert page.locator("fieldset").nth(5).get_by_label("Prefer not to say").count() == 0
     page.get_by_label("Pills").check()
+    assert page.locator("fieldset[aria-describedby]").count() == 5
     page.get_by_text("Encrypted answers lie on this device.").wait_for()
     page.reload()  # what was chosen so far is still there
     heading(page, "Questions")

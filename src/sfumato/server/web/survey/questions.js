@@ -102,7 +102,7 @@ function field(ctx, question, number, may) {
   const kind = question.kind === "number" ? numberField : question.choices.length > MANY ? listField : choiceField;
   const box = h(
     "fieldset",
-    { "data-name": question.name, "aria-describedby": `${id}-error` },
+    { "data-name": question.name },
     h("legend", {}, h("span", { class: "number", "aria-hidden": "true" }, number), ctx.speaker.text(question.text)),
     kind(ctx, question, id, keep, may),
     h("p", { class: "error hidden", id: `${id}-error` }, ctx.speaker.say(may ? "missing" : "missing_label")),
@@ -110,9 +110,13 @@ function field(ctx, question, number, may) {
   return box;
 }
 
+/** Say that an answer is missing, or no longer is; what is not shown is not read aloud either. */
 function mark(box, open) {
+  const error = box.querySelector(".error");
   box.classList.toggle("open", open);
-  box.querySelector(".error").classList.toggle("hidden", !open);
+  error.classList.toggle("hidden", !open);
+  if (open) box.setAttribute("aria-describedby", error.id);
+  else box.removeAttribute("aria-describedby");
 }
 
 function radio(id, text, checked, choose, extra = "") {
