@@ -50,6 +50,23 @@ def test_fewer_rows_recover_less():
     assert all(after >= before - 0.02 for before, after in pairwise(found)), found
 
 
+def test_a_mean_that_is_known_from_a_sample_spoils_nothing_that_the_pairs_tell():
+    """Eight rows show seven directions of eight columns exactly; the population only tells the sign of the last."""
+    both = skewed(800, 8, seed=3)
+    X, others = both[:600], both[600:]
+    told = [score(KnownRows(rows).run(knowledge(X, known=8, population=others)), X).score for rows in (2, 4, 6, 7, 8)]
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+
+
+def test_known_rows_that_repeat_each_other_leave_room_for_the_mean():
+    X = skewed(300, 5)
+    known = knowledge(X, known=5)
+    pairs = known.known_rows
+    twice = RowPairs(np.vstack([pairs.X, pairs.X[:2]]), np.append(pairs.index, pairs.index[:2]))
+    assert_allclose(KnownRows().run(replace(known, known_rows=twice)).X, X, atol=1e-8)
+
+
 def test_the_curve_has_three_points_by_default():
     X = skewed(100, 10)
     assert list(recovery_curve(knowledge(X, known=11), Truth(Encoding.unit(10), X))) == [1, 5, 11]

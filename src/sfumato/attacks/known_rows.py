@@ -10,6 +10,9 @@ from sfumato.attacks.observation import Observation, into_domain, observe, own_c
 
 EXACT = 1e-6
 """Relative difference of distances up to which a map counts as a rotation."""
+ALIKE = 1.5
+"""How many times longer one of two steps from the known rows to the mean may be, before and after the rotation, to be
+taken for the same: the mean is that of a sample."""
 UNEXPLAINED = 1.5
 """Mean square, over that of the noise, which the best rotation may leave of the images to be believed."""
 TRUSTED = 0.8
@@ -23,8 +26,9 @@ class KnownRows(Attack):
 
     A map that keeps distances is fitted by orthogonal Procrustes: with Xc = P D Q' the centred known rows and Zc their
     centred images, the images of the directions Q are W = polar(Zc' P / D), and every released row z has
-    Q'(x - mean) = W'(z - mean) exactly. d + 1 rows in general position determine everything; fewer leave directions
-    unseen, which are filled in by the best linear estimate from the seen ones.
+    Q'(x - mean) = W'(z - mean) exactly. d + 1 rows in general position determine everything. Fewer leave directions
+    unseen. How the population lies (mean and covariance) tells one direction more; since it is known from a sample, it
+    must not touch those that the pairs tell exactly. What is left is filled in by the best linear estimate.
 
     Any other map z = A x + c + noise is fitted by Bayesian regression: entries of A have the variance v at which
     known rows and their images are equally long on average (1/d for a rotation, 1/s for a projection), around 0, or
@@ -32,7 +36,7 @@ class KnownRows(Attack):
     of A keep the covariance v (I + Xc'Xc v/q)^-1, and the linear estimate counts that doubt as further noise.
     Without noise this is minimum norm least squares.
 
-    With no more than d rows, the mean of the columns is one pair more: it became the mean of the release.
+    There too the mean of the columns is one pair more, with no more than d rows.
     `rows` uses only the first so many of the known ones; see `metrics.recovery_curve`.
     """
 
@@ -51,9 +55,7 @@ class KnownRows(Attack):
         moments = known.column_moments or ColumnMoments(X.mean(axis=0), np.eye(d) / 12)  # a uniform law's variance
         prior = _prior(known, moments.mean)
         if rotation_like(X, Z, prior.noise) and not known.columnwise:
-            if len(X) <= d and known.column_moments is not None:
-                X, Z = np.vstack([X, moments.mean]), np.vstack([Z, known.release.mean(axis=0)])
-            found = rotated_back(known.release, X, Z, moments)
+            found = rotated_back(known.release, X, Z, moments, known.column_moments is not None)
         else:
             if len(X) <= d and known.column_moments is not None and not known.columnwise:
                 X, Z = np.vstack([X, moments.mean]), np.vstack([Z, known.release.mean(axis=0)])
@@ -79,20 +81,53 @@ def rotation_like(X: Matrix, Z: Matrix, noise: Matrix) -> bool:
     return bool(np.allclose(before, after, rtol=EXACT, atol=EXACT))
 
 
-def rotated_back(release: Matrix, X: Matrix, Z: Matrix, moments: ColumnMoments) -> Matrix:
-    """Orthogonal Procrustes with translation; unseen directions by the linear estimate from the seen ones."""
+def rotated_back(release: Matrix, X: Matrix, Z: Matrix, moments: ColumnMoments, trusted: bool = True) -> Matrix:
+    """Orthogonal Procrustes with translation; unseen directions by the linear estimate from the seen ones.
+
+    `trusted`: the mean is really known, and what it shows beyond the pairs is used.
+    """
     centre, image = X.mean(axis=0), Z.mean(axis=0)
     left, sizes, right = np.linalg.svd(X - centre, full_matrices=False)
     seen = sizes > 1e-9 * max(float(sizes.max(initial=0.0)), 1e-12)
-    if not seen.any():
-        return np.broadcast_to(moments.mean, (len(release), X.shape[1])).copy()
     turned = (Z - image).T @ (left[:, seen] / sizes[seen])
     u, _, v = np.linalg.svd(turned, full_matrices=False)
-    scores, directions = (release - image) @ (u @ v), right[seen]
-    if seen.sum() == X.shape[1]:
+    directions, images = right[seen], u @ v
+    if trusted and len(directions) < X.shape[1]:
+        found = _one_more(release - image, moments.mean - centre, moments.covariance, directions, images)
+        directions, images = np.vstack([directions, found[0]]), np.column_stack([images, found[1]])
+    if not len(directions):
+        return np.broadcast_to(moments.mean, (len(release), X.shape[1])).copy()
+    scores = (release - image) @ images
+    if len(directions) == X.shape[1]:
         return np.asarray(centre + scores @ directions)
     model = Observation(directions, -directions @ centre, np.zeros((len(directions),) * 2))
     return wiener(scores, model, *moments)
+
+
+def _one_more(
+    release: Matrix, mean: Matrix, covariance: Matrix, directions: Matrix, images: Matrix
+) -> tuple[Matrix, Matrix]:
+    """One direction beyond the seen ones, and its image; none (of no rows) where they cannot be told.
+
+    The mean's step beyond what is seen is as long after the rotation as before. If a single direction is unseen it is
+    known but for its sign, and how it varies with the seen ones tells that too: for the sign s, means a and s b and
+    covariances c_j and s e_j with seen scores of variances v_j are likeliest where s (a b + sum_j c_j e_j / v_j) > 0.
+    """
+    unseen = mean - directions.T @ (directions @ mean)
+    shown = release.mean(axis=0) - images @ (images.T @ release.mean(axis=0))
+    before, after = float(np.linalg.norm(unseen)), float(np.linalg.norm(shown))
+    d = len(mean)
+    if len(directions) == d - 1:
+        last, turned = np.linalg.svd(directions)[2][-1], np.linalg.svd(images.T)[2][-1]
+        seen, alone = release @ images, release @ turned
+        sizes = np.maximum(seen.var(axis=0), 1e-12)
+        shared = (alone - alone.mean()) @ (seen - seen.mean(axis=0)) / len(release)
+        sign = (last @ mean) * alone.mean() + float(((directions @ covariance @ last) * shared / sizes).sum())
+        if sign:
+            return last[None], np.sign(sign) * turned[:, None]
+    elif min(before, after) > EXACT and max(before, after) < ALIKE * min(before, after):
+        return unseen[None] / before, shown[:, None] / after
+    return np.empty((0, d)), np.empty((len(images), 0))
 
 
 def regressed(
