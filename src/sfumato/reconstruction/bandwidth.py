@@ -41,7 +41,7 @@ class LeaveOneOut:
         self.finest = 2.0 * bins.step
         self.widest = max(_WIDEST * bins.spread(), 2.0 * self.finest)
         reach = 6.0 * math.sqrt(2.0) * self.widest
-        size = next_fast_len(len(bins.counts) + 1 + math.ceil(reach / bins.step), real=True)
+        size = int(next_fast_len(len(bins.counts) + 1 + math.ceil(reach / bins.step), real=True))
         self.n = int(bins.counts.sum())
         self.period = size * bins.step
         shared = np.zeros(len(bins.counts) + 1)
