@@ -1,14 +1,17 @@
 """Rows that contradict their card: found where noise is missing, and never held against an honest release."""
 
+import math
+
 import consortium
 import numpy as np
 import pyarrow as pa
 import pytest
 from consortium import rewritten
+from scipy.stats import binom
 
 from sfumato.guarantee import Card
 from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.server.validation.evidence import WRONG, Evidence
+from sfumato.server.validation.evidence import WRONG, Evidence, exceeds
 from sfumato.server.validation.limits import Limits
 from sfumato.server.validation.release_file import check_release
 from sfumato.table import Schema
@@ -58,6 +61,33 @@ def test_a_law_without_variance_is_missed_too(tmp_path, law, df):
         assert forged.against()
 
 
+@pytest.mark.parametrize(("epsilon", "rows"), [(2.0, 60), (8.0, 300), (20.0, 3000)])
+def test_rows_without_noise_are_found_where_rows_can_tell(tmp_path, epsilon, rows):
+    """A few rows that hardly vary beside strong noise, or many whole numbers beside weak noise."""
+    consortium.release(tmp_path, rows=rows, parameters={"epsilon_record": epsilon})
+    card = Card.load(tmp_path / "release")
+    evidence = Evidence.of(card)
+    evidence.add(card.source_encoding().encode(pa.table(consortium.people(rows))).X, None)
+    evidence.classes = 0  # the label is not what is looked at
+    assert evidence.against()
+
+
+@pytest.mark.parametrize("most", [1e-4, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("n", [3, 40, 1000])
+def test_nobody_is_accused_more_often_than_chance_is_told_to(most, n):
+    """Chernoff's bound against the exact binomial law; and it wastes little of what the exact one would find."""
+    doubt = math.log(1e12)
+    counts = np.arange(n + 1)
+    accused = counts[exceeds(counts, n, most, doubt)]
+    if len(accused):
+        assert binom.sf(accused[0] - 1, n, most) <= 1.001e-12
+        assert binom.sf(accused[0] - 2 - 0.1 * n, n, most) > 1e-12
+    else:
+        assert most**n > 1e-12
+    assert not exceeds(counts, n, 1.0, doubt).any()
+    assert not exceeds(np.array([0]), 0, most, doubt).any()
+
+
 def test_a_class_with_a_narrow_kernel_is_no_evidence_of_a_lie(tmp_path):
     """Ten people vary a lot and three thousand hardly: the card states the wider kernel, the rows have the other."""
     rng = np.random.default_rng(3)
@@ -95,5 +125,5 @@ def test_only_a_kernel_has_noise_by_class(tmp_path):
     for column in card.release_schema["columns"]:
         column["noise"] |= {"keep_by_class": [1.0]} if "keep" in column["noise"] else {"scale_by_class": [1e-9]}
     claimed, honest = Evidence.of(card), Evidence.of(Card.load(tmp_path / "release"))
-    assert np.array_equal(claimed.variance, honest.variance)
+    assert np.array_equal(claimed.reach, honest.reach)
     assert claimed.floors == honest.floors

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -112,6 +112,11 @@ class Card:
 
     def source_encoding(self) -> Encoding:
         """How source rows become numbers."""
+        return self._encoding
+
+    @cached_property
+    def _encoding(self) -> Encoding:
+        """Made once: many ask for it, and it may have thousands of columns."""
         return Encoding(Schema.from_dict(self.source_schema))
 
     def stated_guarantee(self) -> Guarantee:

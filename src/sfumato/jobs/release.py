@@ -100,10 +100,11 @@ def matrix_of(table: pa.Table, card: Card) -> tuple[Matrix, Codes | None]:
     label = card.release_schema["label"]
     encoding = card.source_encoding()
     names = [column["name"] for column in card.release_schema["columns"]]
-    absent = [name for name in names if name not in table.column_names]
+    there = set(table.column_names)
+    absent = [name for name in names if name not in there]
     if absent:
         raise TableError(f"The release lacks the column {absent[0]!r} that its card names.")
-    codes = encoding.encode_label(table) if label and label["name"] in table.column_names else None
+    codes = encoding.encode_label(table) if label and label["name"] in there else None
     if card.is_columnwise:
         return recode(encoding, table), codes
     Z = np.column_stack([np.asarray(table[name].to_numpy(), dtype=np.float64) for name in names])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,7 +75,7 @@ class Encoding:
         """Names of the private columns whose bounds or categories were learned from the data."""
         return self.schema.learned
 
-    @property
+    @cached_property
     def scale(self) -> Floats:
         """Raw units per encoded unit (d,): h - l for numbers (0 for a constant), 1 for one-hot slots and indicators."""
         scale = np.ones(self.width)
@@ -82,6 +83,7 @@ class Encoding:
             if not group.is_onehot:
                 low, high = group.column.bounds
                 scale[group.start] = high - low
+        scale.flags.writeable = False  # it is asked for column by column, and so computed once
         return scale
 
     def encode(

@@ -1,7 +1,7 @@
 """Whether a pushed Parquet file is what its card says, and what the study asks for.
 
 First the footer (sizes, columns, card), then the rows, block by block: every cell is a finite number or a known
-category, and rows vary at least as much as the noise that the card states: a release that does not was made
+category, and rows lie no closer together than the noise that the card states lets them: a release that does was made
 otherwise.
 """
 
