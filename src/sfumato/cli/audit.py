@@ -101,10 +101,10 @@ def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:
 def utility_lines(found: Mapping[str, Any]) -> Iterator[str]:
     """One line a classifier: accuracy from original and from released rows."""
     if found["utility"]:
-        yield f"{'classifier':<22}{'original':>9}{'release':>10}{'phi':>9}"
+        yield f"{'classifier':<26}{'original':>9}{'release':>10}{'phi':>9}"
     for row in found["utility"]:
         phi = "-" if row["phi"] is None else f"{row['phi']:+.3f}"
-        yield f"{row['classifier']:<22}{_figure(row['original']):>9}{_figure(row['release']):>10}{phi:>9}"
+        yield f"{row['classifier']:<26}{_figure(row['original']):>9}{_figure(row['release']):>10}{phi:>9}"
 
 
 def _figure(value: float | None) -> str:

@@ -10,13 +10,17 @@ import numpy as np
 from scipy import stats
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
+from sfumato.classifiers.embedding import columnwise_map
 from sfumato.classifiers.factory import make_classifier
-from sfumato.classifiers.training import Part, fit_on_parts, noise_summary, part_of_card
+from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_summary, part_of_card
+from sfumato.errors import SfumatoError, UsageError
 from sfumato.jobs.auditing.evidence import Codes, Evidence, Matrix, sampled
 from sfumato.jobs.progress import Progress
 from sfumato.metrics import accuracy, phi
 
 CLASSIFIERS = ("radius-vote", "knn", "naive-bayes", "mlp", "forest")
+WITH_CARD = ("reconstructed-naive-bayes", "reconstructed-tree", "noise-aware-lda", "noise-aware-qda")
+"""What an analyst reaches who reads the noise off the card; without noise they are ordinary learners."""
 TEST_SHARE = 0.3
 MOST_PEOPLE = 5_000
 """Noise averages out over rows, so that a small sample would make a release look worse than it is."""
@@ -29,21 +33,28 @@ FEWEST_SPLITS = 3
 class Trial:
     """Rows to train on, original and released, and plain rows to be classified with their true classes.
 
-    queries: the same test rows in the release's space.
+    queries: the same test rows in the release's space; None where that cannot be said (`why`). plain: the test rows for
+    learners that answer for plain rows.
     """
 
     original: Part
     release: Part
     X: Matrix
-    queries: Matrix
+    queries: Matrix | None
+    plain: Matrix | None
     y: Codes
+    why: str = ""
 
     def predictions(self, name: str) -> tuple[Codes, Codes]:
         """Classes of the test rows, after training on the original and on the release."""
+        made = _classifier(name)
+        queries = self.plain if answers_plain_rows(made) else self.queries
+        if queries is None:
+            raise UsageError(self.why)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a network that has not converged is still measured
+            second = fit_on_parts(made, [self.release]).predict(queries)
             first = fit_on_parts(_classifier(name), [self.original]).predict(self.X)
-            second = fit_on_parts(_classifier(name), [self.release]).predict(self.queries)
         return np.asarray(first), np.asarray(second)
 
 
@@ -67,12 +78,25 @@ def utility(evidence: Evidence, repeats: int, seed: int, progress: Progress) -> 
     rng = np.random.default_rng(seed)
     splits = evidence.behind is not None and evidence.people.y is not None
     trials = _splits(evidence, repeats, rng) if splits else [_against_holdout(evidence, rng)]
-    entries = []
-    for number, name in enumerate(CLASSIFIERS):
-        progress("Training", number, len(CLASSIFIERS))
-        entries.append(_entry(name, trials))
-    progress("Training", len(CLASSIFIERS), len(CLASSIFIERS))
+    names = (*CLASSIFIERS, *WITH_CARD) if _noise_is_known(evidence) else CLASSIFIERS
+    entries, refused = [], dict[str, list[str]]()
+    for number, name in enumerate(names):
+        progress("Training", number, len(names))
+        try:
+            entries.append(_entry(name, trials))
+        except SfumatoError as error:
+            refused.setdefault(str(error), []).append(name)
+    progress("Training", len(names), len(names))
+    evidence.notes.extend(f"No utility of {', '.join(those)}: {reason}" for reason, those in refused.items())
     return entries
+
+
+def _noise_is_known(evidence: Evidence) -> bool:
+    """Whether the card tells an analyst more than that the rows are noisy."""
+    card = evidence.card
+    if card is None or evidence.is_guided:
+        return False
+    return any(column["noise"] is not None for column in card.release_schema["columns"])
 
 
 def _why_not(evidence: Evidence, repeats: int) -> str | None:
@@ -126,8 +150,15 @@ def _trial(evidence: Evidence, people: Codes, rows: Codes, X: Matrix, y: Codes) 
     assert evidence.people.y is not None
     assert evidence.y is not None
     card = evidence.card
-    queries = evidence.embed(X)
-    assert queries is not None
+    queries, why = evidence.embed(X), ""
+    plain = queries
+    if card is not None and card.is_columnwise:
+        plain = X
+        try:
+            matrix, offset = columnwise_map(card.source_encoding(), card.release_schema["columns"])
+            queries = np.asarray(X @ matrix.T + offset)
+        except UsageError as error:
+            queries, why = None, str(error)
     exact = noise_summary([None] * evidence.encoding.width, None)
     if card is None:
         released = Part(evidence.Z[rows], evidence.y[rows], noise_summary([None] * evidence.Z.shape[1], None))
@@ -138,15 +169,19 @@ def _trial(evidence: Evidence, people: Codes, rows: Codes, X: Matrix, y: Codes) 
         release=released,
         X=X,
         queries=queries,
+        plain=plain,
         y=y,
+        why=why,
     )
 
 
 def _entry(name: str, trials: list[Trial]) -> dict[str, Any]:
-    """Accuracies and phi over all trials. A classifier that cannot be trained here is reported, not fatal."""
+    """Accuracies and phi over all trials. A classifier that fails here is reported, not fatal."""
     entry: dict[str, Any] = {"classifier": name, "original": None, "release": None, "phi": None}
     try:
         found = [(trial, *trial.predictions(name)) for trial in trials]
+    except SfumatoError:
+        raise
     except Exception as error:
         return {**entry, "interval": [None, None], "failed": type(error).__name__}
     before = [accuracy(trial.y, first) for trial, first, _ in found]
