@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -142,6 +143,19 @@ def test_of_several_programs_that_answer_from_one_file_one_draws(
     said = [one.communicate(timeout=100)[1] for one in programs]
     assert sorted(one.returncode for one in programs) == [0, 7, 7, 7], said
     assert SurveyStore(Store.open(Settings(data=data, worker=False))).count(identity) == 1
+
+
+def test_a_new_survey_tells_its_link_and_cannot_be_over(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "survey.yaml"
+    file.write_text(yaml.safe_dump(SURVEY))
+    assert run("survey", "new", file, "--data", data) == 0
+    assert re.search(r"https://your-host/survey/#survey=\w+  \(for respondents\)", capsys.readouterr().out)
+    file.write_text(yaml.safe_dump({**SURVEY, "closes": "2020-01-01"}))
+    assert run("survey", "new", file, "--data", data) == 2
+    assert "closed on 2020-01-01: nobody could answer it" in capsys.readouterr().err
+    assert len(list(data.glob("owner-*.token"))) == 1
 
 
 def test_mistakes_are_one_clear_line(tmp_path: Path, address: str, capsys: pytest.CaptureFixture[str]) -> None:

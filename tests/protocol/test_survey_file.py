@@ -82,7 +82,15 @@ def test_closing_day_is_the_last_day() -> None:
         ({"questions": [{"name": "a", "kind": "number", "edges": [2, 1]}]}, "must increase"),
         ({"questions": [{"name": "a", "choices": ["x", "x"]}]}, "same value"),
         ({"questions": [{"name": "a", "kind": "yesno", "text": {"en": "A"}}]}, "'de'"),
-        ({"questions": [{"name": f"q{n}", "choices": list(range(500))} for n in range(5)]}, "at most 2000"),
+        ({"questions": [{"name": f"q{n}", "choices": list(range(500))} for n in range(5)]}, "at most 2000 are"),
+        (
+            {
+                "questions": [{"name": "a", "choices": list(range(300))}],
+                "label": {"name": "b", "choices": list(range(100))},
+            },
+            "at most 282 are possible where the label has 100",
+        ),
+        ({"closes": datetime.datetime(2027, 1, 31, 12)}, "Got 2027-01-31 12:00:00 instead"),
         ({"label": None}, "needs a `label`"),
         ({"label": {"name": "town", "classes": ["a", "b"]}}, "also one of the questions"),
         ({"label": {"name": "a", "kind": "number", "edges": [1]}}, "must be a choice"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,6 +52,7 @@ def new(
     from sfumato.protocol.pool_study import PoolStudy
     from sfumato.protocol.rehearsal import rehearse
     from sfumato.protocol.study_file import load_study
+    from sfumato.protocol.survey_file import SurveyStudy
 
     if not file.is_file():
         raise UsageError(f"There is no study file {file}.")
@@ -58,6 +60,8 @@ def new(
     study = load_study(file)
     if isinstance(study, PoolStudy):
         rehearse(study)
+    if isinstance(study, SurveyStudy) and study.closed(datetime.now(UTC).date()):
+        raise UsageError(f"{file}: the survey closed on {study.closes}: nobody could answer it. Give a later day.")
     settings = server_part("settings").Settings.from_environment(data=data, database=database)
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     store = server_part("store").Store.open(settings)
@@ -70,6 +74,8 @@ def new(
     console.say(
         f"Study {study.name}\n  id     {identity}\n  hash   {study.hash}\n  token  {token_file}  (the owner's; keep it)"
     )
+    if isinstance(study, SurveyStudy):
+        console.say(f"  link   https://your-host/survey/#survey={identity}  (for respondents)")
     console.result({"id": identity, "name": study.name, "hash": study.hash, "token_file": str(token_file)})
 
 

@@ -93,8 +93,8 @@ def plan(
         )
     for tried in dict.fromkeys(case.floor for case in found.cases):
         needed = found.needed(tried)
-        words = f"{needed:,} respondents" if needed else "not reached by any number that was tried"
-        console.say(f"Floor {tried:g}: accuracy {accuracy:g} needs {words}.")
+        words = f"needs {needed:,} respondents" if needed else "was not reached by any number that was tried"
+        console.say(f"Floor {tried:g}: accuracy {accuracy:g} {words}.")
     console.result({**asdict(found), "needed": {str(case.floor): found.needed(case.floor) for case in found.cases}})
 
 

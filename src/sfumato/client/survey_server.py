@@ -20,7 +20,7 @@ from sfumato.protocol.survey_guidance import inputs_hash
 from sfumato.protocol.survey_log import LogEntry, check_chain
 
 API = "/api/v1/surveys/"
-LARGEST_COUNTS = 1 << 30  # bytes: the counts of 2,000 bits and two classes are 8 MB after the first batch, and grow with the digits
+LARGEST_COUNTS = 1 << 30  # bytes: 2,000 bits and two classes make 8 MB in the first batch, more with every digit
 LONGEST_LOG = 1_000_000  # versions: a log that never ends keeps a program busy for ever
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

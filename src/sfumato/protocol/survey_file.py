@@ -7,6 +7,7 @@ of the server.
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -19,6 +20,7 @@ from sfumato.protocol.question import Question, Text, read_text, text_dict
 
 MOST_ANSWERS = 20_000  # of one batch: they lie in memory while their guidance is computed
 MOST_BITS = 2000  # counts grow with the square of the bits, guidance with the cube: 8 MB and seconds for each batch
+MOST_CELLS = 2 * MOST_BITS**2  # of the matrices of all classes: many classes leave room for fewer bits
 
 
 @dataclass(frozen=True)
@@ -126,10 +128,11 @@ class SurveyStudy:
             witnesses=_addresses(found.get("witnesses", ())),
             invitations=_truth(found, "invitations"),
         )
-        if survey.width > MOST_BITS:
+        most = min(MOST_BITS, math.isqrt(MOST_CELLS // len(survey.classes)))
+        if survey.width > most:
             raise SchemaError(
-                f"The questions have {survey.width} choices together; at most {MOST_BITS} are possible. "
-                "Merge choices or drop questions."
+                f"The questions have {survey.width} choices together; at most {most} are possible where the label has "
+                f"{len(survey.classes)}. Merge choices or drop questions."
             )
         return survey
 
@@ -218,7 +221,7 @@ def _date(found: Any) -> str | None:
     try:
         return datetime.date.fromisoformat(str(found)).isoformat()
     except ValueError:
-        raise SchemaError(f"`closes` must be a date such as 2027-01-31. Got {found!r} instead.") from None
+        raise SchemaError(f"`closes` must be a date such as 2027-01-31. Got {found!s:.40} instead.") from None
 
 
 def _addresses(found: Any) -> tuple[str, ...]:
