@@ -46,7 +46,8 @@ def schema(
     if out.exists() and not force:
         raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
     inferred.save(out)
-    console.say(f"Wrote {out}: {len(inferred.private)} private columns. Edit it, then: sfumato sanitize --schema {out}")
+    console.say(f"Wrote {out}: {len(inferred.private)} private columns. Edit it, then:")
+    console.say(f"  sfumato sanitize TABLE --schema {out} --out DIR")
 
 
 def sanitize(
