@@ -135,6 +135,8 @@ def test_products_and_projections(added):
     assert np.sqrt(along.variance) < 0.5 * np.sqrt(product.marginals[0].variance + product.marginals[1].variance)
     with pytest.raises(UsageError, match="no values of it"):
         reconstruct_along({"income": frame["income"]}, {"income": 1.0, "wealth": -1.0}, card)
+    with pytest.raises(UsageError, match="numbers of rows"):
+        reconstruct_along({**columns, "wealth": frame["wealth"][:-1]}, {"income": 1.0, "wealth": -1.0}, card)
     with pytest.raises(CardError, match="may be missing"):
         reconstruct_along({"gap": frame["gap"]}, {"gap": 1.0}, card)
     with pytest.raises(CardError, match="no additive noise"):

@@ -243,6 +243,22 @@ def test_values_that_were_changed_in_the_release(tell, place):
         assert "1e" not in said
 
 
+@pytest.mark.parametrize("column", ["income", "town"])
+def test_a_release_that_was_cut_short(tell, place, column):
+    target = edited(place, lambda card, noise: None)  # noqa: ARG005
+    whole = (target / "release.parquet").read_bytes()
+    table = pq.read_table(target / "release.parquet")
+    pq.write_table(table.slice(0, 50), target / "release.parquet")
+    code, said = tell("reconstruct", "edited", "--column", column, "--out", "never", "--resamples", "0")
+    assert code == 6
+    assert "speaks of 200 rows, the release has 50" in said
+    (target / "release.parquet").write_bytes(whole[: len(whole) // 2])
+    code, said = tell("reconstruct", "edited", "--column", column, "--out", "never", "--resamples", "0")
+    assert code == 3
+    assert "damaged" in said
+    assert not (place / "never").exists()
+
+
 def test_negative_values_are_multiplied_and_reconstructed(tell, place):
     assert tell("reconstruct", "negative", "--column", "income", "--out", "minus", "--resamples", "0")[0] == 0
     assert (place / "minus" / "density.csv").exists()

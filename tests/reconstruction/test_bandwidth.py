@@ -45,8 +45,8 @@ def test_width_is_that_of_the_double_sum(name):
     assert width == pytest.approx(found.x, rel=1e-3)
 
 
-@pytest.mark.parametrize("size", [10, 12, 15, 30, 100])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("size", [10, 15, 30, 100])
+@pytest.mark.parametrize("seed", range(3))
 def test_width_of_few_values_is_not_narrowed_by_the_period_of_the_transform(size, seed):
     """With few values the best width is about as large as their deviation, and values at both ends must not meet."""
     rng = np.random.default_rng(seed)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sfumato.errors import UsageError
+from sfumato.errors import TableError, UsageError
 from sfumato.reconstruction import invert_response
-from sfumato.reconstruction.shares import reconstruct_shares
+from sfumato.reconstruction.shares import counts_of, reconstruct_shares
 
 TRUTH = np.array([0.45, 0.3, 0.15, 0.1])
 ROWS = 3000
@@ -61,3 +61,25 @@ def test_an_empty_part_adds_nothing_and_answers_at_random_are_refused():
     assert invert_response([counts, np.zeros(4)], [0.8, 0.5]) == pytest.approx(invert_response([counts], [0.8]))
     with pytest.raises(UsageError, match="tell nothing"):
         invert_response([counts], [0.25])
+
+
+def test_without_resamples_there_is_no_band():
+    """A band of two draws stood there, as if it meant something."""
+    counts = told(0.8, np.random.default_rng(4))
+    found = reconstruct_shares("c", [counts], tuple("abcd"), [0.8], resamples=0)
+    assert found.low is None
+    assert found.table().column_names == ["category", "probability"]
+    assert found.summary()["confidence"] is None
+    assert "band" not in found.plot()
+    banded = reconstruct_shares("c", [counts], tuple("abcd"), [0.8], resamples=20)
+    assert banded.table().column_names == ["category", "probability", "probability_low", "probability_high"]
+    assert "90% band" in banded.plot()
+
+
+def test_categories_are_counted_block_by_block():
+    blocks = [["a", "b", None], ["b"], [], ["a"] * 5]
+    whole = counts_of([value for block in blocks for value in block], ["a", "b", "(missing)"])
+    np.testing.assert_array_equal(whole, [6, 2, 1])
+    np.testing.assert_array_equal(counts_of(iter(blocks), ["a", "b", "(missing)"]), whole)
+    with pytest.raises(TableError, match="does not name"):
+        counts_of(iter([*blocks, ["c"]]), ["a", "b", "(missing)"])

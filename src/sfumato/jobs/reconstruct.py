@@ -55,10 +55,10 @@ def reconstruct_column(
     if len({Path(folder).resolve() for folder in folders}) < len(folders):
         raise UsageError("A release is given twice: its values would count twice. Give each folder once.")
     cards = [Card.load(folder) for folder in folders]
-    for folder, card in zip(folders, cards, strict=True):
-        check_embedded_card(Path(folder), card)
     described = [describe(card, column) for card in cards]
     values = [_values(Path(folder), card, one) for folder, card, one in zip(folders, cards, described, strict=True)]
+    for folder, card in zip(folders, cards, strict=True):
+        check_embedded_card(Path(folder), card)
     found = reconstruct(values, cards, column=column, method=make_method(method, penalty), **options)
     loss = None
     if original is not None:
@@ -72,22 +72,19 @@ def reconstruct_column(
     return Reconstructed(found, files, loss)
 
 
-def _values(folder: Path, card: Card, one: Described) -> Any:
-    """The released column, block by block; all of it where it is categorical."""
+def _values(folder: Path, card: Card, one: Described) -> Iterator[Any]:
+    """The released column, block by block."""
     path = next((folder / name for name in ("release.parquet", "release.csv") if (folder / name).is_file()), None)
     if path is None:
         raise TableError(f"There is no release.parquet or release.csv in {folder}.")
-    table = open_table(path, columns=[one.name])
-    if one.is_categorical:
-        return [value for batch in table.blocks(BLOCK) for value in batch.column(0).to_pylist()]
-    return _numbers(table.blocks(BLOCK), one, card.rows, folder)
+    return _blocks(open_table(path, columns=[one.name]).blocks(BLOCK), one, card.rows, folder)
 
 
-def _numbers(batches: Iterator[pa.RecordBatch], one: Described, rows: int, folder: Path) -> Iterator[Floats]:
+def _blocks(batches: Iterator[pa.RecordBatch], one: Described, rows: int, folder: Path) -> Iterator[Any]:
     met = 0
     for batch in batches:
         met += batch.num_rows
-        yield as_numbers(batch.column(0), one)
+        yield batch.column(0).to_pylist() if one.is_categorical else as_numbers(batch.column(0), one)
     if met != rows:
         raise CardError(f"The card of {folder} speaks of {rows} rows, the release has {met}.")
 

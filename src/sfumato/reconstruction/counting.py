@@ -37,9 +37,7 @@ def count_values(values: Any, one: Described, low: float, high: float) -> Bins:
         array = np.asarray(values, dtype=np.float64).ravel()
     except (TypeError, ValueError):
         raise TableError(f"Column {one.name!r} is numeric, and its values are not. The release was changed.") from None
-    if np.isinf(array).any():
-        raise TableError(f"Column {one.name!r} holds infinite values. The release was changed.")
-    shown = array[~np.isnan(array)]
+    shown = array[np.isfinite(array)]  # infinite ones are refused once they are counted
     if len(shown) >= FEWEST and shown.min() < shown.max():  # a finer grid than the noise's whole reach
         middle = np.clip([shown.min(), shown.max()], first, last)
         first, last = (float(middle[0]), float(middle[1])) if middle[0] < middle[1] else (first, last)

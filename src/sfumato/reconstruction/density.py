@@ -127,8 +127,11 @@ class Density:
 
     def plot(self) -> str:
         """The density with its band, as an SVG picture."""
-        widths, band, note = self.cells.widths, None, ""
+        widths, band = self.cells.widths, None
         if self.low is not None and self.high is not None:
-            band, note = (self.low / widths, self.high / widths), f", {self.confidence:.0%} band"
-        title = f"Density of {self.name}{note}; mean {self.mean:.4g}"
-        return steps_picture(title, self.cells.edges, self.mass / widths, band, self.mean)
+            band = self.low / widths, self.high / widths
+        axis = f"{self.name}, {self.about['unit']}" if "unit" in self.about else self.name
+        height = self.mass / widths
+        return steps_picture(
+            f"Density of {self.name}", axis, self.cells.edges, height, band, self.confidence, self.mean
+        )

@@ -18,6 +18,8 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 _TAIL = 0.05
+_NEVER = 1e-15
+"""Share of the noise on each side beyond which not even one value in a long table is met by chance."""
 TAIL = 5e-4
 """Share of unbounded noise on each side beyond which values are counted, not placed."""
 FEWEST = 10
@@ -42,6 +44,8 @@ class Part:
         """Refuse too few values, values that the noise cannot have produced, and values that are all the same."""
         if self.bins.n < FEWEST:
             raise TableError(f"There are {self.bins.n} released values; at least {FEWEST} are needed.")
+        if not np.isfinite([self.bins.least, self.bins.most]).all():
+            raise TableError(f"Column {self.name!r} holds infinite values. The release was changed.")
         if self.bins.least == self.bins.most:
             raise TableError("All released values are the same: the column is constant, and nothing is to be learned.")
         self.check_possible(low, high, tolerance)
@@ -53,7 +57,7 @@ class Part:
         and three values more are never met by chance.
         """
         x, bins = np.linspace(low, high, 513), self.bins
-        ends, tails = self.noise.span(x), self.noise.span(x, TAIL)
+        ends, tails = self.noise.span(x, _NEVER), self.noise.span(x, TAIL)
         impossible = bins.least < float(ends[0].min()) - tolerance or bins.most > float(ends[1].max()) + tolerance
         expected = 2.0 * TAIL * bins.n
         below = bins.below if bins.low <= float(tails[0].min()) + tolerance else 0

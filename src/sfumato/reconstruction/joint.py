@@ -25,8 +25,11 @@ from sfumato.reconstruction.reconstruct import reconstruct
 
 Floats = NDArray[np.float64]
 
-_STEPS = 1 << 13
+_STEPS = 1 << 15
 _TAIL = 1e-7
+_FARTHEST = 1000.0
+"""How far the grid of a sum goes into a tail, in distances of the quartiles: steps to the end of a heavy one would be
+wider than the body. What lies beyond is counted at the end of the grid."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def reconstruct_along(
     if not used:
         raise UsageError("A projection needs at least one weight that is not 0.")
     laws: list[Law] = []
-    low, high, projected = 0.0, 0.0, np.zeros(1)
+    low, high, projected = 0.0, 0.0, np.zeros(0)
     for name, weight in used.items():
         one = describe(card, name)
         if one.noise is None or not one.noise.operator.is_additive or one.is_categorical:
@@ -83,7 +86,10 @@ def reconstruct_along(
         low, high = low + min(weight * one.low, weight * one.high), high + max(weight * one.low, weight * one.high)
         if name not in columns:
             raise UsageError(f"There is a weight for column {name!r}, but no values of it.")
-        projected = projected + weight * np.asarray(columns[name], dtype=np.float64)
+        values = np.asarray(columns[name], dtype=np.float64).ravel()
+        if len(projected) not in (0, len(values)):
+            raise UsageError("The columns of a projection have different numbers of rows.")
+        projected = weight * values + (projected if len(projected) else 0.0)
     noise = OperatorNoise(make_operator("additive"), SumLaw.of(laws))
     title = " + ".join(f"{weight:g} {name}" for name, weight in used.items())
     found = reconstruct(projected, noise, column=title, method=method, **{"support": (low, high), **options})
@@ -99,6 +105,13 @@ def reflected(law: Law, weight: float) -> Law:
     return law.scaled(abs(weight))
 
 
+def _reach(law: Law) -> tuple[float, float]:
+    """Where a law has all but its far tails."""
+    middle, half = float(law.ppf(0.5)), _FARTHEST * float(law.ppf(0.75) - law.ppf(0.25))
+    low = max(law.support[0], float(law.ppf(_TAIL)), middle - half)
+    return low, min(law.support[1], float(law.ppf(1 - _TAIL)), middle + half)
+
+
 @dataclass(frozen=True)
 class SumLaw(Law):
     """Noise that is the sum of independent noises, on a fine grid: cell probabilities of each, convolved."""
@@ -110,13 +123,13 @@ class SumLaw(Law):
 
     @classmethod
     def of(cls, terms: Sequence[Law]) -> SumLaw:
-        ends = [(max(t.support[0], float(t.ppf(_TAIL))), min(t.support[1], float(t.ppf(1 - _TAIL)))) for t in terms]
+        ends = [_reach(term) for term in terms]
         step = sum(high - low for low, high in ends) / _STEPS
         mass, start = np.ones(1), 0.0
         for term, (low, high) in zip(terms, ends, strict=True):
             count = max(1, int(np.ceil((high - low) / step)))
             cells = low + step * (np.arange(count + 1) - 0.5)  # cells about the points low + k step
-            cells[-1] = max(cells[-1], high + 0.5 * step)
+            cells[0], cells[-1] = -np.inf, np.inf
             mass = fftconvolve(mass, np.diff(term.cdf(cells)))
             start += low
         mass = np.maximum(mass, 0.0)

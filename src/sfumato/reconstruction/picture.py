@@ -10,97 +10,133 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Band = tuple[Floats, Floats]
 
-WIDTH, HEIGHT = 720, 360
-LEFT, RIGHT, TOP, BOTTOM = 64, 16, 40, 44
+WIDTH, HEIGHT = 720, 400
+LEFT, RIGHT, TOP, BOTTOM = 72, 24, 72, 56
 INK, LINE, BAND = "#333", "#1f5f8b", "#a9cce3"
+_LETTER = 6.8
+"""Width of a letter of 12 pixels, on the wide side: nothing must be cut or run into its neighbour."""
+_LONGEST = 13
 
 
-def steps_picture(title: str, edges: Floats, height: Floats, band: tuple[Floats, Floats] | None, mark: float) -> str:
-    """Steps over the cells, the band behind them, and `mark` (the mean) as a dashed line."""
+def steps_picture(
+    title: str, axis: str, edges: Floats, height: Floats, band: Band | None, confidence: float, mean: float
+) -> str:
+    """Steps over the cells, the band behind them, and the mean as a dashed line."""
     top = float(np.max(height if band is None else band[1])) or 1.0
     x0, x1 = float(edges[0]), float(edges[-1])
+    base = HEIGHT - BOTTOM
 
-    def at(x: float, y: float) -> str:
-        across = LEFT + (x - x0) / (x1 - x0) * (WIDTH - LEFT - RIGHT)
-        return f"{across:.1f},{HEIGHT - BOTTOM - y / top * (HEIGHT - TOP - BOTTOM):.1f}"
+    def across(x: float) -> float:
+        return LEFT + (x - x0) / (x1 - x0) * (WIDTH - LEFT - RIGHT)
 
-    def steps(values: Sequence[float]) -> list[str]:
+    def steps(values: Floats) -> list[str]:
         ends = zip(edges[:-1], edges[1:], values, strict=True)
-        return [point for low, high, value in ends for point in (at(low, value), at(high, value))]
+        return [f"{across(x):.1f},{_up(value, top, base):.1f}" for low, high, value in ends for x in (low, high)]
 
-    shapes = []
+    shapes, legend = [], [(_stroke(LINE), "estimate")]
     if band is not None:
-        outline = steps(list(band[1])) + steps(list(band[0]))[::-1]
-        shapes.append(f'<polygon points="{" ".join(outline)}" fill="{BAND}"/>')
-    points = " ".join(steps(list(height)))
-    shapes.append(f'<polyline points="{points}" fill="none" stroke="{LINE}" stroke-width="2"/>')
-    foot, head = at(mark, 0.0).split(","), at(mark, top).split(",")
-    shapes.append(
-        f'<line x1="{foot[0]}" y1="{foot[1]}" x2="{head[0]}" y2="{head[1]}" stroke="{INK}" stroke-dasharray="4 4"/>'
-    )
-    for tick in _ticks(x0, x1):
-        place = at(tick, 0.0).split(",")
-        shapes.append(_text(float(place[0]), HEIGHT - BOTTOM + 18, f"{tick:g}", "middle"))
-    for tick in _ticks(0.0, top):
-        place = at(x0, tick).split(",")
-        shapes.append(_text(LEFT - 6, float(place[1]) + 4, f"{tick:.2g}", "end"))
-    return _page(title, [*_axes(), *shapes])
+        shapes.append(f'<polygon points="{" ".join(steps(band[1]) + steps(band[0])[::-1])}" fill="{BAND}"/>')
+        legend.append((_stroke(BAND, 10), f"{confidence:.0%} band"))
+    shapes.append(f'<polyline points="{" ".join(steps(height))}" fill="none" {_stroke(LINE)}/>')
+    shapes.append(f'<path d="M{across(mean):.1f} {base}V{TOP}" {_stroke(INK, 1)} stroke-dasharray="4 4"/>')
+    legend.append((f'{_stroke(INK, 1)} stroke-dasharray="4 4"', f"mean {plain(mean)}"))
+    for tick, words in _ticks(x0, x1):
+        half = 0.5 * _LETTER * len(words)
+        shapes.append(_text(min(across(tick), WIDTH - 2 - half), base + 18, words, "middle"))
+    shapes.append(_text(0.5 * (LEFT + WIDTH - RIGHT), HEIGHT - 10, _fitting(axis, 90), "middle"))
+    return _page(title, "density", [*shapes, *_heights(top, base), *_legend(legend)], base)
 
 
-def bars_picture(title: str, names: Sequence[str], height: Floats, band: tuple[Floats, Floats]) -> str:
-    """One bar per category, with its band as a line."""
-    top = float(band[1].max()) or 1.0
+def bars_picture(title: str, names: Sequence[str], height: Floats, band: Band | None, confidence: float) -> str:
+    """One bar per category, with its band as a line. Names that are too long to stand side by side are turned."""
+    top = float(np.max(height if band is None else band[1])) or 1.0
     step = (WIDTH - LEFT - RIGHT) / len(names)
-    shapes = []
-
-    def up(value: float) -> float:
-        return HEIGHT - BOTTOM - value / top * (HEIGHT - TOP - BOTTOM)
-
-    for number, (name, mass) in enumerate(zip(names, height, strict=True)):
-        x = LEFT + (number + 0.15) * step
-        base = HEIGHT - BOTTOM
+    words = [_fitting(name, _LONGEST) for name in names]
+    turned = _LETTER * max(map(len, words)) > step - 4
+    base = HEIGHT - BOTTOM - (48 if turned else 0)
+    every = math.ceil(13 / step) if turned else 1  # names of hundreds of categories: the table has them all
+    shapes, legend = [], [(_stroke(BAND, 10), "estimate")]
+    for number, mass in enumerate(height):
+        middle = LEFT + (number + 0.5) * step
+        y = _up(mass, top, base)
         shapes.append(
-            f'<rect x="{x:.1f}" y="{up(mass):.1f}" width="{0.7 * step:.1f}" height="{base - up(mass):.1f}" '
+            f'<rect x="{middle - 0.35 * step:.1f}" y="{y:.1f}" width="{0.7 * step:.1f}" height="{base - y:.1f}" '
             f'fill="{BAND}"/>'
         )
-        middle = LEFT + (number + 0.5) * step
-        shapes.append(
-            f'<line x1="{middle:.1f}" y1="{up(band[0][number]):.1f}" x2="{middle:.1f}" '
-            f'y2="{up(band[1][number]):.1f}" stroke="{INK}" stroke-width="2"/>'
-        )
-        shapes.append(_text(middle, base + 18, name if len(name) < 14 else f"{name[:12]}…", "middle"))
-    for tick in _ticks(0.0, top):
-        shapes.append(_text(LEFT - 6, up(tick) + 4, f"{tick:.2g}", "end"))
-    return _page(title, [*_axes(), *shapes])
+        if band is not None:
+            ends = [_up(end[number], top, base) for end in band]
+            shapes.append(f'<path d="M{middle:.1f} {ends[0]:.1f}V{ends[1]:.1f}" {_stroke(INK)}/>')
+        if turned and number % every == 0:
+            shapes.append(_text(middle + 4, base + 14, words[number], "end", turn=-60))
+        elif not turned:
+            shapes.append(_text(middle, base + 18, words[number], "middle"))
+    if band is not None:
+        legend.append((_stroke(INK), f"{confidence:.0%} band"))
+    return _page(title, "share", [*shapes, *_heights(top, base), *_legend(legend)], base)
 
 
-def _axes() -> list[str]:
-    base = HEIGHT - BOTTOM
-    return [
-        f'<line x1="{LEFT}" y1="{base}" x2="{WIDTH - RIGHT}" y2="{base}" stroke="{INK}"/>',
-        f'<line x1="{LEFT}" y1="{TOP}" x2="{LEFT}" y2="{base}" stroke="{INK}"/>',
-    ]
+def plain(value: float) -> str:
+    """Five digits, without an exponent where a reader needs none."""
+    if value == 0 or not 1e-3 <= abs(value) < 1e9:
+        return f"{value:.5g}"
+    return f"{value:,.{max(0, 4 - math.floor(math.log10(abs(value))))}f}"
 
 
-def _ticks(low: float, high: float, wanted: int = 6) -> list[float]:
-    """Round numbers within [low, high]."""
+def _ticks(low: float, high: float, wanted: int = 6) -> list[tuple[float, str]]:
+    """Round numbers within [low, high], with as many digits as tell neighbours apart."""
     rough = (high - low) / wanted
     size = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * size for factor in (1.0, 2.0, 2.5, 5.0, 10.0) if factor * size >= rough)
-    first = math.ceil(low / step)
-    return [number * step for number in range(first, math.floor(high / step) + 1)]
+    factor = next(factor for factor in (1.0, 2.0, 2.5, 5.0, 10.0) if factor * size >= rough)
+    step = factor * size
+    marks = [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    largest = max(map(abs, marks), default=step) or step
+    decimals = max(0, -math.floor(math.log10(size))) + (factor == 2.5)
+    if 1e-3 <= largest < 1e9 and decimals <= 4:
+        return [(mark, f"{mark:,.{decimals if step % 1 else 0}f}") for mark in marks]
+    digits = max(2, math.ceil(math.log10(largest / step)) + 2)
+    return [(mark, f"{mark:.{digits}g}") for mark in marks]
 
 
-def _text(x: float, y: float, words: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+def _up(value: float, top: float, base: float) -> float:
+    return base - value / top * (base - TOP)
 
 
-def _page(title: str, shapes: list[str]) -> str:
+def _heights(top: float, base: float) -> list[str]:
+    return [_text(LEFT - 6, _up(tick, top, base) + 4, words, "end") for tick, words in _ticks(0.0, top)]
+
+
+def _stroke(colour: str, width: int = 2) -> str:
+    return f'stroke="{colour}" stroke-width="{width}"'
+
+
+def _legend(entries: Sequence[tuple[str, str]]) -> list[str]:
+    """In one line under the title."""
+    shapes, x = [], float(LEFT)
+    for stroke, words in entries:
+        shapes.append(f'<path d="M{x:.0f} 44H{x + 24:.0f}" {stroke}/>')
+        shapes.append(_text(x + 30, 48, words, "start"))
+        x += 30 + _LETTER * len(words) + 24
+    return shapes
+
+
+def _fitting(words: str, longest: int) -> str:
+    return words if len(words) <= longest else f"{words[: longest - 1]}…"
+
+
+def _text(x: float, y: float, words: str, anchor: str, turn: int = 0) -> str:
+    turned = f' transform="rotate({turn} {x:.1f} {y:.1f})"' if turn else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{turned}>{escape(words)}</text>'
+
+
+def _page(title: str, measure: str, shapes: list[str], base: float) -> str:
     body = "\n".join(shapes)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'font-family="sans-serif" font-size="12" fill="{INK}">\n<title>{escape(title)}</title>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'role="img" font-family="sans-serif" font-size="12" fill="{INK}">\n<title>{escape(title)}</title>\n'
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>\n'
-        f'<text x="{LEFT}" y="24" font-size="15">{escape(title)}</text>\n{body}\n</svg>\n'
+        f'<text x="{LEFT}" y="24" font-size="15">{escape(_fitting(title, 72))}</text>\n'
+        f"{_text(LEFT - 6, TOP - 10, measure, 'end')}\n{body}\n"
+        f'<path d="M{LEFT} {TOP}V{base}H{WIDTH - RIGHT}" fill="none" {_stroke(INK, 1)}/>\n</svg>\n'
     )

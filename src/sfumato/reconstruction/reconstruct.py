@@ -82,7 +82,7 @@ def reconstruct(
 ) -> Density | Shares:
     """The distribution behind a released column.
 
-    `values` are the released values (raw units, NaN or None for empty cells), or an iterator over arrays of them, which
+    `values` are the released values (raw units, NaN or None for empty cells), or an iterator over blocks of them, which
     is read once in constant memory. `card` is the release's card, or the noise itself (then give
     `support=(low, high)`, the range of the original values). Lists of both: parts with different noise, for one joint
     estimate. `operator` is the owner's own one, where the card says "custom". `noise` may be given to be checked
@@ -157,7 +157,7 @@ def reconstruct_numbers(
         options.confidence,
         int(rows.sum()),
         float(rows @ np.array(missing) / rows.sum()),
-        {"method": method.name, **solver.about},
+        {"method": method.name, **solver.about, **_unit(described[0])},
     )
 
 
@@ -183,6 +183,8 @@ def _as_released(counted: Sequence[Bins], described: Sequence[Described], cells:
     for bins in counted:
         centres = bins.low + bins.step * (np.arange(len(bins.counts)) + 0.5)
         mass += np.histogram(centres, cells.edges, weights=bins.counts)[0]
+    if not mass.sum() > 0:
+        raise TableError(f"All values of column {described[0].name!r} lie outside its bounds. The release was changed.")
     rows = sum(bins.n + bins.empty for bins in counted)
     return Density(
         described[0].name,
@@ -190,13 +192,17 @@ def _as_released(counted: Sequence[Bins], described: Sequence[Described], cells:
         mass / mass.sum(),
         rows=rows,
         missing=sum(bins.empty for bins in counted) / rows,
-        about={"method": "as released"},
+        about={"method": "as released", **_unit(described[0])},
     )
+
+
+def _unit(one: Described) -> dict[str, str]:
+    return {"unit": "days since 1970-01-01"} if one.kind == "date" else {}
 
 
 def _shares(parts: Sequence[tuple[Any, Any]], described: Sequence[Described], options: Options) -> Shares:
     one = described[0]
-    counts = [counts_of(list(values), one.categories) for values, _ in parts]
+    counts = [counts_of(values, one.categories) for values, _ in parts]
     total = int(np.sum(counts))
     if total < FEWEST:
         raise TableError(f"There are {total} released values; at least {FEWEST} are needed.")

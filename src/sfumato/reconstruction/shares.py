@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,32 +19,32 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Shares:
-    """Estimated shares of the categories, with a pointwise bootstrap band."""
+    """Estimated shares of the categories; `low` and `high` are their pointwise bootstrap band, if there is one."""
 
     name: str
     categories: tuple[str, ...]
     mass: Floats
-    low: Floats
-    high: Floats
+    low: Floats | None
+    high: Floats | None
     confidence: float
     rows: int
 
+    @property
+    def band(self) -> tuple[Floats, Floats] | None:
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
     def table(self) -> pa.Table:
-        return pa.table(
-            {
-                "category": list(self.categories),
-                "probability": self.mass,
-                "probability_low": self.low,
-                "probability_high": self.high,
-            }
-        )
+        columns: dict[str, Any] = {"category": list(self.categories), "probability": self.mass}
+        if self.band is not None:
+            columns |= {"probability_low": self.low, "probability_high": self.high}
+        return pa.table(columns)
 
     def summary(self) -> dict[str, Any]:
         return {
             "column": self.name,
             "rows": self.rows,
             "shares": dict(zip(self.categories, map(float, self.mass), strict=True)),
-            "confidence": self.confidence,
+            "confidence": None if self.band is None else self.confidence,
             "method": "response-inverse",
         }
 
@@ -53,17 +54,24 @@ class Shares:
 
     def plot(self) -> str:
         """The shares with their band, as an SVG picture."""
-        title = f"Shares of {self.name}, {self.confidence:.0%} band"
-        return bars_picture(title, self.categories, self.mass, (self.low, self.high))
+        return bars_picture(f"Shares of {self.name}", self.categories, self.mass, self.band, self.confidence)
 
 
-def counts_of(values: Sequence[Any], categories: Sequence[str]) -> Floats:
-    """How often each category occurs; empty cells are the last category where there is one for them."""
+def counts_of(values: Iterable[Any], categories: Sequence[str]) -> Floats:
+    """How often each category occurs; empty cells are the last category where there is one for them.
+
+    `values` are categories, or an iterator over blocks of them, which is read once in constant memory.
+    """
+    if isinstance(values, Iterator):
+        return np.asarray(sum((counts_of(block, categories) for block in values), np.zeros(len(categories))))
     place = {category: number for number, category in enumerate(categories)}
-    codes = [place.get("(missing)" if value is None else str(value)) for value in values]
-    if any(code is None for code in codes):
-        raise TableError("The column holds categories that the card does not name. Card and release disagree.")
-    return np.bincount(np.array(codes, dtype=np.int64), minlength=len(categories)).astype(np.float64)
+    counts = np.zeros(len(categories))
+    for value, count in Counter(values).items():
+        code = place.get("(missing)" if value is None else str(value))
+        if code is None:
+            raise TableError("The column holds categories that the card does not name. Card and release disagree.")
+        counts[code] += count
+    return counts
 
 
 def invert_response(counts: Sequence[ArrayLike], keeps: Sequence[float]) -> Floats:
@@ -107,12 +115,13 @@ def reconstruct_shares(
     resamples: int = 100,
     seed: int = 0,
 ) -> Shares:
-    """Shares with their band from counts of randomized answers, one estimate for all parts."""
+    """Shares with their band from counts of randomized answers, one estimate for all parts; no band of 0 resamples."""
     rows = [int(one.sum()) for one in counts]
     mass = invert_response(counts, keeps)
+    if resamples == 0:
+        return Shares(name, tuple(categories), mass, None, None, confidence, sum(rows))
     rng = np.random.default_rng(seed)
-    size = max(resamples, 2)
-    draws = [rng.multinomial(n, one / max(1, n), size) for n, one in zip(rows, counts, strict=True)]
+    draws = [rng.multinomial(n, one / max(1, n), resamples) for n, one in zip(rows, counts, strict=True)]
     again = np.array([invert_response(draw, keeps) for draw in zip(*draws, strict=True)])
     tail = (1.0 - confidence) / 2.0
     low, high = np.quantile(again, [tail, 1.0 - tail], axis=0)
