@@ -93,5 +93,5 @@ def asked(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _asked_guarantee(found: Any) -> str:
     if isinstance(found, Mapping):
-        return f"proved, epsilon at most {found.get('epsilon_record')} for a whole record"
+        return f"proved, epsilon at most {float(found.get('epsilon_record', 0)):g} for a whole record"
     return "a proved bound is not asked for (empirical releases are allowed)"
