@@ -29,6 +29,8 @@ def test_the_owner_makes_codes_follows_answers_and_saves_the_bits(survey):
     owner = Browser(survey, survey.owner)
     empty = owner.get().text
     assert "No batch of answers is full yet" in empty
+    assert "Nobody has answered yet" in empty
+    assert "Download the bits" not in empty
     assert f"/survey/#survey={survey.id}" in empty
     shown = owner.act("codes", number="25")
     codes = re.search(r"<textarea[^>]*>([^<]*)</textarea>", shown.text)[1].split()
@@ -37,11 +39,17 @@ def test_the_owner_makes_codes_follows_answers_and_saves_the_bits(survey):
     answer(survey, codes)
     survey.client.app.state.surveys._desks[survey.id].close_batches()
     text = owner.get().text
-    assert 'data-testid="hours"' in text
+    assert re.search(r'data-testid="hours".*Answers by hour \(UTC\), (from )?\d{4}-\d\d-\d\d, \d\d h', text)
+    assert "Download the bits" in text
     assert "25 of 25 codes are used" in text
     assert 'class="step"' in text
     saved = owner.get(f"/studies/{survey.id}/export")
     assert zipfile.ZipFile(io.BytesIO(saved.content)).namelist()
+
+
+def test_a_survey_that_is_over_says_so(client):
+    study = Study(client, *client.app.state.store.create_study(example_survey(closes="2020-01-31")))
+    assert "2020-01-31 (over: no more answers are taken)" in Browser(study, study.owner).get().text
 
 
 def test_a_pool_has_no_codes_and_wrong_numbers_are_told(survey, study):

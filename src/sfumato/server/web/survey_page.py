@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import Request
@@ -32,7 +33,7 @@ def survey_page(
     assert isinstance(survey, SurveyStudy)
     progress = survey_progress(SurveyStore(context.store), study.id, survey)
     versions: Sequence[Mapping[str, Any]] = progress["versions"]
-    hours = [(entry["hour"], entry["answers"]) for entry in progress["by_hour"]]
+    hours = [(entry["hour"].replace("T", ", ") + " h", entry["answers"]) for entry in progress["by_hour"]]
     bounded = [(entry["answers"], entry["epsilon"]) for entry in versions if entry["epsilon"] is not None]
     return page(
         "survey",
@@ -54,11 +55,12 @@ def survey_page(
 
 
 def _agreed(survey: SurveyStudy) -> list[tuple[str, str]]:
+    over = survey.closed(datetime.now(UTC).date())
     return [
         ("By", survey.by),
         ("Questions", f"{len(survey.questions)} and the label {survey.label.name}"),
         ("Floor", f"every bit is 0 or 1 with a probability of at least {survey.floor:g}, whatever the answer"),
         ("Guidance", f"changes after every {survey.batch} answers, mu = {survey.mu:g}"),
-        ("Closes", survey.closes or "never"),
+        ("Closes", f"{survey.closes} (over: no more answers are taken)" if over else survey.closes or "never"),
         ("Invitations", "each answer needs a code" if survey.invitations else "anybody may answer"),
     ]
