@@ -119,7 +119,7 @@ class OperatorNoise:
                 "leave 0 out (for learned bounds: write a schema), make the column categorical, drop it "
                 "(role: identifier), or use additive-noise."
             )
-        check_operator(self, low, high)
+        check_operator(self.operator, self.law, self.limits, low, high)
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands on the card beside the law; purely additive noise needs no operator."""

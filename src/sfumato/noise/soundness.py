@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
-from sfumato.noise.law import Floats, floats
-
-if TYPE_CHECKING:
-    from sfumato.noise.operator_noise import OperatorNoise
-    from sfumato.noise.operators import Branch
+from sfumato.noise.law import Floats, Law, floats
+from sfumato.noise.operators import Branch, Operator
 
 Flags = NDArray[np.bool_]
+Limits = Callable[[Branch, Floats], tuple[Floats, Floats]]
 
 _PROBES = 25
 _TAILS = np.array([1e-6, 1e-4, 1e-3, 1e-2])
@@ -23,29 +21,29 @@ _VALUES = 65
 _ROUNDING = float(np.finfo(np.float64).eps)
 
 
-def check_operator(noise: OperatorNoise, low: float, high: float) -> None:
+def check_operator(operator: Operator, law: Law, limits: Limits, low: float, high: float) -> None:
     """Look at quantiles of the noise and points of [low, high]; refuse what a release or its readers would get wrong.
 
     Every e must lie in exactly one branch, on which the forward map is monotone, the inverse leads back to e, and the
-    derivative is that of the inverse.
+    derivative is that of the inverse. `limits` are the least and largest e of a branch at every x.
     """
     q = np.sort(np.concatenate([(np.arange(_PROBES) + 0.5) / _PROBES, _TAILS, 1.0 - _TAILS]))
     x = np.linspace(low, high, _VALUES)[:, None] * np.ones(len(q))
-    e = np.broadcast_to(noise.law.ppf(q), x.shape)
-    name = noise.operator.name
+    e = np.broadcast_to(law.ppf(q), x.shape)
+    name, size = operator.name, float(law.ppf(0.75) - law.ppf(0.25))  # noise without a variance has quartiles too
     with np.errstate(all="ignore"):
-        z = floats(noise.operator.forward(e, x))
+        z = floats(operator.forward(e, x))
         if np.isnan(z).any():
             raise UsageError(f"The operator {name} gives values that are no numbers for some of its noise.")
         covered, claimed = np.zeros(x.shape, dtype=bool), np.zeros(x.shape, dtype=np.int64)
-        for branch in noise.operator.branches:
-            first, last = noise.limits(branch, x)
+        for branch in operator.branches:
+            first, last = limits(branch, x)
             mine = (e >= first) & (e <= last)
             covered |= mine
             claimed += (e > first) & (e < last)
-            _check_inverse(noise, branch, e[mine], x[mine], z[mine])
+            _check_inverse(operator, branch, size, e[mine], x[mine], z[mine])
             _check_monotone(z, mine, name)
-            _check_derivative(noise, branch, e[mine], x[mine], z[mine])
+            _check_derivative(operator, branch, size, e[mine], x[mine], z[mine])
     if not covered.all():
         raise UsageError(f"The branches of the operator {name} do not cover all noise of its law.")
     if (claimed > 1).any():
@@ -54,12 +52,12 @@ def check_operator(noise: OperatorNoise, low: float, high: float) -> None:
         )
 
 
-def _check_inverse(noise: OperatorNoise, branch: Branch, e: Floats, x: Floats, z: Floats) -> None:
+def _check_inverse(operator: Operator, branch: Branch, size: float, e: Floats, x: Floats, z: Floats) -> None:
     slope = np.nan_to_num(np.abs(branch.derivative(z, x)), nan=0.0, posinf=np.inf)
     lost = 8.0 * _ROUNDING * (np.abs(z) + np.abs(x)) * slope  # digits of e that z cannot hold
-    if not np.all(np.abs(branch.inverse(z, x) - e) <= 1e-6 * (_size(noise) + np.abs(e)) + lost):
+    if not np.all(np.abs(branch.inverse(z, x) - e) <= 1e-6 * (size + np.abs(e)) + lost):
         raise UsageError(
-            f"The inverse of the operator {noise.operator.name} does not match its forward map: "
+            f"The inverse of the operator {operator.name} does not match its forward map: "
             "inverse(forward(e, x), x) is not e. If several e lead to one z, declare a branch for each."
         )
 
@@ -74,17 +72,16 @@ def _check_monotone(z: Floats, mine: Flags, name: str) -> None:
         )
 
 
-def _check_derivative(noise: OperatorNoise, branch: Branch, e: Floats, x: Floats, z: Floats) -> None:
+def _check_derivative(operator: Operator, branch: Branch, size: float, e: Floats, x: Floats, z: Floats) -> None:
     """|dE/dz| against differences of the forward map, wherever these can be trusted.
 
     Not next to a turning point, where over a hundredth of the noise the map moves much further than its slope says;
     not at a jump, where differences over h and 2 h disagree; not where the rise is lost in the digits of z.
     """
-    size = _size(noise)
     step, wide = 1e-5 * size, 1e-2 * size
 
     def at(shift: float) -> Floats:
-        return floats(noise.operator.forward(e + shift, x))
+        return floats(operator.forward(e + shift, x))
 
     rise, double = at(step) - at(-step), at(2.0 * step) - at(-2.0 * step)
     measured = np.abs(2.0 * step / rise)
@@ -96,11 +93,6 @@ def _check_derivative(noise: OperatorNoise, branch: Branch, e: Floats, x: Floats
     )
     if (trusted & ~(np.abs(np.abs(branch.derivative(z, x)) / measured - 1.0) < 1e-3)).any():
         raise UsageError(
-            f"The derivative of the operator {noise.operator.name}'s inverse is not |dE/dz|: it must be the "
+            f"The derivative of the operator {operator.name}'s inverse is not |dE/dz|: it must be the "
             "derivative by z (not by x, as the paper's Theorem 1 prints it)."
         )
-
-
-def _size(noise: OperatorNoise) -> float:
-    """Distance of the quartiles: also noise without a variance has it."""
-    return float(noise.law.ppf(0.75) - noise.law.ppf(0.25))
