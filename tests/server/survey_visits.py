@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 PHONE = {"width": 375, "height": 700}
+EVERY = 10**9  # receipts are lost: however often the page tries
 
 
 @pytest.fixture(scope="module")
