@@ -107,6 +107,15 @@ def test_the_release_itself_is_not_overwritten(tell, place):
     assert sorted(path.name for path in (place / "ok").iterdir()) == before
 
 
+def test_a_place_that_is_taken_is_found_before_the_work(tell, place, monkeypatch):
+    monkeypatch.setattr("sfumato.jobs.reconstruct.reconstruct", lambda *_, **__: pytest.fail("worked for nothing"))
+    (place / "taken").mkdir()
+    code, said = tell("reconstruct", "ok", "--column", "income", "--out", "taken")
+    assert code == 5
+    assert "exists already" in said
+    assert not list((place / "taken").iterdir())
+
+
 def test_an_original_that_lacks_the_column_or_its_kind(tell, place):
     table()[["age"]].to_csv(place / "other.csv", index=False)
     table().assign(income="abc").to_csv(place / "words.csv", index=False)

@@ -59,11 +59,11 @@ def reconstruct_column(
     values = [_values(Path(folder), card, one) for folder, card, one in zip(folders, cards, described, strict=True)]
     for folder, card in zip(folders, cards, strict=True):
         check_embedded_card(Path(folder), card)
-    found = reconstruct(values, cards, column=column, method=make_method(method, penalty), **options)
-    loss = None
-    if original is not None:
-        loss = information_loss(_original(original, described[0]), found)
-    with new_folder(out, force=force) as folder:
+    chosen = make_method(method, penalty)
+    truth = None if original is None else _original(original, described[0])
+    with new_folder(out, force=force) as folder:  # a place that is taken is found before the work, not after
+        found = reconstruct(values, cards, column=column, method=chosen, **options)
+        loss = None if truth is None else information_loss(truth, found)
         table = found.table()
         write_table(table, folder / "density.parquet")
         write_table(table, folder / "density.csv")
