@@ -65,7 +65,7 @@ def radius_votes(
     if squared_radius < 0 or not len(a):
         return heard
     order = np.argsort(classes, kind="stable")
-    likely = _likely_classes(a, b, classes, n_classes)
+    likely = _likely_classes(a, b, classes, n_classes) if len(b) else np.arange(len(a))
     count = _Count(a[likely], b, order, classes[order], float(squared_radius), heard, less, least)
     walk(count.queries, b, count.visit, order=order, frame=frame, workers=workers)
     back = np.argsort(likely)
