@@ -84,6 +84,16 @@ def test_the_same_content_from_two_sites_is_one_sites(study, body):
     assert len(files(study)) == 1
 
 
+def test_rows_to_train_with_do_not_become_rows_to_test_with(study, body):
+    """A receipt that quietly said something else than was asked for would be believed."""
+    token = study.invite()
+    assert study.push(body, token, purpose="train").status_code == 201
+    found = refused(study.push(body, token, purpose="test"), 409, "other-purpose")
+    assert "pushed before, to train" in found["message"]
+    assert study.push(body, token, purpose="train").status_code == 200
+    assert [release.purpose for release in study.store.releases(study.id)] == ["train"]
+
+
 def test_a_withdrawn_release_is_gone_and_stays_away(study, body):
     token, other = study.invite("A"), study.invite("B")
     sha256 = study.push(body, token).json()["sha256"]

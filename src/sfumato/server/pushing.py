@@ -73,6 +73,13 @@ class Push:
             raise ApiError(409, "pushed-elsewhere", "Another site has pushed the same content to this study.")
         if known.outcome == WITHDRAWN:
             raise ApiError(410, "withdrawn", "This release was withdrawn. Sanitize again to push these rows once more.")
+        if known.receipt.purpose != self.purpose:
+            raise ApiError(
+                409,
+                "other-purpose",
+                f"This release was pushed before, to {known.receipt.purpose}, and it stays that. Push other rows to "
+                f"{self.purpose}; rows that models learn from must not test them.",
+            )
         return 201 if known.outcome == NEW else 200, known.receipt
 
 
