@@ -29,6 +29,16 @@ X_BINS = (25, 50, 75, 100, 150)
 RATIOS = (1.0, 1.5, 2.5, 5.0)
 PENALTIES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 ROUNDS = (5, 10, 20, 30, 50, 75, 100, 200, 400)
+CELLS = (15, 20, 25, 28, 30, 40, 50, 75)
+READINGS = (
+    "as above",
+    "1,000 points of z",
+    "z_j are the released values",
+    "width by the normal rule",
+    "1.5 times the width",
+    "z_j and width",
+    "factors between 1 and 3",
+)
 MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -50,6 +60,43 @@ def grid(data: str, runs: int) -> dict[str, Any]:
                 tried["ours"].append(information_loss(x, found(x, noise, z, METHODS["PQP, ours"], count)))
             told[f"{name}|{count}"] = {key: mean_sd(values) for key, values in tried.items()}
     return told
+
+
+def cells(data: str, runs: int) -> dict[str, Any]:
+    """Which grid has the losses of Table 1? The paper names 75 bins for the histogram of Fig. 4(a), and N_x nowhere."""
+    x = original(data)
+    methods = {name: METHODS[name] for name in ("PQP", "EM, 50", "EM, 100")}
+    return {
+        name: {str(count): losses(x, noise, methods, runs, count) for count in CELLS}
+        for name, noise in noises(data).items()
+    }
+
+
+def other_readings(data: str, runs: int) -> dict[str, Any]:
+    """Does another reading of what the paper leaves open have the losses of Table 1 on 75 cells, without a penalty?"""
+    x, both = original(data), noises(data)
+    grid_of_x = Cells.even(x.min(), x.max(), BINS)
+    shares = np.histogram(x, grid_of_x.edges)[0] / len(x)
+    told: dict[str, dict[str, list[float]]] = {name: {reading: [] for reading in READINGS} for name in both}
+    for name, noise in both.items():
+        stated = factors() if name == "Mul" else noise
+        for run in range(runs):
+            z = noise.sample(x, np.random.default_rng(run))
+            chosen = leave_one_out_width(Bins.over(z.min(), z.max()).of(z))
+            tried: dict[str, dict[str, Any]] = {
+                "as above": {},
+                "1,000 points of z": {"points": 1000},
+                "z_j are the released values": {"at": np.sort(z)},
+                "width by the normal rule": {"width": 1.06 * z.std() * len(z) ** -0.2},
+                "1.5 times the width": {"width": 1.5 * chosen},
+                "z_j and width": {"at": np.sort(z), "width": 1.5 * chosen},
+            }
+            for reading, change in tried.items():
+                mass = programme(noise, z, grid_of_x, **{"width": chosen, **change})
+                told[name][reading].append(half_distance(shares, mass))
+            again = stated.sample(x, np.random.default_rng(run))
+            told[name][READINGS[-1]].append(half_distance(shares, programme(stated, again, grid_of_x)))
+    return {name: {reading: mean_sd(values) for reading, values in one.items()} for name, one in told.items()}
 
 
 def penalty(data: str, runs: int) -> dict[str, Any]:

@@ -48,15 +48,19 @@ def programme(
     penalty: float = 0.0,
     variant: Variant = "right",
     width: float | None = None,
+    at: Floats | None = None,
 ) -> Floats:
-    """Probabilities of the cells of x from released values, by Eqs. 2, 5, 11 and 14-16.
+    """Probabilities of the cells of x from released values, by Eqs. 2, 5, 11 and 14-16; f_Z on evenly spread points.
+
+    `at` are other points for f_Z. The paper's z_j could also be read as the released values themselves.
 
     In probabilities p = f_X dx, Eq. 8 is f_Z = G p / dx. Eq. 12 leaves out the dx in G, so f_Z meets G p / dx^2; with
     Eq. 16's sum of 1 in place of 1 / dx, f_Z meets G p. By Simpson's rule p = w f_X with weights w = dx (1, 4, 2, 4,
     ..., 1) / 3: the programme in p is the same, only what it says about f_X differs.
     """
     bins = Bins.over(float(z.min()), float(z.max())).of(z)
-    at = np.linspace(z.min(), z.max(), points)
+    if at is None:
+        at = np.linspace(z.min(), z.max(), points)
     f = parzen(z, at, width or leave_one_out_width(bins))
     g = density_matrix(noise, at, cells.middles, variant)
     step = float(cells.widths[0])

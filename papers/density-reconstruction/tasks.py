@@ -9,12 +9,12 @@ from typing import Any
 import dependence
 import experiments
 from experiments import SIMULATED
-from published import RUNS
+from published import RUNS, TABLE_1
 from threadpoolctl import threadpool_limits
 
 COUNTY = "county_income"
 FEWER = 100
-"""Runs of Table 1 on simulated values."""
+"""Runs of Table 1 on simulated values, and on other numbers of cells."""
 FEW = 30
 """Runs of everything but Table 1."""
 FEW_FAST = 3
@@ -56,7 +56,9 @@ def all_tasks(fast: bool, county: bool = True) -> Iterator[Task]:
     yield Task("figure_4", main)
     for name in ("penalty", "stopping", "errata", "width", "branches", "large"):
         yield Task(name, main, (few,))
+    yield Task("cells", main, (few if fast else FEWER,))
     if not fast:
+        yield Task("other_readings", main, (few,))
         yield Task("grid", main, (few,))
 
 
@@ -74,6 +76,10 @@ class Results:
     def has(self, experiment: str) -> bool:
         return any(task.experiment == experiment for task in self._found)
 
+    def setting(self, experiment: str) -> int:
+        """Runs of an experiment."""
+        return int(next(task.setting[-1] for task in self._found if task.experiment == experiment))
+
     def get(self, experiment: str, data: str | None = None) -> dict[str, Any]:
         """The figures of one experiment; on the main data set unless another is named."""
         wanted = (task for task in self._found if task.experiment == experiment)
@@ -82,6 +88,20 @@ class Results:
     def loss(self, noise: str, method: str, data: str | None = None) -> list[float]:
         """Mean, deviation, least and largest information loss of Table 1."""
         return list(self.get("table_1", data or self.main)[noise][method]["loss"])
+
+    def by_cells(self) -> dict[int, dict[str, float]]:
+        """The entries of Table 1 for each number of cells of x, EM after 100 rounds."""
+        found = self.get("cells")
+        kinds = {"Mul + PQP": ("Mul", "PQP"), "Add + PQP": ("Add", "PQP"), "Add + EM": ("Add", "EM, 100")}
+        return {
+            int(count): {key: found[noise][count][method]["loss"][0] for key, (noise, method) in kinds.items()}
+            for count in found["Add"]
+        }
+
+    def nearest_cells(self) -> int:
+        """The number of cells on which the three entries of Table 1 together come nearest to what was published."""
+        table = self.by_cells()
+        return min(table, key=lambda count: sum(abs(table[count][key] - TABLE_1[key]) for key in TABLE_1))
 
     def levels(self, data: str) -> dict[float, dict[str, Any]]:
         """Fig. 3: by privacy loss."""
