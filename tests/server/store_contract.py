@@ -5,9 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import consortium
 import pytest
+from sqlalchemy import inspect
 
-from sfumato.errors import UsageError
-from sfumato.server.store import Store, TestTable
+from sfumato.errors import OutputError, UsageError
+from sfumato.server.store import Store, TestTable, database
 
 SHA = "a" * 64
 OTHER = "b" * 64
@@ -298,6 +299,36 @@ class StoreContract:
         assert all(store.study(identity) for store in stores)
         for store in stores:
             store.close()
+
+    def test_an_older_database_is_brought_up_to_date_with_all_that_is_in_it(self, new_settings, monkeypatch):
+        """Made by the first version's migration and filled with its columns, before later ones are run."""
+        monkeypatch.setattr(database, "NEWEST", "0001")
+        old = Store.open(new_settings)
+        identity, token = old.create_study(consortium.study())
+        site = old.invite(identity, "A").token
+        self.record(old, identity)
+        model = old.queue_model(identity, "knn", contains_rows=True)
+        assert "survey_answers" not in inspect(old.engine).get_table_names()
+        old.close()
+        monkeypatch.undo()
+        new = Store.open(new_settings)
+        assert "survey_answers" in inspect(new.engine).get_table_names()
+        assert new.authenticate(token).study == identity
+        assert new.authenticate(site).site == "A"
+        assert [release.sha256 for release in new.releases(identity)] == [SHA]
+        assert new.models(identity) == [model]
+        assert new.study(identity).hash == consortium.study().hash
+        new.close()
+
+    def test_a_newer_database_is_left_alone(self, new_settings):
+        store = Store.open(new_settings)
+        identity, _ = store.create_study(consortium.study())
+        with store.writing() as connection:
+            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+        with pytest.raises(OutputError, match="newer version of sfumato"):
+            Store.open(new_settings)
+        assert store.study(identity) is not None
+        store.close()
 
     def test_the_migrations_make_the_tables_of_the_code(self, store):
         from alembic.autogenerate import compare_metadata

@@ -49,6 +49,12 @@ def test_a_database_that_is_not_there_is_named_without_its_password(tmp_path):
     assert "hunter2" not in str(caught.value)
 
 
+def test_a_file_that_is_no_database_is_said(tmp_path):
+    (tmp_path / "sfumato.db").write_bytes(bytes(range(256)) * 20)
+    with pytest.raises(OutputError, match="restore the backup"):
+        Store.open(consortium.settings(tmp_path))
+
+
 @pytest.mark.parametrize("url", ["mysql://x/y", "nonsense", "postgres:hunter2@@"])
 def test_other_databases_are_refused(tmp_path, url):
     with pytest.raises(UsageError, match="database must be") as caught:

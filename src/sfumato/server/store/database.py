@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from alembic.util.exc import CommandError
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
@@ -17,6 +18,8 @@ from sfumato.files import exclusive
 from sfumato.server.settings import Settings
 
 FILE = "sfumato.db"
+NEWEST = "head"
+"""The revision that a database is brought to."""
 BUSY_SECONDS = 15
 _LOCK = 0x5F0_A70  # any number that no other program uses for its advisory locks
 
@@ -72,9 +75,16 @@ def open_engine(settings: Settings) -> Engine:
     except DBAPIError as error:
         engine.dispose()
         where = engine.url.render_as_string(hide_password=True)
+        if engine.url.get_backend_name() == "sqlite":
+            advice = "It is damaged, no database, or not yours to write. If it is damaged, restore the backup."
+        else:
+            advice = "Check that it runs, that the address and password are right, and that the user may create tables."
+        raise OutputError(f"The database {where} cannot be used: {type(error.orig).__name__}. {advice}") from None
+    except CommandError:  # a revision that these migrations do not know
+        engine.dispose()
         raise OutputError(
-            f"The database {where} cannot be used: {type(error.orig).__name__}. Check that it runs, that the address "
-            "and password are right, and that the user may create tables."
+            "The database was used by a newer version of sfumato than this one. Upgrade sfumato, or restore the backup "
+            "that was made before that version was started."
         ) from None
     return engine
 
@@ -142,6 +152,6 @@ def upgrade(engine: Engine, data: Path) -> None:
             connection.execute(text("SET LOCAL lock_timeout = '120s'"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        command.upgrade(config, NEWEST)
     if sqlite and engine.url.database:
         Path(engine.url.database).chmod(0o600)
