@@ -130,6 +130,12 @@ EDITS = [
     (("guarantee", "in_the_way"), []),
     (("transform", "kind"), "rotation"),
     (("transform", "matrix"), REMOVED),
+    (("transform", "matrix"), []),
+    (("transform", "matrix", 0, 0), "0.5"),
+    (("transform", "matrix", 0, 0), True),
+    (("transform", "matrix", 0), []),
+    (("transform", "matrix", 0, 0), math.nan),
+    (("transform", "offset"), []),
     (("transform", "offset"), REMOVED),
     (("transform", "kind"), "secret"),
     (("release_schema", "columns"), []),
@@ -148,6 +154,18 @@ def test_an_edited_card_is_refused(plain, path, value):
     put(plain, path, value)
     with pytest.raises(CardError, match=r"does not follow the card's schema at|was edited or is damaged"):
         Card.from_dict(plain)
+
+
+def test_a_matrix_has_a_line_for_every_row_and_is_read_in_any_layout(plain, tmp_path):
+    """A card of 3,000 columns holds millions of numbers; cards of earlier versions gave each a line of its own."""
+    card = Card.from_dict(plain)
+    lines = [line.strip().rstrip(",") for line in card.to_json().splitlines()]
+    assert all(json.dumps(row) in lines for row in plain["transform"]["matrix"])
+    (tmp_path / "card.json").write_text(json.dumps(plain, indent=1))
+    assert Card.load(tmp_path) == card
+    (tmp_path / "card.json").write_text(json.dumps(plain, indent=1).replace("12", "NaN", 1))
+    with pytest.raises(CardError, match="not valid JSON"):
+        Card.load(tmp_path)
 
 
 @pytest.mark.parametrize("noise", [{"law": "magic", "scale": 1}, {"law": "laplace", "scale": -1}, {"law": "laplace"}])

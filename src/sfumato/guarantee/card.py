@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -57,7 +58,16 @@ class Card:
         return {"format": data.pop("format"), "version": data.pop("version"), **data}
 
     def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
+        """To be read by people too: one line a value, and one a row of the matrix, which may have millions of them."""
+        data: dict[str, Any] = {"format": self.format, "version": self.version}
+        data |= {field.name: getattr(self, field.name) for field in fields(self) if field.name not in data}
+        matrix = self.transform.get("matrix")
+        if not matrix:
+            return json.dumps(data, indent=1, allow_nan=False)
+        here = secrets.token_hex(16)  # stands nowhere else, whatever columns are called
+        text = json.dumps({**data, "transform": {**self.transform, "matrix": here}}, indent=1, allow_nan=False)
+        rows = ",\n   ".join(json.dumps(row, allow_nan=False) for row in matrix)
+        return text.replace(f'"{here}"', f"[\n   {rows}\n  ]")
 
     def save(self, path: Path) -> None:
         write_whole(path, self.to_json())
@@ -70,7 +80,7 @@ class Card:
         if not path.is_file():
             raise CardError(f"There is no card {path}. Give the folder that `sfumato sanitize` wrote.")
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
         except ValueError as error:
             raise CardError(f"The card {path} is not valid JSON: it is damaged or cut short.") from error
         return cls.from_dict(data, where=str(path))
@@ -80,7 +90,9 @@ class Card:
         """Check against the published JSON Schema, then read."""
         if isinstance(data, Mapping) and data.get("version", VERSION) != VERSION:
             raise CardError(f"{where} has version {data['version']}; this program reads version {VERSION}.")
-        problems = sorted(card_validator().iter_errors(data), key=lambda error: list(error.absolute_path))
+        problems = sorted(
+            card_validator().iter_errors(_without_numbers(data)), key=lambda error: list(error.absolute_path)
+        )
         if problems:
             place = ".".join(map(str, problems[0].absolute_path)) or "the top level"
             raise CardError(f"{where} does not follow the card's schema at {place}: it was edited or is damaged.")
@@ -170,6 +182,22 @@ class Card:
                 matrix[group.start, group.start] = noise.slope
                 offset[group.start] = (noise.slope - 1.0) * group.column.bounds[0] / encoding.scale[group.start]
         return matrix, offset
+
+
+def _no_number(word: str) -> Any:
+    """NaN and Infinity, which JSON does not have and Python reads all the same."""
+    raise ValueError(word)
+
+
+def _without_numbers(data: Any) -> Any:
+    """The same without a matrix that is one beyond doubt: the validator takes half a minute for a million numbers."""
+    transform = data.get("transform") if isinstance(data, Mapping) else None
+    matrix = transform.get("matrix") if isinstance(transform, Mapping) else None
+    if not isinstance(matrix, list) or not all(isinstance(row, list) for row in matrix):
+        return data
+    if not set().union(*(map(type, row) for row in matrix)) <= {int, float}:
+        return data
+    return {**data, "transform": {**transform, "matrix": []}}  # type: ignore[dict-item]
 
 
 def _law(noise: Mapping[str, Any] | None) -> Law | None:

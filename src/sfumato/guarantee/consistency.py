@@ -33,7 +33,18 @@ def contradiction(data: Mapping[str, Any]) -> str | None:
     state = "none" if label is None else "exact" if label["keep"] == 1 else "randomized"
     if state != data["label"]:
         return "what it says of the label does not fit"
+    transform = data["transform"]
+    if transform["kind"] == "affine" and not _is_matrix(transform, len(data["release_schema"]["columns"])):
+        return "its transform is no matrix with a finite row for every released column"
     return None
+
+
+def _is_matrix(transform: Mapping[str, Any], columns: int) -> bool:
+    matrix, offset = transform["matrix"], transform["offset"]
+    widths = {len(row) for row in matrix}
+    if len(matrix) != columns or len(offset) != columns or len(widths) != 1:
+        return False
+    return all(map(math.isfinite, offset)) and all(math.isfinite(math.fsum(map(abs, row))) for row in matrix)
 
 
 def _same(one: Any, other: Any) -> bool:
