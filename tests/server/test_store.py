@@ -49,6 +49,17 @@ def test_a_database_that_is_not_there_is_named_without_its_password(tmp_path):
     assert "hunter2" not in str(caught.value)
 
 
+def test_a_restored_database_becomes_private_with_the_files_beside_it(tmp_path):
+    Store.open(consortium.settings(tmp_path)).close()
+    (tmp_path / "sfumato.db").chmod(0o644)
+    store = Store.open(consortium.settings(tmp_path))
+    store.create_study(consortium.study())
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("sfumato.db*")}
+    assert len(modes) >= 2
+    assert set(modes.values()) == {0o600}
+    store.close()
+
+
 def test_a_file_that_is_no_database_is_said(tmp_path):
     (tmp_path / "sfumato.db").write_bytes(bytes(range(256)) * 20)
     with pytest.raises(OutputError, match="restore the backup"):

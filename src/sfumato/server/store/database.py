@@ -92,6 +92,10 @@ def open_engine(settings: Settings) -> Engine:
 def _url(settings: Settings) -> URL:
     if settings.database is None:
         settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # SQLite makes the files beside it as open as it is: a restored one
+            (settings.data / FILE).chmod(0o600)
         return URL.create("sqlite", database=str(settings.data.resolve() / FILE))
     try:
         url = make_url(settings.database)
