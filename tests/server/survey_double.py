@@ -101,9 +101,9 @@ SURVEY: dict[str, Any] = {
 
 
 class SurveyDouble:
-    """State of the pretended server. `k` is the level asked for; `spoil` changes what is answered to a path."""
+    """A pretended server. `k` is the level asked for (None: any); `spoil` changes what is answered to a path."""
 
-    def __init__(self, k: int = 2, survey: dict[str, Any] | None = None) -> None:
+    def __init__(self, k: int | None = 2, survey: dict[str, Any] | None = None) -> None:
         self.study = SurveyStudy.from_dict(survey or SURVEY)
         self.survey, self.hash = self.study.to_dict(), self.study.hash
         self.space = answer_space(self.study)
@@ -119,7 +119,7 @@ class SurveyDouble:
         self.witness: dict[str, Any] | None = None
         self.issue(k)
 
-    def issue(self, k: int, *, seed: int = 0, guidance: Callable[[Guidance], Guidance] | None = None) -> None:
+    def issue(self, k: int | None, *, seed: int = 0, guidance: Callable[[Guidance], Guidance] | None = None) -> None:
         """A new version of the guidance, from rows that lead to level k; `guidance` may put another in its place."""
         for attempt in range(seed, seed + 1000):
             rng = np.random.default_rng([len(self.log), attempt])
@@ -128,7 +128,7 @@ class SurveyDouble:
             label = np.where(rng.random(len(codes)) < noise, rng.integers(0, 2, len(codes)), codes[:, 0])
             counts = SurveyCounts.of(self.space.onehot(codes), label)
             honest = guidance_for(self.study, counts)
-            if honest.k == k:
+            if k in (None, honest.k):
                 return self.publish(guidance(honest) if guidance else honest, counts)
         raise AssertionError(f"no rows lead to level {k}")
 

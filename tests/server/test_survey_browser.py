@@ -162,6 +162,47 @@ def test_guidance_that_shows_more_than_the_picture_is_looked_at_first(double, vi
     assert sent(double) == []
 
 
+def test_who_saw_no_picture_looks_before_waiting_answers_are_sent(double, visit):
+    double.issue(5)
+    page = visit("about:blank")
+    page.route(
+        "**/inputs", lambda route: route.fulfill(status=404, json={"error": "none", "message": "Not published."})
+    )
+    page.goto(double.page)
+    fill_in(page)
+    page.get_by_text("The picture cannot be drawn here").wait_for()
+    choose_level(page, 1)
+    waits(page)
+    page.get_by_text("you see what would be sent, and are asked").wait_for()
+    double.issue(2)
+    page.reload()
+    heading(page, "This is what would be sent")
+    assert "No picture could be drawn before" in page.get_by_role("alert").text_content()
+    assert sent(double) == []
+
+
+def test_of_many_choices_those_are_named_that_are_sent(visit):
+    towns = {"name": "town", "choices": [f"Town {n}" for n in range(150)]}
+    label = {"name": "b", "choices": ["a", "b"]}
+    with SurveyDouble(
+        k=None, survey={**SURVEY, "questions": [towns, SURVEY["questions"][0]], "label": label}
+    ) as double:
+        page = visit(double.page)
+        page.get_by_role("button", name="Begin").click()
+        page.get_by_label("town").select_option("Town 7")
+        for box in page.locator("fieldset").all()[1:]:
+            box.locator("input").first.check()
+        page.get_by_role("button", name="Continue").click()
+        page.get_by_role("slider", name="Your limit").press("End")
+        page.locator("form .primary").click()
+        heading(page, "This is what would be sent")
+        bits = json.loads(page.locator("pre").text_content())["bits"]
+        cells = page.locator(".cells").first.locator("li").all_text_contents()
+        named = sorted({7, *(bit for bit in bits if bit < 150)})
+        assert cells == [*(f"Town {n}" for n in named), f"{150 - len(named)} others: 0"]
+        assert page.get_by_text("(< 1% by guessing)").is_visible()
+
+
 # -- what is refused --------------------------------------------------------------------------------------------------
 
 

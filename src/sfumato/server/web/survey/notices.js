@@ -37,7 +37,7 @@ export function waiting(ctx) {
     h("p", { class: "lead" }, say("waiting_text", { limit })),
     k === null ? null : h("p", { class: "notice mid" }, now()),
     offline ? h("p", { class: "notice mid", role: "alert" }, say("offline")) : null,
-    h("p", {}, say("waiting_open")),
+    h("p", {}, say(ctx.state.agreed ? "waiting_open" : "waiting_look")),
     h("p", { class: "actions" }, button(say("change_level"), () => change(ctx))),
   ];
 }

@@ -4,6 +4,8 @@ import { button, h } from "./element.js";
 import { bars, formal } from "./level.js";
 import { oneHot, posteriors } from "./perturb.js";
 
+const MANY = 12; // choices beyond which only those are named that are sent as 1, and the respondent's own
+
 export function reviewPage(ctx) {
   const { state, survey } = ctx;
   const say = (key, values) => ctx.speaker.say(key, values);
@@ -16,7 +18,7 @@ export function reviewPage(ctx) {
   const send = button(say("send"), () => ctx.confirmed(), "primary");
   return [
     h("h1", { tabindex: "-1" }, say("review_title")),
-    ctx.more ? h("p", { class: "notice bad", role: "alert" }, say("review_more")) : null,
+    ctx.more ? h("p", { class: "notice bad", role: "alert" }, say(state.agreed ? "review_more" : "review_first")) : null,
     h("p", { class: "lead" }, open.join(" ")),
     h(
       "section",
@@ -43,12 +45,14 @@ function row(ctx, question, a, belief) {
   const texts = speaker.choices(question);
   const sent = new Set(state.draw.bits);
   const ones = texts.filter((_, choice) => sent.has(space.starts[a] + choice));
-  const cells = texts.map((text, choice) => {
+  const cells = texts.flatMap((text, choice) => {
     const one = sent.has(space.starts[a] + choice);
     const yours = state.choices[a] === choice;
-    const shown = texts.length > 12 ? Number(one) : text;
-    return h("li", { class: `${one ? "one" : "zero"}${yours ? " yours" : ""}` }, shown);
+    if (texts.length > MANY && !one && !yours) return [];
+    return [h("li", { class: `${one ? "one" : "zero"}${yours ? " yours" : ""}` }, text)];
   });
+  const others = texts.length - cells.length;
+  if (others) cells.push(h("li", { class: "zero" }, speaker.say("review_others", { count: others })));
   const yours = state.choices[a] === null ? null : texts[state.choices[a]];
   const shown = { belief: speaker.percent(belief[state.filled[a]]), chance: speaker.percent(1 / texts.length) };
   return h(

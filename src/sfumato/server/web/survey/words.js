@@ -76,11 +76,13 @@ const en = {
   go_wait: "Wait, then send",
   review_title: "This is what would be sent",
   review_intro: "The bits were drawn once, on this device. They stay the same, however often they are sent.",
+  review_first: "The level now allows sending. No picture could be drawn before: please look before it is sent.",
   review_more: "The level now allows sending, but this shows more than the picture you agreed to. Please look before it is sent.",
   review_level: "The survey asks for level {k}; your limit is {limit}.",
   review_answer: "Your answer",
   review_sent: "Sent as 1",
   review_nothing: "no bit",
+  review_others: "{count} others: 0",
   review_believe: "The percentages say how strongly somebody who knows all your other answers then believes in yours.",
   review_belief: "Belief in your answer afterwards: {belief} ({chance} by guessing)",
   review_blank: "You prefer not to say: a choice drawn by chance stands in.",
@@ -105,6 +107,7 @@ const en = {
   asking: "Asking the server …",
   waiting_title: "Your answers wait",
   waiting_text: "They lie on this device, encrypted, and are sent once the survey asks for level {limit} or below.",
+  waiting_look: "Leave this page open, or come back later. Once the level allows it, you see what would be sent, and are asked.",
   waiting_open: "Leave this page open, or come back later: it goes on by itself.",
   waiting_level: "Asked for at present: level {k}. Your limit: {limit}.",
   waiting_asked: "Last asked at {time}.",
@@ -230,11 +233,13 @@ const de = {
   go_wait: "Warten, dann senden",
   review_title: "Das würde gesendet",
   review_intro: "Die Bits wurden einmal gezogen, auf diesem Gerät. Sie bleiben dieselben, sooft sie auch gesendet werden.",
+  review_first: "Die Stufe erlaubt nun das Senden. Vorher ließ sich kein Bild zeichnen: Bitte sehen Sie es an, bevor es gesendet wird.",
   review_more: "Die Stufe erlaubt nun das Senden, aber dies zeigt mehr als das Bild, dem Sie zugestimmt haben. Bitte sehen Sie es an, bevor es gesendet wird.",
   review_level: "Die Umfrage verlangt Stufe {k}; Ihre Grenze ist {limit}.",
   review_answer: "Ihre Antwort",
   review_sent: "Als 1 gesendet",
   review_nothing: "kein Bit",
+  review_others: "{count} weitere: 0",
   review_believe: "Die Prozentwerte sagen, wie sehr jemand, der alle Ihre anderen Antworten kennt, danach an Ihre glaubt.",
   review_belief: "Glaube an Ihre Antwort danach: {belief} ({chance} durch Raten)",
   review_blank: "Sie möchten es nicht sagen: Eine zufällig gezogene Antwort steht dafür.",
@@ -259,6 +264,7 @@ const de = {
   asking: "Der Server wird gefragt …",
   waiting_title: "Ihre Antworten warten",
   waiting_text: "Sie liegen verschlüsselt auf diesem Gerät und werden gesendet, sobald die Umfrage Stufe {limit} oder weniger verlangt.",
+  waiting_look: "Lassen Sie diese Seite offen oder kommen Sie später wieder. Sobald die Stufe es erlaubt, sehen Sie, was gesendet würde, und werden gefragt.",
   waiting_open: "Lassen Sie diese Seite offen oder kommen Sie später wieder: Es geht von selbst weiter.",
   waiting_level: "Zurzeit verlangt: Stufe {k}. Ihre Grenze: {limit}.",
   waiting_asked: "Zuletzt gefragt um {time}.",
@@ -348,10 +354,11 @@ export class Speaker {
   }
 
   /** Never 100%: nobody becomes that sure of a blurred answer. */
+  /** Never 0% or 100% of what is neither. */
   percent(share) {
-    const whole = share > 0.99 && share < 1 ? 0.99 : share;
-    const shown = new Intl.NumberFormat(this.spoken, { style: "percent", maximumFractionDigits: 0 }).format(whole);
-    return share > 0.99 && share < 1 ? `> ${shown}` : shown;
+    const sign = share > 0.99 && share < 1 ? "> " : share > 0 && share < 0.01 ? "< " : "";
+    const shown = sign ? (share > 0.5 ? 0.99 : 0.01) : share;
+    return sign + new Intl.NumberFormat(this.spoken, { style: "percent", maximumFractionDigits: 0 }).format(shown);
   }
 
   number(value, digits = 1) {
