@@ -50,6 +50,14 @@ def test_every_classifier_trains_saves_loads_and_answers(tmp_path, name):
     assert set(written.columns) <= {"prediction", "probability"}
 
 
+@pytest.mark.parametrize("reconstruction", [None, "by-class"])
+def test_few_rows_have_few_neighbours(tmp_path, reconstruction):
+    """knn asks eleven; ten rows are all there are, also inside another classifier."""
+    few = DATA.iloc[[0, 1, 2, 3, 70, 71, 72, 150, 151, 152]]
+    train([release(tmp_path / "r", few)], "knn", tmp_path / "m.skops", reconstruction=reconstruction)
+    assert predict(tmp_path / "m.skops", few, tmp_path / "p.csv").rows == 10
+
+
 @pytest.mark.parametrize("name", ON_BITS)
 def test_classifiers_of_bits_refuse_other_numbers(tmp_path, name):
     with pytest.raises(TableError, match="learns from bits"):

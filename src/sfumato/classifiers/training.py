@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from sfumato.classifiers.distortion import NoiseSummary
 from sfumato.classifiers.factor_noise import FactorNoise
@@ -77,6 +78,7 @@ def fit_on_parts(classifier: Any, parts: Sequence[Part]) -> Any:
     y = np.concatenate([part.y for part in parts])
     if len(np.unique(y)) < 2:
         raise TableError("All rows have the same label: there is nothing to learn. At least two classes are needed.")
+    classifier = _with_neighbours_for(classifier, len(y))
     extra: dict[str, Any] = {}
     part_of = np.repeat(np.arange(len(parts)), [len(part.Z) for part in parts])
     if isinstance(classifier, RadiusVote):
@@ -90,6 +92,16 @@ def fit_on_parts(classifier: Any, parts: Sequence[Part]) -> Any:
     if keep < 1.0:
         classifier = LabelNoiseCorrection(classifier, keep=keep)
     return classifier.fit(Z, y, **extra)
+
+
+def _with_neighbours_for(classifier: Any, rows: int) -> Any:
+    """Neighbours that are asked are no more than there are rows to be one; also where another classifier holds them."""
+    too_many = {
+        name: rows
+        for name, value in classifier.get_params().items()
+        if name.split("__")[-1] == "n_neighbors" and isinstance(value, int) and value > rows
+    }
+    return clone(classifier).set_params(**too_many) if too_many else classifier
 
 
 def answers_plain_rows(classifier: Any) -> bool:

@@ -22,7 +22,6 @@ from sfumato.jobs.pooling.trials import (
     answers_released,
     cross_validation,
     dealt,
-    fitting_classifier,
     split,
 )
 from sfumato.jobs.progress import Progress, silent
@@ -79,7 +78,7 @@ def train_pool(request: Request, out: Path, progress: Progress = silent) -> tupl
     )
     results = _measured(request, pool, rng, count)
     count.begin("Training on the whole pool")
-    fitted = fit_on_parts(fitting_classifier(request.classifier, pool.rows), pool.parts)
+    fitted = fit_on_parts(made, pool.parts)
     results["test"] = [
         _tested(fitted, kind, queries)
         for kind, queries in pool.tests.items()

@@ -67,18 +67,12 @@ def wrong_answers(classifier: str, parts: Sequence[Part], queries: Queries) -> i
     # So few rows are learned fastest by one thread: several would spend their time waiting for each other.
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")  # a network that has not converged is still measured
-        return queries.wrong(fit_on_parts(_smaller(classifier, sum(len(part.y) for part in parts)), parts))
+        return queries.wrong(fit_on_parts(_smaller(classifier), parts))
 
 
-def fitting_classifier(name: str, rows: int) -> Any:
-    """The classifier for that many rows: neighbours are no more than there are rows to be one."""
-    made = make_classifier(name)
-    return made.set_params(n_neighbors=min(made.n_neighbors, rows)) if name == "knn" else made
-
-
-def _smaller(name: str, rows: int) -> Any:
+def _smaller(name: str) -> Any:
     """As the model itself is made, but with a smaller forest: it is trained many times here."""
-    made = fitting_classifier(name, rows)
+    made = make_classifier(name)
     return made.set_params(n_estimators=50) if name == "forest" else made
 
 
