@@ -102,6 +102,17 @@ def test_a_secret_projection_needs_its_key_for_plain_rows(tmp_path):
         predict(tmp_path / "m.skops", DATA, tmp_path / "p2.csv", key=other / "key.json")
 
 
+def test_released_rows_without_noise_are_as_plain_ones(tmp_path):
+    """A learner of plain rows answers for them; where there is noise, it names one that can, also behind a key."""
+    folder = release(tmp_path / "r", mechanism="random-rotation")
+    train([folder], "noise-aware-lda", tmp_path / "m.skops")
+    assert predict(tmp_path / "m.skops", folder, tmp_path / "p.csv").accuracy > 0.9
+    noisy = release(tmp_path / "n", mechanism="random-rotation", parameters={"noise": "normal", "scale": 0.1})
+    train([noisy], "noise-aware-lda", tmp_path / "n.skops")
+    with pytest.raises(UsageError, match="knn or svm"):
+        predict(tmp_path / "n.skops", noisy, tmp_path / "p2.csv")
+
+
 def test_plain_rows_are_stretched_like_a_multiplied_release(tmp_path):
     """Noise of mean 2 doubles every value: a query must be compared where the release lies."""
     columns = [

@@ -70,12 +70,21 @@ def classifier_for(model: Model, source: Any) -> Any:
     released = isinstance(source, str | Path) and Path(source).is_dir()
     if not released or not model.about.get("answers_plain_rows"):
         return model.classifier
+    card = Card.load(source)
+    if _without_noise(card):
+        return model.classifier
     if not hasattr(model.classifier, "predict_released"):
+        other = "knn or svm" if card.transform["kind"] == "secret" else "reconstructed-naive-bayes"
         raise UsageError(
             f"{model.about['classifier']} learned what plain rows are like, and would mistake perturbed ones. Give the "
-            "plain rows, or train reconstructed-naive-bayes, which can classify both."
+            f"plain rows, or train {other}, which can classify both."
         )
-    return ForReleased(model.classifier, Card.load(source))
+    return ForReleased(model.classifier, card)
+
+
+def _without_noise(card: Card) -> bool:
+    """Whether released rows are what plain rows would be there: only rotated or projected, or drawn to be like them."""
+    return card.post_processing is None and all(column["noise"] is None for column in card.release_schema["columns"])
 
 
 def rows_to_classify(model: Model, source: Any, key: Path | None) -> tuple[Matrix, NDArray[np.int64] | None]:
