@@ -1,7 +1,9 @@
 """study and serve as a coordinator types them."""
 
+import errno
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -177,3 +179,20 @@ def test_serve_refuses_what_cannot_be(command, tmp_path, words, code):
     words = [str(tmp_path / "file") if word == "FILE" else word for word in words]
     data = [] if "--data" in words else ["--data", str(tmp_path / "d")]
     assert command("serve", *data, *words)[0] == code
+
+
+def test_a_token_that_cannot_be_written_does_not_lose_the_study(command, tmp_path, monkeypatch):
+    (tmp_path / "study.yaml").write_text(STUDY)
+    data = tmp_path / "data"
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sfumato.files.os.fsync", full)
+        code, _, err = command("study", "new", tmp_path / "study.yaml", "--data", data)
+    assert code == 5
+    identity = re.search(r"The study (\w+) is made", err)[1]
+    assert list(data.glob("*.token")) == []
+    assert command("study", "owner-token", identity, "--data", data)[0] == 0
+    assert [path.name for path in data.glob("*.token")] == [f"owner-{identity}.token"]

@@ -70,7 +70,13 @@ def new(
     finally:
         store.close()
     token_file = data / f"owner-{identity}.token"
-    write_whole(token_file, token + "\n", private=True)
+    try:
+        write_whole(token_file, token + "\n", private=True)
+    except OutputError as error:
+        raise OutputError(
+            f"{error} The study {identity} is made; once that is mended, its owner gets a token by: "
+            f"sfumato study owner-token {identity} --data {data}"
+        ) from None
     console.say(
         f"Study {study.name}\n  id     {identity}\n  hash   {study.hash}\n  token  {token_file}  (the owner's; keep it)"
     )

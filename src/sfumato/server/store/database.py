@@ -76,7 +76,7 @@ def open_engine(settings: Settings) -> Engine:
         engine.dispose()
         where = engine.url.render_as_string(hide_password=True)
         if engine.url.get_backend_name() == "sqlite":
-            advice = "It is damaged, no database, or not yours to write. If it is damaged, restore the backup."
+            advice = "Its disk is full, it is not yours to write, or it is no database: then restore the backup."
         else:
             advice = "Check that it runs, that the address and password are right, and that the user may create tables."
         raise OutputError(f"The database {where} cannot be used: {type(error.orig).__name__}. {advice}") from None
