@@ -239,6 +239,11 @@ def test_penalties_and_rules_that_do_not_exist_are_refused():
         (ParzenProgram(penalty="none"), "number or auto"),
         (ParzenProgram(rule="simpson"), "'rule'"),
         (ParzenProgram(penalty=-1.0), "'penalty'"),
+        (ParzenProgram(width=0.0), "'width'"),
+        (ParzenProgram(width=-1.0), "'width'"),
+        (ParzenProgram(width=float("nan")), "'width'"),
+        (ParzenProgram(points=0), "'points'"),
+        (ExpectationMaximization(points=10**9), "'points'"),
     ):
         with pytest.raises(UsageError, match=words):
             reconstruct(z, MULTIPLICATIVE, support=SUPPORT, method=method)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import TableError
+from sfumato.errors import TableError, UsageError
 from sfumato.noise import OperatorNoise
 from sfumato.reconstruction.bins import Bins
 from sfumato.reconstruction.kernel import Cells, cell_probabilities
@@ -22,6 +22,7 @@ _NEVER = 1e-15
 """Share of the noise on each side beyond which not even one value in a long table is met by chance."""
 TAIL = 5e-4
 """Share of unbounded noise on each side beyond which values are counted, not placed."""
+MOST_POINTS = 10_000
 FEWEST = 10
 """Fewer values than this tell nothing about a distribution."""
 
@@ -125,6 +126,15 @@ class Evidence:
         """As many values drawn again: from the counts themselves (bootstrap), or from given probabilities."""
         p = self.counts / self.n if probabilities is None else probabilities / probabilities.sum()
         return self.with_counts(rng.multinomial(self.n, p).astype(np.int64))
+
+
+def z_cells(wanted: int, cells: Cells) -> int:
+    """How many cells z gets: fewer than 2.5 for each of x leave the programme without an answer."""
+    if not isinstance(wanted, int | np.integer) or not 1 <= wanted <= MOST_POINTS:
+        raise UsageError(
+            f"The 'points' parameter must be a whole number between 1 and {MOST_POINTS}. Got {wanted!r} instead."
+        )
+    return max(int(wanted), int(np.ceil(2.5 * cells.count)))
 
 
 class Solver(Protocol):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from sfumato.errors import UsageError
-from sfumato.reconstruction.evidence import Evidence, Part
+from sfumato.reconstruction.evidence import Evidence, Part, z_cells
 from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.programme import ConvergenceError
 
@@ -45,7 +45,7 @@ class ExpectationMaximization:
         A number: exactly so many iterations.
     smooth : whether each step is followed by a running mean (1/4, 1/2, 1/4) [Silverman et al. 1990], iterated until
         nothing changes: steadier for small samples, but its blur does not shrink with more data.
-    points : cells of z.
+    points : cells of z; at least 2.5 times the cells of x are taken.
     longest : iterations after which it is given up.
     """
 
@@ -62,7 +62,7 @@ class ExpectationMaximization:
                 f"The 'stopping' parameter must be {', '.join(STOPPINGS)} or a number of iterations. "
                 f"Got {self.stopping!r} instead."
             )
-        points = max(self.points, int(np.ceil(2.5 * cells.count)))
+        points = z_cells(self.points, cells)
         evidence = [Evidence.of(part, cells, points, margin=0.0) for part in parts]
         solver = EmSolver(evidence, self)
         if self.stopping == "simulated" and not self.smooth:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import UsageError
 from sfumato.reconstruction.bandwidth import leave_one_out_width
-from sfumato.reconstruction.evidence import Evidence, Part
+from sfumato.reconstruction.evidence import Evidence, Part, z_cells
 from sfumato.reconstruction.kernel import Cells, rectangle_rule, smoothing
 from sfumato.reconstruction.programme import simplex_program
 
@@ -40,7 +40,7 @@ class ParzenProgram:
 
     Parameters
     ----------
-    points : cells of z; keep it at 2.5 times the cells of x or more.
+    points : cells of z; at least 2.5 times the cells of x are taken.
     penalty : "auto", or the weight relative to ||G||^2; 0 as published.
     rule : "cells": probabilities of cells, right also where densities have edges or poles; "rectangle" as published.
     matched : whether G is blurred by the Parzen window as f_Z is, so that both sides mean the same.
@@ -66,8 +66,10 @@ class ParzenProgram:
             raise UsageError(f"The 'rule' parameter must be one of {', '.join(RULES)}. Got {self.rule!r} instead.")
         if isinstance(self.penalty, str) and self.penalty != "auto":
             raise UsageError(f"The 'penalty' parameter must be a number or auto. Got {self.penalty!r} instead.")
-        widths = [self.width or leave_one_out_width(part.bins) for part in parts]
-        points = max(self.points, int(np.ceil(2.5 * cells.count)))
+        if self.width is not None and not 0 < self.width < np.inf:
+            raise UsageError(f"The 'width' parameter must be a positive number, or None. Got {self.width!r} instead.")
+        widths = [leave_one_out_width(part.bins) if self.width is None else self.width for part in parts]
+        points = z_cells(self.points, cells)
         margins = [4.0 * width if self.rule == "cells" else 0.0 for width in widths]
         evidence = [Evidence.of(part, cells, points, margin) for part, margin in zip(parts, margins, strict=True)]
         solver = ParzenSolver(evidence, [self._design(e, w, cells) for e, w in zip(evidence, widths, strict=True)])

@@ -47,7 +47,7 @@ class Options:
     def __post_init__(self) -> None:
         for name, least, most in (("bins", 2, MOST_BINS), ("resamples", 0, MOST_RESAMPLES)):
             value = getattr(self, name)
-            if not isinstance(value, int) or not least <= value <= most:
+            if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
                 raise UsageError(
                     f"The {name!r} parameter must be a whole number between {least} and {most}. Got {value!r} instead."
                 )
