@@ -152,7 +152,7 @@ def test_serve_tells_its_address_and_stops_politely(tmp_path):
     run = [sys.executable, "-c", "from sfumato.cli import main; main()", "serve", "--data", str(data), "--port", "0"]
     process = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=dict(os.environ))
     try:
-        until = time.monotonic() + 120
+        until = time.monotonic() + 200
         while not (data / "address").exists():
             assert process.poll() is None
             assert time.monotonic() < until
@@ -160,10 +160,10 @@ def test_serve_tells_its_address_and_stops_politely(tmp_path):
         import httpx
 
         address = (data / "address").read_text().strip()
-        assert httpx.get(f"{address}/healthz", trust_env=False).json()["status"] == "ok"
+        assert httpx.get(f"{address}/healthz", trust_env=False, timeout=100).json()["status"] == "ok"
         assert mode(data) == 0o700
         process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=200)
     finally:
         process.kill()
         process.wait()

@@ -134,15 +134,15 @@ def test_redirects_are_not_followed(server, connect, status):
 
 
 def test_nobody_there():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     waits = []
-    with (
-        Coordinator(f"http://127.0.0.1:{port}", SITE, patience=Patience(sleep=waits.append)) as coordinator,
-        pytest.raises(CoordinatorError, match=r"cannot be reached \(ConnectError\)"),
-    ):
-        coordinator.study("k3f9")
+    with socket.socket() as deaf:  # bound, so that nobody else is there either, and not listening
+        deaf.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+        with (
+            Coordinator(address, SITE, patience=Patience(sleep=waits.append)) as coordinator,
+            pytest.raises(CoordinatorError, match=r"cannot be reached \(ConnectError\)"),
+        ):
+            coordinator.study("k3f9")
     assert len(waits) == 6
 
 

@@ -36,7 +36,7 @@ class Served:
         for seed, (name, token) in enumerate(self.tokens.items()):
             body = consortium.release(folder / f"r{seed}", rows=80, seed=seed)
             address = f"{base}/api/v1/studies/{self.study}/releases/{consortium.sha(body)}"
-            answer = httpx.put(address, content=body, headers={"Authorization": f"Bearer {token}"}, timeout=60)
+            answer = httpx.put(address, content=body, headers={"Authorization": f"Bearer {token}"}, timeout=200)
             assert answer.status_code == 201, (name, answer.text)
         with store.writing() as connection:  # as no door lets it in
             connection.execute(insert(sites).values(study=self.study, name=EVIL, created="2026-01-01"))
@@ -167,7 +167,7 @@ def test_an_invited_site_signs_in_and_withdraws(visit, served, tmp_path):
     assert re.fullmatch(r"sfu_site_[\w-]{43}", token)
     body = consortium.release(tmp_path, rows=60, seed=9)
     address = f"{served.base}/api/v1/studies/{served.study}/releases/{consortium.sha(body)}"
-    assert httpx.put(address, content=body, headers={"Authorization": f"Bearer {token}"}, timeout=60).is_success
+    assert httpx.put(address, content=body, headers={"Authorization": f"Bearer {token}"}, timeout=200).is_success
 
     other = visit(PHONE)
     sign_in(other, token)
@@ -177,7 +177,7 @@ def test_an_invited_site_signs_in_and_withdraws(visit, served, tmp_path):
     other.locator("summary", has_text="Withdraw").click()
     other.get_by_role("button", name="Withdraw this release").click()
     other.get_by_role("status").get_by_text("The release is withdrawn").wait_for()
-    assert httpx.get(address, headers={"Authorization": f"Bearer {token}"}).json()["withdrawn"]
+    assert httpx.get(address, headers={"Authorization": f"Bearer {token}"}, timeout=200).json()["withdrawn"]
 
     page.goto(f"{served.base}/studies/{served.study}")
     row = page.get_by_test_id("site").filter(has_text="South")
