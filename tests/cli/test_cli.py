@@ -176,7 +176,9 @@ def test_an_unforeseen_error_shows_its_kind_but_not_its_text(run, wine, tmp_path
     assert "RuntimeError" in err
     assert SECRET not in err
     monkeypatch.setattr(job, "sanitize", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
-    assert run("sanitize", wine, "--out", tmp_path / "r")[0] == 130
+    code, _, err = run("sanitize", wine, "--out", tmp_path / "r")
+    assert code == 130
+    assert err.strip() == "sfumato: Interrupted. Nothing was left behind."
 
 
 def test_sql_is_read_through_a_url(run, tmp_path):

@@ -34,6 +34,8 @@ def run_guarded(app: Callable[..., Any], arguments: list[str] | None = None) -> 
         code = int(app(arguments, standalone_mode=False) or 0)
         if sys.stdout is not None:  # closed by whoever started us
             sys.stdout.flush()
+        if code == INTERRUPTED:  # the parser catches Ctrl-C itself, and says nothing
+            raise KeyboardInterrupt
         return code
     except SfumatoError as error:
         return complain(str(error), error.exit_code)
