@@ -12,6 +12,7 @@ from sklearn.datasets import load_wine
 from sfumato.classifiers import CLASSIFIERS
 from sfumato.classifiers.factory import ON_BITS
 from sfumato.errors import CardError, OutputError, SchemaError, TableError, UsageError
+from sfumato.jobs.evaluate import evaluate
 from sfumato.jobs.model import Model
 from sfumato.jobs.predict import predict
 from sfumato.jobs.sanitize import Options, sanitize
@@ -134,6 +135,25 @@ def test_private_labels_are_corrected_for(tmp_path):
     train([folder], "naive-bayes", tmp_path / "m.skops")
     predicted = predict(tmp_path / "m.skops", DATA, tmp_path / "p.csv")
     assert predicted.accuracy > 0.85
+
+
+def test_odd_tables_are_answered_or_refused_with_a_way_out(tmp_path):
+    train([release(tmp_path / "r")], "naive-bayes", tmp_path / "m.skops")
+
+    def answers(table):
+        return predict(tmp_path / "m.skops", table, tmp_path / "p.csv", force=True)
+
+    with pytest.raises(TableError, match="no rows"):
+        answers(DATA.head(0))
+    hole = DATA.copy()
+    hole.loc[3, COLUMNS[0]] = np.nan
+    with pytest.raises(TableError, match=r"row 4.*The schema is the model's"):
+        answers(hole)
+    unlabelled = DATA.assign(cultivar=DATA["cultivar"].where(DATA.index % 2 == 0).astype("Int64"))
+    assert answers(unlabelled).rows == len(DATA)
+    assert answers(unlabelled).accuracy == pytest.approx(answers(DATA.iloc[::2]).accuracy)
+    with pytest.raises(TableError, match="empty in 89 of 178 rows"):
+        evaluate(tmp_path / "m.skops", unlabelled)
 
 
 def test_foreign_and_damaged_models_are_refused_unread(tmp_path):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sfumato.errors import OutputError, TableError
 from sfumato.files import write_whole
 from sfumato.jobs.model import Model
-from sfumato.jobs.predict import classifier_for, rows_to_classify
+from sfumato.jobs.predict import UNKNOWN, classifier_for, rows_to_classify
 from sfumato.metrics import proportion_interval
 
 
@@ -72,6 +72,11 @@ def evaluate(
         raise TableError(
             f"The table has no rows with the label {model.about['label']!r}, so there is nothing to compare with. "
             "To classify rows without a label: sfumato predict."
+        )
+    if left := np.count_nonzero(truth == UNKNOWN):
+        raise TableError(
+            f"The label {model.about['label']!r} is empty in {left} of {len(truth)} rows. "
+            "Fill it in, or leave these rows out."
         )
     answers = np.asarray(classifier_for(model, source).predict(Z), dtype=np.int64)
     confusion = np.zeros((len(model.classes), len(model.classes)), dtype=np.int64)

@@ -10,20 +10,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.errors import CardError, OutputError, UsageError
+from sfumato.errors import CardError, OutputError, SchemaError, TableError, UsageError
 from sfumato.guarantee import Card, Key
 from sfumato.jobs.model import Model
 from sfumato.jobs.release import matrix_of, read_release
-from sfumato.table import open_table, write_table
+from sfumato.table import Encoding, open_table, write_table
 
 Matrix = NDArray[np.float64]
+
+UNKNOWN = -1
+"""Code of a class that the table does not tell."""
 
 
 @dataclass(frozen=True)
 class Predicted:
     """Class codes, probabilities where the classifier has them, and how often the label, if present, was met.
 
-    `commonest` is what always answering the commonest class would have reached: the figure to beat.
+    Rows without a label do not count. `commonest` is what always answering the commonest class would have reached: the
+    figure to beat.
     """
 
     codes: NDArray[np.int64]
@@ -39,6 +43,8 @@ def predict(model_path: Path, source: Any, out: Path, *, key: Path | None = None
         raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
     model = Model.load(model_path)
     Z, truth = rows_to_classify(model, source, key)
+    if not len(Z):
+        raise TableError("The table holds no rows, so there is nothing to classify.")
     classifier = classifier_for(model, source)
     codes = np.asarray(classifier.predict(Z), dtype=np.int64)
     probabilities = _probabilities(classifier, Z)
@@ -46,8 +52,11 @@ def predict(model_path: Path, source: Any, out: Path, *, key: Path | None = None
     if probabilities is not None:
         columns["probability"] = pa.array(probabilities.max(axis=1))
     write_table(pa.table(columns), out)
-    accuracy = None if truth is None else float(np.mean(truth == codes))
-    commonest = None if truth is None else float(np.bincount(truth).max() / len(truth))
+    accuracy = commonest = None
+    if truth is not None:
+        told = truth[truth != UNKNOWN]
+        accuracy = float(np.mean(told == codes[truth != UNKNOWN]))
+        commonest = float(np.bincount(told).max() / len(told))
     return Predicted(codes, probabilities, accuracy, commonest, len(codes))
 
 
@@ -88,7 +97,10 @@ def _without_noise(card: Card) -> bool:
 
 
 def rows_to_classify(model: Model, source: Any, key: Path | None) -> tuple[Matrix, NDArray[np.int64] | None]:
-    """The rows of a plain table or of a release's folder in the model's space, and their true classes where known."""
+    """The rows of a plain table or of a release's folder in the model's space, and their true classes.
+
+    A class that is not known is `UNKNOWN`; None where none is.
+    """
     if isinstance(source, str | Path) and Path(source).is_dir():
         return _released(model, Path(source))
     return _embedded(model, source, key)
@@ -106,14 +118,33 @@ def _released(model: Model, folder: Path) -> tuple[Matrix, NDArray[np.int64] | N
 def _embedded(model: Model, source: Any, key: Path | None) -> tuple[Matrix, NDArray[np.int64] | None]:
     encoding = model.encoding()
     table = open_table(source).read()
-    X = encoding.encode(table).X
-    label = encoding.schema.label
-    labelled = label is not None and label.name in table.column_names and table[label.name].null_count == 0
-    truth = encoding.encode_label(table) if labelled else None
+    try:
+        X = encoding.encode(table).X
+        truth = _classes(encoding, table)
+    except (TableError, SchemaError) as error:
+        if "schema" not in str(error):
+            raise
+        whose = (
+            "(The schema is the model's, from the releases it was trained on. For another, sanitize and train again.)"
+        )
+        raise type(error)(f"{error} {whose}") from None
     if model.about["transform"]["kind"] == "identity":
         return X, truth
     matrix, offset = _map(model, key)
     return X @ matrix.T + offset, truth
+
+
+def _classes(encoding: Encoding, table: pa.Table) -> NDArray[np.int64] | None:
+    """True classes, `UNKNOWN` where the cell is empty; None where no row has one."""
+    label = encoding.schema.label
+    if label is None or label.name not in table.column_names:
+        return None
+    known = table[label.name].is_valid().to_numpy()
+    if known.all():
+        return encoding.encode_label(table) if len(known) else None
+    truth = np.full(len(known), UNKNOWN, dtype=np.int64)
+    truth[known] = encoding.encode_label(table.filter(pa.array(known)))
+    return truth if known.any() else None
 
 
 def _map(model: Model, key: Path | None) -> tuple[Matrix, Matrix]:
