@@ -7,6 +7,7 @@ import pytest
 
 from sfumato.jobs.audit import AuditRequest, audit
 from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.report.wording import detail_rows
 from sfumato.table import open_table
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -49,6 +50,13 @@ def test_as_many_known_rows_as_columns_and_one_more_undo_a_rotation(audited):
     assert entry["details"]["recovered_with_1"] < entry["details"]["recovered_with_4"] < 1
     assert entry["details"]["recovered_with_9"] == entry["score"]
     assert entry["details"]["unified_min"] == pytest.approx(0, abs=1e-12)
+
+
+def test_every_figure_of_these_attacks_has_words_in_the_report(audited):
+    told = {key for entry in audited().data["attacks"] for key in entry["details"]}
+    bare = {key for key in told if detail_rows({key: 1.0})[0][0] == key.replace("_", " ")}
+    assert {"recovered_with_9", "sigma_min", "known_rows", "converged_runs"} <= told
+    assert not {key for key in bare if not key.endswith(("_low", "_high"))} - {"worst_baseline", "own_choice"}
 
 
 def test_known_people_are_no_success_and_no_risk(audited, pima):

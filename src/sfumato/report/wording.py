@@ -36,7 +36,24 @@ DETAILS = {
     "mean_width": ("Mean width of the intervals, as a share of the range", "figure"),
     "eligible": ("Share of records that have a rare property at all", "figure"),
     "largest_odds_ratio": ("Largest factor by which the release raised the odds of a property", "factor"),
+    "collapsed": ("Share of numbers whose interval is right and narrower than what counts as a hit", "figure"),
+    "unified_min": (
+        "Error left on the column guessed best: variance, weighted, at most that of guessing the mean",
+        "figure",
+    ),
+    "unified_avg": ("The same on average over the columns (unified privacy; larger is safer)", "figure"),
+    "sigma_min": ("Error left on the column guessed best, as a standard deviation over its range", "figure"),
+    "sigma_avg": ("The same on average over the columns (larger is safer)", "figure"),
+    "known_rows": ("People whose original and released rows are known", "count"),
+    "sample_rows": ("Like people in the adversary's sample", "count"),
+    "mean_axis_certainty": ("How surely the sample's principal axes are those of the table (1: certainly)", "figure"),
+    "converged_runs": ("Runs of ICA that settled", "count"),
+    "runs": ("Runs of ICA", "count"),
+    "stable_components": ("Share of components that another run found too", "figure"),
+    "mean_sureness": ("How sure the adversary is of its guesses, on average", "figure"),
+    "largest_sureness": ("How sure it is of the surest one", "figure"),
 }
+RECOVERED = "recovered_with_"
 
 ALIGNMENT = {
     "trace": "known from the owner's private trace",
@@ -112,7 +129,9 @@ def detail_rows(details: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         if key.endswith(("_low", "_high")) and key.rpartition("_")[0] in details:
             continue
         words, unit = DETAILS.get(key, (key.replace("_", " "), "figure"))
-        text = figure(value) if unit == "figure" else factor(value)
+        if key.startswith(RECOVERED):
+            words = f"Values recovered with {key.removeprefix(RECOVERED)} known rows"
+        text = {"figure": figure, "count": quantity, "factor": factor}[unit](value)
         between = ends([details.get(f"{key}_low"), details.get(f"{key}_high")])
         rows.append((words, text, "" if between is None else f"{figure(between[0])} to {figure(between[1])}"))
     return rows
