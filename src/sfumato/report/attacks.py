@@ -145,7 +145,7 @@ def column_rows(columns: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
             "baseline": figure(column.get("baseline")),
             "control": figure(column.get("control")),
             "rmse": quantity(column.get("rmse")),
-            "rmse_of_mean": "" if column.get("rmse") is None else quantity(column.get("rmse_of_mean")),
+            "rmse_of_mean": "" if column.get("rmse_of_mean") is None else quantity(column["rmse_of_mean"]),
         }
         for column in sorted(columns, key=lambda column: -gain(column))
     ]

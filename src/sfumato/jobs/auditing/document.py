@@ -16,13 +16,17 @@ from sfumato.errors import SfumatoError
 from sfumato.files import write_whole
 from sfumato.guarantee import ThreatModel
 from sfumato.jobs.auditing.evidence import Evidence
+from sfumato.jobs.auditing.published import published
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.jobs.auditing.tidy import tidy_table
 from sfumato.table import write_table
 
 FORMAT, VERSION = "sfumato-audit", 1
 PRIVATE = "Private: shows original records and distributions. For the owner of the data only; never publish it."
-PUBLIC = "May be shown to others: holds no original record, no row number and no histogram of the original."
+PUBLIC = (
+    "May be shown to others: holds no original record, no row number and no histogram of the original. "
+    "Its figures were measured on the originals and rounded; no guarantee covers them."
+)
 
 
 def document(
@@ -38,6 +42,8 @@ def document(
 ) -> dict[str, Any]:
     """All results in the order of the report."""
     card = evidence.card
+    if request.public:
+        attacks, utility, distributions, correlations = published([attacks, utility, distributions, correlations])
     whole: dict[str, Any] = finite(
         {
             "private": not request.public,
