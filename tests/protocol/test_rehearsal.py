@@ -88,6 +88,7 @@ def test_a_wide_study_is_tried_on_some_of_its_columns():
             rehearse(asked("random-projection", parameters, schema=schema, space=SPACE))
     with pytest.raises(SchemaError, match="'kernel'"):
         rehearse(asked("kernel-resampling", {"kernel": "round"}, schema=schema))
+    rehearse(asked("additive-noise", {}, {"epsilon_record": 5e5}, schema=schema))  # and quickly, whatever the width
 
 
 def test_study_new_refuses_it_and_makes_nothing(tmp_path):

@@ -21,7 +21,7 @@ from sfumato.table import Encoding, Group, Schema
 STRENGTHS = {"b", "scale", "epsilon", "epsilon_record"}
 """Parameters that settle how strong the noise is."""
 WIDEST = 200
-"""Encoded columns that a mechanism is tried on if it draws or learns a map: its work grows with their cube."""
+"""Encoded columns that a mechanism is tried on: work may grow with their cube, and what is wrong shows in a few."""
 ROWS = 60
 _BOUND_TO_THE_WIDTH = ("components", "basis", "guidance")
 
@@ -35,14 +35,17 @@ def rehearse(study: PoolStudy) -> None:
         )
     parameters = _as_a_site_has_them(study)
     schema: Schema | None = study.schema
-    mechanism = make_mechanism(study.mechanism, parameters)
-    if (mechanism.needs_key or mechanism.needs_statistics) and study.encoding.width > WIDEST:
+    tried, width = dict(parameters), study.encoding.width
+    if width > WIDEST:
         if "components" in parameters:
-            _explained(lambda: count_of(parameters["components"], study.encoding.width, study.mechanism))
-        kept = {name: value for name, value in parameters.items() if name not in _BOUND_TO_THE_WIDTH}
-        mechanism, schema = make_mechanism(study.mechanism, kept), _narrowed(study.schema)
+            _explained(lambda: count_of(parameters["components"], width, study.mechanism))
+        schema = _narrowed(study.schema)
+        tried = {name: value for name, value in parameters.items() if name not in _BOUND_TO_THE_WIDTH}
+        if schema is not None and isinstance(tried.get("epsilon_record"), int | float):  # fewer columns share it
+            tried["epsilon_record"] *= Encoding(schema).width / width
     if schema is not None:
-        _explained(lambda: _try(mechanism, Encoding(schema)))
+        encoding, mechanism = Encoding(schema), make_mechanism(study.mechanism, tried)
+        _explained(lambda: _try(mechanism, encoding))
     _check_strength(study, parameters)
 
 
