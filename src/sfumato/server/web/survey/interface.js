@@ -10,7 +10,7 @@ import { asAgreed, levelPage, revealed } from "./level.js";
 import * as notices from "./notices.js";
 import { answerId, answerSpace, drawBits, fillBlanks, oneHot, readGuidance } from "./perturb.js";
 import { aboutPage, choiceOf, questionsPage } from "./questions.js";
-import { Recomputed, WIDEST, startupCounts } from "./recompute.js";
+import { Recomputed, canRecompute, startupCounts } from "./recompute.js";
 import { reviewPage } from "./review.js";
 import { ServerRefused, Unreachable, jittered, readLink, rest } from "./web.js";
 import { LANGUAGES, Speaker, firstLanguage } from "./words.js";
@@ -112,7 +112,8 @@ class Interface extends Conduct {
   }
 
   async recomputed(entry) {
-    if (this.space.width > WIDEST) return { recomputed: null, why: "why_wide" };
+    const small = canRecompute(this.space.width, this.survey.label.choices.length);
+    if (!small) return { recomputed: null, why: "why_wide" };
     try {
       this.startup ??= await startupCounts(this.survey, this.description.hash);
       return { recomputed: new Recomputed(await this.server.inputs(entry), this.startup, this.rule) };

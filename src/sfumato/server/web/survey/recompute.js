@@ -6,8 +6,14 @@
 import { eigen } from "./eigen.js";
 import { GuidanceRefused, ORTHONORMAL, answerSpace, oneHot, sha256 } from "./perturb.js";
 
-export const WIDEST = 300; // bits: wider matrices take a phone too long; the page then says that it did not recompute
+const WIDEST = 300; // bits: wider matrices take a phone too long; the page then says that it did not recompute
 const TOLERANCE = 1e-6; // share of the largest eigenvalue by which two computations may differ
+
+/** Whether guidance can be recomputed while somebody waits: more than two classes need a matrix of their own each. */
+export function canRecompute(width, classes) {
+  const matrices = classes > 2 ? classes + 1 : 1;
+  return matrices * width ** 3 <= WIDEST ** 3;
+}
 
 /** Rows the survey starts from, as counts: the owner's, or random ones that follow from the hash of the survey file. */
 export async function startupCounts(survey, hash) {
