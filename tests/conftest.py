@@ -1,4 +1,4 @@
-"""What every test shares: where the real tables are, and a ledger that is never the owner's own."""
+"""What every test shares: where the real tables are, a ledger that is never the owner's own, the same examples."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples in every run, and no deadline: a busy machine is not a finding.
+settings.register_profile(
+    "steady", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
 
 ROOT = Path(__file__).resolve().parent.parent
 
