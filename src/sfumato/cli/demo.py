@@ -44,9 +44,9 @@ def demo(
         console.say(line)
     console.say()
     for name, accuracy in done.accuracy.items():
-        console.say(f"{name:<14} trained on the release, tested on other patients: accuracy {accuracy:.3f}")
+        console.say(f"{name:<15} trained on the release, tested on other patients: accuracy {accuracy:.3f}")
     console.say(
-        f"{'(no release)':<14} always the commonest diagnosis:                          accuracy {done.commonest:.3f}"
+        f"{'(no release)':<15} always the commonest diagnosis:                          accuracy {done.commonest:.3f}"
     )
     report = out / "release" / "report.html"
     console.say()

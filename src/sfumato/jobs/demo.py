@@ -22,7 +22,7 @@ from sfumato.jobs.train import train
 from sfumato.table import write_table
 
 LABEL = "diagnosis"
-CLASSIFIERS = ("radius-vote", "svm", "forest")
+CLASSIFIERS = ("noise-aware-lda", "svm", "radius-vote")
 # A few hundred people and a bound on the whole record leave room for one component: more would drown in noise.
 PARAMETERS = {"components": 1, "epsilon_record": 6.0}
 
