@@ -105,7 +105,9 @@ def test_people_whom_no_row_was_drawn_from_are_members_all_the_same(tmp_path):
     found = {}
     for rows in (0.1, 5.0):
         sanitize(frame, tmp_path / f"r{rows}", options(parameters={"bandwidth": 0.001, "rows": rows}))
-        request = AuditRequest(folder=tmp_path / f"r{rows}", original=frame, holdout=others, attacks=("membership",))
+        request = AuditRequest(
+            folder=tmp_path / f"r{rows}", original=frame, holdout=others, attacks=("membership",), repeats=0
+        )
         found[rows] = audit(request).data["attacks"][0]["details"]["auc"]
     assert found[5.0] > 0.95
     assert found[0.1] < 0.7
@@ -116,7 +118,7 @@ def test_a_release_of_some_rows_says_that_the_others_are_unknown(tmp_path):
     frame = table(600)
     sanitize(frame, tmp_path / "r", options())
     longer = pd.concat([frame, table(50, seed=5)])
-    done = audit(AuditRequest(folder=tmp_path / "r", original=longer, attacks=("nearest-source",)))
+    done = audit(AuditRequest(folder=tmp_path / "r", original=longer, attacks=("nearest-source",), repeats=0))
     assert any("not made from all rows of the original" in note for note in done.data["notes"])
     assert done.data["attacks"][0]["details"]["never_drawn"] == 0
 
