@@ -11,9 +11,8 @@ Random factors are treated apart (`factor_noise`): their noise depends on X.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +20,6 @@ import numpy.typing as npt
 from sfumato.classifiers.factor_noise import FactorNoise
 
 Floats = npt.NDArray[np.float64]
-
-
-class _HasMoments(Protocol):
-    @property
-    def variance(self) -> float: ...
-
-    @property
-    def fourth_moment(self) -> float: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +52,6 @@ class NoiseSummary:
                     f"({len(self.noise_variance)}). Got {len(values)} instead."
                 )
             object.__setattr__(self, name, values)
-
-    @classmethod
-    def of_laws(cls, laws: Sequence[_HasMoments | None]) -> Self:
-        """Summary of one noise law per component; None is a component without noise."""
-        variance = np.array([0.0 if law is None else law.variance for law in laws])
-        fourth = np.array([0.0 if law is None else law.fourth_moment for law in laws])
-        return cls(variance, fourth)
 
     @classmethod
     def laplace(cls, scales: npt.ArrayLike) -> Self:

@@ -10,7 +10,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -145,10 +144,3 @@ def parse_parameters(pairs: list[str]) -> dict[str, Any]:
         except yaml.YAMLError as error:
             raise UsageError(f"The value of --param {name} cannot be read. Write a number or a plain word.") from error
     return parameters
-
-
-def existing(path: Path) -> Path:
-    """A file or folder that must be there."""
-    if not path.exists():
-        raise UsageError(f"There is no file or folder {path}.")
-    return path
