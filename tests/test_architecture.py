@@ -12,7 +12,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 
 # fmt: off
 ROOMS = [
-    "errors", "files", "table", "noise", "statistics", "neighbours", "guarantee", "guidance", "mechanisms",
+    "errors", "wording", "files", "table", "noise", "statistics", "neighbours", "guarantee", "guidance", "mechanisms",
     "reconstruction", "classifiers", "attacks", "metrics", "jobs", "report", "protocol", "client", "server", "cli",
     "__main__",
 ]

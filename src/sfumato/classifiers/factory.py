@@ -9,24 +9,28 @@ from sfumato.errors import UsageError
 
 
 def _radius_vote() -> Any:
+    """Rows within a circle as wide as the noise vote, by 1/d^2 and class priors. Knows the noise."""
     from sfumato.classifiers.radius_vote import RadiusVote
 
     return RadiusVote()
 
 
 def _knn() -> Any:
+    """The 11 nearest rows vote, weighted by 1/d."""
     from sklearn.neighbors import KNeighborsClassifier
 
     return KNeighborsClassifier(n_neighbors=11, weights="distance", algorithm="brute")
 
 
 def _naive_bayes() -> Any:
+    """Naive Bayes with one normal density per class and column."""
     from sklearn.naive_bayes import GaussianNB
 
     return GaussianNB()
 
 
 def _mlp() -> Any:
+    """A neural network with ten tanh units and weight decay."""
     from sklearn.neural_network import MLPClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -37,6 +41,7 @@ def _mlp() -> Any:
 
 
 def _svm() -> Any:
+    """A support vector machine with an RBF kernel on scaled columns."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
     from sklearn.svm import SVC
@@ -45,39 +50,59 @@ def _svm() -> Any:
 
 
 def _forest() -> Any:
+    """A forest of 200 trees."""
     from sklearn.ensemble import RandomForestClassifier
 
     return RandomForestClassifier(n_estimators=200, min_samples_leaf=5, random_state=0)
 
 
 def _boosting() -> Any:
+    """Gradient-boosted trees."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     return HistGradientBoostingClassifier(max_iter=100, learning_rate=0.05, random_state=0)
 
 
 def _reconstructed_naive_bayes() -> Any:
+    """Naive Bayes on the reconstructed density of every column and class. Knows the noise."""
     from sfumato.classifiers.reconstructed_naive_bayes import ReconstructedNaiveBayes
 
     return ReconstructedNaiveBayes()
 
 
 def _reconstructed_tree() -> Any:
+    """A tree on values moved to their reconstructed distribution. Knows the noise."""
     from sfumato.classifiers.on_reconstruction import ReconstructedTree
 
     return ReconstructedTree()
 
 
-def _noise_aware(kind: str) -> Any:
+def _noise_aware_lda() -> Any:
+    """A linear discriminant with the noise taken out of its covariances. Knows the noise."""
     from sfumato.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
 
-    return NoiseAwareDiscriminant(kind)
+    return NoiseAwareDiscriminant("linear")
 
 
-def _on_bits(name: str) -> Any:
+def _noise_aware_qda() -> Any:
+    """A quadratic discriminant with the noise taken out of its covariances. Knows the noise."""
+    from sfumato.classifiers.noise_aware_discriminant import NoiseAwareDiscriminant
+
+    return NoiseAwareDiscriminant("quadratic")
+
+
+def _bernoulli_naive_bayes() -> Any:
+    """Naive Bayes on the bits of a guided survey."""
     from sfumato.classifiers.survey_bits import SurveyClassifier
 
-    return SurveyClassifier(name)
+    return SurveyClassifier("naive-bayes")
+
+
+def _id3() -> Any:
+    """An ID3 decision tree on the bits of a guided survey."""
+    from sfumato.classifiers.survey_bits import SurveyClassifier
+
+    return SurveyClassifier("id3")
 
 
 CLASSIFIERS: dict[str, Callable[[], Any]] = {
@@ -90,10 +115,10 @@ CLASSIFIERS: dict[str, Callable[[], Any]] = {
     "boosting": _boosting,
     "reconstructed-naive-bayes": _reconstructed_naive_bayes,
     "reconstructed-tree": _reconstructed_tree,
-    "noise-aware-lda": lambda: _noise_aware("linear"),
-    "noise-aware-qda": lambda: _noise_aware("quadratic"),
-    "bernoulli-naive-bayes": lambda: _on_bits("naive-bayes"),
-    "id3": lambda: _on_bits("id3"),
+    "noise-aware-lda": _noise_aware_lda,
+    "noise-aware-qda": _noise_aware_qda,
+    "bernoulli-naive-bayes": _bernoulli_naive_bayes,
+    "id3": _id3,
 }
 
 ON_BITS = ("bernoulli-naive-bayes", "id3")

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import sys
+from typing import Annotated
 
 import typer
 
-from sfumato.cli import audit, demo, learn, push, reconstruct, release, respond, serve, study, survey
+from sfumato.cli import (
+    audit,
+    catalogue,
+    declare,
+    demo,
+    learn,
+    push,
+    reconstruct,
+    release,
+    respond,
+    serve,
+    study,
+    survey,
+)
 from sfumato.cli.console import run_guarded
 
 app = typer.Typer(
     name="sfumato",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Learn from private tables without seeing the people in them.",
@@ -23,12 +37,26 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"sfumato {version('sfumato')}")
+        raise typer.Exit
+
+
 @app.callback()
-def sfumato() -> None:
+def sfumato(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """Learn from private tables without seeing the people in them."""
 
 
+app.command("list")(catalogue.list_entries)
 app.command()(release.schema)
+app.command()(declare.declare)
 app.command()(release.sanitize)
 app.command()(release.forget)
 app.command()(release.show)
@@ -44,6 +72,19 @@ app.add_typer(survey.app, name="survey")
 app.command()(respond.respond)
 app.command()(serve.serve)
 app.command()(demo.demo)
+
+
+def _keep_lines_of_examples(group: typer.Typer) -> None:
+    """Wrap help texts like prose, but leave examples on their own lines: that is what the mark says."""
+    for command in group.registered_commands:
+        text = inspect.getdoc(command.callback) or ""
+        command.help = text.replace("\n\nExample", "\n\n\b\nExample")
+    for child in group.registered_groups:
+        if child.typer_instance is not None:
+            _keep_lines_of_examples(child.typer_instance)
+
+
+_keep_lines_of_examples(app)
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
@@ -94,8 +95,11 @@ class Console:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = self._warn
-            if self.quiet or self.as_json or not sys.stderr.isatty():
+            if self.quiet:
                 yield _no_progress
+                return
+            if self.as_json or not sys.stderr.isatty():
+                yield ProgressLines()
                 return
             with _bar() as progress:
                 yield progress
@@ -106,6 +110,22 @@ class Console:
             self.warnings.append(text)
             if not self.quiet and not self.as_json:
                 print(f"Warning: {text}", file=sys.stderr)
+
+
+class ProgressLines:
+    """Where nobody draws a bar (a log, a pipe): a line on standard error every few seconds."""
+
+    def __init__(self, every: float = 5.0, clock: Callable[[], float] = time.monotonic):
+        self.every, self.clock = every, clock
+        self.said = clock()
+
+    def __call__(self, step: str, done: int, total: int | None) -> None:
+        now = self.clock()
+        if now - self.said < self.every:
+            return
+        self.said = now
+        of = f" {done:,} of {total:,}" if total else (f" {done:,}" if done else "")
+        print(f"{step}{of} ...", file=sys.stderr, flush=True)
 
 
 def _no_progress(step: str, done: int, total: int | None) -> None:

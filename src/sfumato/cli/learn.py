@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.console import Console, Force, Json, Quiet
+from sfumato.wording import counted
 
 Survey = Annotated[
     Path | None, typer.Option(metavar="SURVEY_FILE", help="For a survey's model: TABLE holds plain answers to it.")
@@ -57,8 +58,8 @@ def train(
         model = run(folders, classifier, out, reconstruction=reconstruction, force=force)
     about = model.about
     console.say(
-        f"Trained {classifier} on {about['rows']:,} released rows of {len(folders)} release(s): {out}."
-        + (" The model contains released rows." if about["contains_rows"] else "")
+        f"Trained {classifier} on {counted(about['rows'], 'released row')} of {counted(len(folders), 'release')}: "
+        f"{out}." + (" The model contains released rows." if about["contains_rows"] else "")
     )
     console.result({"model": str(out), "about": dict(about)})
 
@@ -88,7 +89,7 @@ def predict(
     met = ""
     if predicted.accuracy is not None:
         met = f" Accuracy {predicted.accuracy:.3f}; always the commonest class: {predicted.commonest:.3f}."
-    console.say(f"Classified {predicted.rows:,} rows: {out}.{met}")
+    console.say(f"Classified {counted(predicted.rows, 'row')}: {out}.{met}")
     console.result(
         {
             "predictions": str(out),
@@ -120,7 +121,7 @@ def evaluate(
         found = run(model, answers_to(survey, source), key=key, out=out, force=force)
     low, high = found.interval
     console.say(
-        f"Error {found.error:.3f} (95% interval {low:.3f} to {high:.3f}) on {found.rows:,} rows; "
+        f"Error {found.error:.3f} (95% interval {low:.3f} to {high:.3f}) on {counted(found.rows, 'row')}; "
         f"always the commonest class: {found.commonest:.3f}."
     )
     width = max(len(name) for name in found.classes)

@@ -11,6 +11,7 @@ import typer
 
 from sfumato.cli.console import Console, Json, Quiet
 from sfumato.errors import UsageError
+from sfumato.wording import counted
 
 if TYPE_CHECKING:  # brings scikit-learn with it, which --help does not need
     from sfumato.client import Coordinator
@@ -63,7 +64,7 @@ def push(
         with console.listening() as progress:
             done = carry_out(plan, connected, progress=progress)
     receipt = done.receipt
-    what = f"{receipt.rows:,} rows ({receipt.bytes:,} bytes)"
+    what = f"{counted(receipt.rows, 'row')} ({receipt.bytes:,} bytes)"
     console.say(f"Pushed {what} to {study} at {plan.address} as {plain(receipt.site)}. Receipt: {done.receipt_file}")
     console.result({**plan.to_dict(), "receipt": receipt.to_dict(), "receipt_file": str(done.receipt_file)})
 

@@ -9,6 +9,7 @@ import typer
 
 from sfumato.cli.console import Console, Force, Json, Quiet
 from sfumato.errors import UsageError
+from sfumato.wording import counted
 
 
 def reconstruct(
@@ -54,7 +55,7 @@ def reconstruct(
         )
     summary = done.summary()
     figure = f"mean {summary['mean']:.5g}" if "mean" in summary else f"{len(summary['shares'])} categories"
-    console.say(f"Reconstructed {column} from {summary['rows']:,} released rows into {out}: {figure}.")
+    console.say(f"Reconstructed {column} from {counted(summary['rows'], 'released row')} into {out}: {figure}.")
     if done.information_loss is not None:
         console.say(
             f"Information loss against the original: {done.information_loss:.4f} (0 is perfect, 1 is disjoint)."

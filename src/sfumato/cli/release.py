@@ -9,6 +9,7 @@ import typer
 
 from sfumato.cli.console import Console, Force, Json, Quiet, parse_parameters
 from sfumato.errors import OutputError, UsageError
+from sfumato.wording import counted
 
 Table = Annotated[
     str, typer.Argument(metavar="TABLE", help="CSV, Parquet or Arrow file; or a database URL together with --query.")
@@ -46,7 +47,7 @@ def schema(
     if out.exists() and not force:
         raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
     inferred.save(out)
-    console.say(f"Wrote {out}: {len(inferred.private)} private columns. Edit it, then:")
+    console.say(f"Wrote {out}: {counted(len(inferred.private), 'private column')}. Edit it, then:")
     console.say(f"  sfumato sanitize TABLE --schema {out} --out DIR")
 
 
@@ -136,11 +137,16 @@ def sanitize(
     with console.listening() as progress:
         done = run(table_of(table, query), out, options, progress)
     card = done.card
-    console.say(f"Released {card.rows:,} rows into {out}. {card.guarantee['words']}")
+    console.say(f"Released {counted(card.rows, 'row')} into {out}. {card.guarantee['words']}")
+    if card.guarantee["conditional_epsilon"]:
+        from sfumato.guarantee.way_out import ways_out
+
+        console.say(f"To have it proved: {'; '.join(ways_out(card.guarantee['in_the_way']))}.")
     if done.known is not None:
-        console.say(f"Left out because they were released before: {done.known:,} rows.")
+        console.say(f"Left out because they were released before: {counted(done.known, 'row')}.")
     if done.clipped:
-        console.say(f"Clipped to their bounds: {', '.join(f'{name} ({n} cells)' for name, n in done.clipped.items())}.")
+        clipped = ", ".join(f"{name} ({counted(n, 'cell')})" for name, n in done.clipped.items())
+        console.say(f"Clipped to their bounds: {clipped}.")
     if done.dropped:
         console.say(f"Not released: {', '.join(done.dropped)}.")
     if done.search is not None:

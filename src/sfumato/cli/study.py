@@ -12,6 +12,7 @@ import typer
 from sfumato.cli.console import Console, Force, Json, Quiet
 from sfumato.cli.push import InsecureHttp, To, TokenFile, Yes, coordinator
 from sfumato.errors import CoordinatorError, OutputError, UsageError
+from sfumato.wording import counted
 
 app = typer.Typer(no_args_is_help=True, help="Studies: make them, invite sites, train, download.")
 
@@ -240,7 +241,9 @@ def give_test_table(
     with coordinator(to, token_file, insecure_http, console) as connected, console.listening() as progress:
         kept = connected.put_test(study, table, progress=progress)
     rows = kept.get("rows") if isinstance(kept, dict) else None
-    console.say(f"Models of {study} are tested on {table} from now on" + (f" ({rows:,} rows)." if rows else "."))
+    console.say(
+        f"Models of {study} are tested on {table} from now on" + (f" ({counted(rows, 'row')})." if rows else ".")
+    )
     console.result({"study": study, "rows": rows})
 
 

@@ -15,6 +15,7 @@ from sfumato.cli.push import InsecureHttp, To, TokenFile, coordinator
 from sfumato.cli.study import Database, StudyId, server_part
 from sfumato.cli.study import new as new_study
 from sfumato.errors import OutputError, SchemaError, UsageError
+from sfumato.wording import counted
 
 if TYPE_CHECKING:  # --help needs none of it
     from sfumato.protocol.survey_file import SurveyStudy
@@ -164,7 +165,9 @@ def codes(
     with coordinator(to, token_file, insecure_http, console) as connected:
         made = connected.survey_codes(study, number)
     write_whole(out, "".join(f"{code}\n" for code in made), private=True)
-    console.say(f"Wrote {len(made)} codes to {out}. Each opens one answer: .../survey/#survey={study}&code=CODE")
+    console.say(
+        f"Wrote {counted(len(made), 'code')} to {out}. Each opens one answer: .../survey/#survey={study}&code=CODE"
+    )
     console.result({"codes": len(made), "file": str(out)})
 
 
@@ -185,7 +188,7 @@ def status(
     with coordinator(to, token_file, insecure_http, console) as connected:
         found = connected.survey_progress(study)
     latest = found["versions"][-1]
-    console.say(f"{found['answers']:,} answers, of which the guidance has counted {found['counted']:,}.")
+    console.say(f"{counted(found['answers'], 'answer')}, of which the guidance has counted {found['counted']:,}.")
     epsilon = "none (no floor)" if latest["epsilon"] is None else f"{latest['epsilon']:.3g}"
     console.say(f"Guidance version {latest['version']}: level {latest['k']}, epsilon {epsilon} for one answer.")
     if found["codes"]:
@@ -336,5 +339,5 @@ def export(
     with coordinator(to, token_file, insecure_http, console) as connected:
         parts = export_survey(connected, study, out, force=force)
     rows = sum(json.loads((part / "card.json").read_text())["rows"] for part in parts)
-    console.say(f"Wrote {rows:,} answers of {len(parts)} versions to {out}.")
+    console.say(f"Wrote {counted(rows, 'answer')} of {counted(len(parts), 'version')} to {out}.")
     console.result({"folder": str(out), "parts": len(parts), "rows": rows})

@@ -33,6 +33,7 @@ from sfumato.mechanisms.row_permutation import GOALS, best_order, vod_matrix
 from sfumato.metrics.unified import Unified, unified_privacy
 from sfumato.statistics import Moments
 from sfumato.table import Encoding
+from sfumato.wording import counted
 
 Matrix = NDArray[np.float64]
 
@@ -202,8 +203,9 @@ class _Search:
 
 def _warn(result: SearchResult) -> None:
     warnings.warn(
-        f"Attacks miss {len(result.weak_columns)} columns by a standard deviation below {ENOUGH} of their range, and "
-        "come nearer than guessing their mean, whichever rotation is kept. Another rotation does not help, noise does: "
+        f"Attacks miss {counted(len(result.weak_columns), 'column')} by a standard deviation below {ENOUGH} of the "
+        "range, and come nearer than guessing the mean, whichever rotation is kept. Another rotation does not help, "
+        "noise does: "
         "--param noise=laplace, or --epsilon-record.",
         WeakRotationWarning,
         stacklevel=4,

@@ -26,6 +26,7 @@ from sfumato.jobs.source import Source
 from sfumato.mechanisms import Block, Mechanism, RandomRotation, Response, make_mechanism
 from sfumato.noise import Streams
 from sfumato.table import Encoding, Schema, SqlQuery, open_table, table_writer, write_table
+from sfumato.wording import counted
 
 if TYPE_CHECKING:  # brings scikit-learn with it, which only a search needs
     from sfumato.jobs.search_result import SearchResult
@@ -190,7 +191,7 @@ def schema_for(table: Any, given: Path | Schema | None, label: str | None) -> Sc
         raise SchemaError(f"In the schema the label is not {label!r}. Give that column `role: label`, or drop --label.")
     if schema.learned:
         warnings.warn(
-            f"The schema's bounds or categories of {len(schema.learned)} columns were learned from data "
+            f"The schema's bounds or categories of {counted(len(schema.learned), 'column')} were learned from data "
             "(source: learned). No formal guarantee can rest on them until their owner declares them public.",
             PrivacyLeakWarning,
             stacklevel=2,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import TableError
 from sfumato.table import Encoding, Table
+from sfumato.wording import counted
 
 BLOCK_CELLS = 1 << 21
 """Encoded cells of a block: 16 MB, so that a few blocks in flight fit any memory, however wide the table is."""
@@ -101,7 +102,7 @@ class Source:
                     number += 1
                 first += min(size, batch.num_rows - start)
         if first < 2:
-            raise TableError(f"The table has {first} rows; at least two are needed.")
+            raise TableError(f"The table has {counted(first, 'row')}; at least two are needed.")
         if used < 2:
             raise TableError("Only one row is new, and at least two are needed. It can be released with the next ones.")
 

@@ -20,6 +20,7 @@ from sfumato.mechanisms.row_drawing import RowDrawing
 from sfumato.noise import Epanechnikov, Law, Normal
 from sfumato.statistics import NO_CLASS, Moments, Statistics
 from sfumato.table import Encoding, Group
+from sfumato.wording import counted
 
 KERNELS: dict[str, type[Epanechnikov] | type[Normal]] = {"epanechnikov": Epanechnikov, "gaussian": Normal}
 NO_GUARANTEE = (
@@ -152,8 +153,8 @@ class KernelResampling(RowDrawing):
         self.unsmoothed_ = sum(int((kernel.widths[wide] == 0).sum()) for kernel in self.kernels_.values())
         if self.unsmoothed_:
             warnings.warn(
-                f"{self.unsmoothed_} times a column is constant within a class and is released there as it is, for "
-                "everybody in the class. Drop such columns, or give the bandwidth as a number.",
+                f"{counted(self.unsmoothed_, 'time')} a column is constant within a class and is released as it is, "
+                "for everybody in the class. Drop such columns, or give the bandwidth as a number.",
                 KernelResamplingWarning,
                 stacklevel=4,
             )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import SchemaError
+from sfumato.wording import counted
 
 KINDS = ("choice", "number", "yesno")
 MOST_CHOICES = 500
@@ -81,7 +82,7 @@ class Question:
         choices = _choices(found.get("choices", found.get("classes")), kind, edges, name, languages)
         if not 2 <= len(choices) <= MOST_CHOICES:
             raise SchemaError(
-                f"The question {name!r} has {len(choices)} choice(s); a question needs 2 to {MOST_CHOICES}. "
+                f"The question {name!r} has {counted(len(choices), 'choice')}; a question needs 2 to {MOST_CHOICES}. "
                 "With one choice there is nothing to ask."
             )
         values = [choice.value for choice in choices]

@@ -15,6 +15,7 @@ from sfumato.table.column import MISSING, Column, iso_date, nearest
 from sfumato.table.readers import open_table
 from sfumato.table.summary import Summary
 from sfumato.table.tables import Table
+from sfumato.wording import counted
 
 MOST_CATEGORIES = 200
 MOST_CLASSES = 100
@@ -101,7 +102,7 @@ def _label(summary: Summary) -> Column:
     name = summary.name
     if summary.first_empty is not None:
         raise TableError(
-            f"The label {name!r} is missing in {summary.empty} row(s), first in row {summary.first_empty}. "
+            f"The label {name!r} is missing in {counted(summary.empty, 'row')}, first in row {summary.first_empty}. "
             "Remove rows without a label first."
         )
     if len(summary.words) < 2:
@@ -210,8 +211,8 @@ def _warn(columns: list[Column], notes: list[str]) -> None:
         )
     if private:
         warnings.warn(
-            f"Bounds and categories of {len(private)} columns were learned from the private table: no formal "
-            "guarantee can rest on them, and a card publishes them (smallest, largest, every category). "
+            f"Bounds and categories of {counted(len(private), 'column')} were learned from the private table: no "
+            "formal guarantee can rest on them, and a card publishes them (smallest, largest, every category). "
             "Write a schema, and mark as public what you know from elsewhere.",
             PrivacyLeakWarning,
             stacklevel=level,

@@ -22,6 +22,7 @@ from sfumato.jobs.auditing.known_noise import estimated_noise, stated_noise
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.mechanisms import MECHANISMS, Mechanism, RowDrawing, make_mechanism
 from sfumato.table import Encoding, Table, open_table
+from sfumato.wording import counted
 
 SAME_ORDER = "No trace: the rows of release and original stand in the same order, which was found by comparing them."
 IDENTICAL = "No trace: release rows were matched to identical original rows; {share:.0%} of the release was matched."
@@ -58,7 +59,7 @@ class Draft:
 def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -> Evidence:
     """Audit all people, or a sample of them: the same people for every release of the same table."""
     if len(draft.Z) < 2:
-        raise TableError(f"The release has {len(draft.Z)} rows; an audit needs at least two.")
+        raise TableError(f"The release has {counted(len(draft.Z), 'row')}; an audit needs at least two.")
     whole: People | None = None
     undrawn: People | None = None
     alignment, source = "trace", draft.source
@@ -174,7 +175,9 @@ def _holdout(draft: Draft, people: People, request: AuditRequest, rng: np.random
         "What adversaries know of the population (means, covariances, distributions) was taken from the holdout table."
     )
     if unfit:
-        draft.notes.append(f"{unfit} rows of the holdout table were left out: they hold categories of no one else.")
+        draft.notes.append(
+            f"{counted(unfit, 'row')} of the holdout table left out: they hold categories of no one else."
+        )
     codes = row_codes(np.vstack([people.X, holdout.X]))
     twins = float(np.isin(codes[len(people.X) :], codes[: len(people.X)]).mean())
     if twins > 0.1:

@@ -16,6 +16,7 @@ from sfumato.noise import Law
 from sfumato.table import Encoding, Table
 from sfumato.table.arrays import plain, text
 from sfumato.table.tables import MemoryTable
+from sfumato.wording import counted
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -119,7 +120,7 @@ def read_people(table: Table, encoding: Encoding, wanted: Codes | None = None) -
                 labels.append(encoding.encode_label(batch, first_row=first)[keep - first])
         first += batch.num_rows
     if first < 2:
-        raise TableError(f"{table.where} has {first} rows; an audit needs at least two.")
+        raise TableError(f"{table.where} has {counted(first, 'row')}; an audit needs at least two.")
     X = np.concatenate(matrices) if matrices else np.empty((0, encoding.width))
     found = np.concatenate(numbers) if numbers else np.empty(0, dtype=np.int64)
     return People(found, X, np.concatenate(labels) if labels else None, first)

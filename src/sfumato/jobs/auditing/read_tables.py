@@ -17,6 +17,7 @@ from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.table import Column, Encoding, Schema, Table, open_table
 from sfumato.table.arrays import plain, text
 from sfumato.table.recoding import recode
+from sfumato.wording import counted
 
 
 def evidence_from_tables(request: AuditRequest, rng: np.random.Generator) -> Evidence:
@@ -61,7 +62,7 @@ def joint_schema(original: Table, released: pa.Table, request: AuditRequest, not
     absent = [column.name for column in schema.private if column.name not in released.column_names]
     if absent:
         raise TableError(
-            f"The release lacks {len(absent)} columns of the original: {', '.join(map(repr, absent[:20]))}. "
+            f"The release lacks {counted(len(absent), 'column')} of the original: {', '.join(map(repr, absent[:20]))}. "
             "Remove them from the table given as original, or give them the role identifier in a schema."
         )
     extra = [name for name in released.column_names if name not in schema]

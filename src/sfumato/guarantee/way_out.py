@@ -1,0 +1,24 @@
+"""What stands in the way of a proof, and the option that removes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+WAYS_OUT = {
+    "bounds or categories": "mark public bounds and categories as such (sfumato declare SCHEMA --all --reason ...)",
+    "classes of the label": "mark the label's classes as public in the schema",
+    "a given basis": "say why the basis is public (--param basis_reason=...), or take --param basis=identity",
+    "basis": "take a basis that owes nothing to this table (--param basis=identity)",
+    "ranges of the components": "take widths from the public bounds (--param component_bounds=public)",
+    "the guidance": "take guidance that owes nothing to this table (--param guidance=... --param guidance_reason=...)",
+    "floating-point noise": "draw noise exactly (--param noise=exact, or a law that has an exact form: laplace)",
+    "a fixed seed": "leave --seed out",
+    "the largest number of rows": "cap the rows of a person by a public number (--max-rows-per-person)",
+}
+"""How the reason on a card begins, and what the owner can do about it."""
+
+
+def ways_out(reasons: Iterable[str]) -> list[str]:
+    """What would make a conditional guarantee hold, each once; nothing for a reason that nothing removes."""
+    found = [way for reason in reasons for start, way in WAYS_OUT.items() if reason.startswith(start)]
+    return list(dict.fromkeys(found))

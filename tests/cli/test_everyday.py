@@ -1,0 +1,148 @@
+"""Doors that every tool has: version, module, lists, help that can be copied, plurals, progress without a terminal."""
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pandas as pd
+import pytest
+import yaml
+
+from sfumato.attacks import ATTACKS
+from sfumato.classifiers import CLASSIFIERS
+from sfumato.cli.console import ProgressLines
+from sfumato.guarantee.way_out import ways_out
+from sfumato.mechanisms import MECHANISMS
+from sfumato.wording import counted
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = {"a": [1, 2, 3, 4], "b": [2.5, 1.5, 3.5, 1.0], "y": ["no", "yes", "no", "yes"]}
+    pd.DataFrame(rows).to_csv(path, index=False)
+    return path
+
+
+def test_version_by_command_and_by_module(command):
+    code, out, _ = command("--version")
+    assert (code, out) == (0, f"sfumato {version('sfumato')}\n")
+    told = subprocess.run([sys.executable, "-m", "sfumato", "--version"], capture_output=True, text=True, check=True)
+    assert told.stdout == out
+
+
+@pytest.mark.parametrize(
+    ("what", "there"), [("mechanisms", MECHANISMS), ("attacks", ATTACKS), ("classifiers", CLASSIFIERS)]
+)
+def test_list_has_one_line_for_each(command, what, there):
+    code, out, _ = command("list", what)
+    lines = out.splitlines()
+    assert code == 0
+    assert [line.split()[0] for line in lines] == sorted(there)
+    assert all(len(line.split()) > 2 for line in lines)
+
+
+def test_list_refuses_what_there_is_not(command):
+    code, _, err = command("list", "mechanism")
+    assert code == 2
+    assert "mechanisms" in err
+
+
+def test_examples_of_help_stand_on_lines_of_their_own(command):
+    for words in (["sanitize"], ["study", "new"], ["audit"]):
+        _, out, _ = command(*words, "--help")
+        lines = [line.strip() for line in out.splitlines()]
+        assert any(line.startswith(("sfumato " + " ".join(words), "Example: sfumato")) for line in lines), words
+
+
+def test_completion_can_be_installed(command):
+    assert "--install-completion" in command("--help")[1]
+
+
+def test_a_mechanism_without_epsilon_names_those_that_have_one(command, table, tmp_path):
+    code, _, err = command(
+        "sanitize",
+        table,
+        "--label",
+        "y",
+        "--mechanism",
+        "condensation",
+        "--epsilon-record",
+        "2",
+        "--out",
+        tmp_path / "r",
+    )
+    assert code == 2
+    assert "additive-noise" in err
+    assert "principal-laplace" in err
+
+
+def test_an_empirical_release_names_the_options_that_make_it_formal(command, table, tmp_path):
+    code, out, _ = command("sanitize", table, "--label", "y", "--out", tmp_path / "r", "--seed", "1")
+    assert code == 0
+    for way in ("sfumato declare", "basis=identity", "leave --seed out"):
+        assert way in out
+
+
+def test_every_usual_reason_has_a_way_out():
+    from sfumato.mechanisms import basis, guided_projection
+
+    for reason in (basis.LEARNED_BASIS, basis.BORROWED_BASIS, basis.UNDECLARED_BASIS, guided_projection.LEARNED):
+        assert ways_out([reason]), reason
+
+
+def test_declare_marks_many_columns_with_one_reason(command, table, tmp_path):
+    schema = tmp_path / "s.yaml"
+    assert command("schema", table, "--label", "y", "--out", schema)[0] == 0
+    assert command("declare", schema, "--column", "a", "--reason", "the form")[0] == 0
+    code, out, _ = command("declare", schema, "--all", "--reason", "code book, page 3")
+    assert code == 0
+    assert "2 columns" in out  # b and the label
+    assert "Still learned: none" in out
+    written = {column["name"]: column for column in yaml.safe_load(schema.read_text())["columns"]}
+    assert {name: column["reason"] for name, column in written.items()} == {
+        "a": "the form",
+        "b": "code book, page 3",
+        "y": "code book, page 3",
+    }
+    code, out, _ = command("sanitize", table, "--schema", schema, "--param", "basis=identity", "--out", tmp_path / "r")
+    assert code == 0
+    assert "Empirical only" not in out
+
+
+@pytest.mark.parametrize(
+    "words", [["--reason", "x"], ["--all", "--column", "a", "--reason", "x"], ["--all", "--reason", " "]]
+)
+def test_declare_refuses_what_cannot_be_meant(command, table, tmp_path, words):
+    schema = tmp_path / "s.yaml"
+    command("schema", table, "--label", "y", "--out", schema)
+    assert command("declare", schema, *words)[0] == 2
+
+
+def test_declare_of_a_misspelt_column(command, table, tmp_path):
+    schema = tmp_path / "s.yaml"
+    command("schema", table, "--label", "y", "--out", schema)
+    code, _, err = command("declare", schema, "--column", "aa", "--reason", "x")
+    assert code == 4
+    assert "no column 'aa'" in err
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "said"),
+    [
+        (1, "row", "1 row"),
+        (0, "row", "0 rows"),
+        (2, "class", "2 classes"),
+        (1200, "released row", "1,200 released rows"),
+    ],
+)
+def test_plurals(number, noun, said):
+    assert counted(number, noun) == said
+
+
+def test_progress_without_a_terminal_is_a_line_every_few_seconds(capsys):
+    now = iter([0.0, 1.0, 6.0, 7.0, 12.0])
+    progress = ProgressLines(every=5.0, clock=lambda: next(now))
+    for done in range(1, 5):
+        progress("Attacking", done, 19)
+    assert capsys.readouterr().err.splitlines() == ["Attacking 2 of 19 ...", "Attacking 4 of 19 ..."]
