@@ -58,7 +58,7 @@ def new_folder(path: Path | str, *, force: bool = False) -> Iterator[Path]:
         aside.mkdir(mode=0o700)
         try:
             yield aside
-            for file in aside.iterdir():
+            for file in aside.rglob("*"):
                 sync_file(file)
             sync_folder(aside)
             aside.chmod(0o755)

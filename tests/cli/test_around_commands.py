@@ -1,12 +1,17 @@
-"""What goes wrong around a command: a full or closed output, figures that do not exist, senseless options."""
+"""What goes wrong around a command: a full or closed output, interrupts, missing parts, senseless options."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from sklearn.neural_network import MLPClassifier
 
+from sfumato.classifiers.interruption import heeding_interrupts
 from sfumato.cli.audit import utility_lines
 
 FULL = Path("/dev/full")
@@ -54,3 +59,66 @@ def test_an_audit_that_cannot_be_meant_is_refused_before_anything_is_read(tmp_pa
     done = sfumato("audit", tmp_path, "--original", tmp_path / "none.csv", *words, stdout=subprocess.DEVNULL)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_a_learner_swallows_still_ends_the_command(command, tmp_path, monkeypatch, number):
+    """scikit-learn's network catches Ctrl-C and returns half trained: its model was written, with exit code 0."""
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60), "label": rng.integers(0, 2, 60)})
+    people.to_csv(tmp_path / "p.csv", index=False)
+    assert command("sanitize", tmp_path / "p.csv", "--label", "label", "--out", tmp_path / "r")[0] == 0
+    rounds = []
+
+    def interrupted(*_):
+        rounds.append(1)
+        signal.raise_signal(number)
+
+    monkeypatch.setattr(MLPClassifier, "_update_no_improvement_count", interrupted)
+    before = signal.getsignal(signal.SIGINT), set(tmp_path.iterdir())
+    code, _, err = command("train", tmp_path / "r", "--classifier", "mlp", "--out", tmp_path / "m.skops")
+    assert (code, len(rounds)) == (130, 1)
+    assert err.strip().splitlines()[-1] == "sfumato: Interrupted. Nothing was left behind."
+    assert (signal.getsignal(signal.SIGINT), set(tmp_path.iterdir())) == before
+
+
+def test_a_signal_that_its_handler_takes_quietly_is_no_interrupt():
+    """A server notes that it is to stop, and lets what is under way end."""
+    noted = []
+    before = signal.signal(signal.SIGINT, lambda *_: noted.append(1))
+    try:
+        with heeding_interrupts():
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert noted == [1]
+
+
+PLAIN_INSTALL = """
+import sys
+
+class WithoutServer:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"fastapi", "uvicorn", "msgspec", "sqlalchemy", "alembic", "prometheus_client"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, WithoutServer())
+from sfumato.cli.app import main
+main()
+"""
+
+
+@pytest.mark.parametrize("words", [["demo", "--consortium"], ["serve", "--data", "s"]], ids=lambda words: words[0])
+def test_without_the_servers_extra_one_line_says_what_to_install(words, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", PLAIN_INSTALL, *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == "sfumato: The server needs uvicorn, which is not installed: pip install 'sfumato[server]'.\n"
+    assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,7 @@ import socket
 import time
 from email.utils import formatdate
 
+import httpx
 import pytest
 from scripted import BREAK, SITE
 
@@ -133,17 +134,66 @@ def test_redirects_are_not_followed(server, connect, status):
     assert len(server.seen) == 1
 
 
-def test_nobody_there():
+def test_nobody_there_is_said_at_once():
+    """Waiting does not open a closed port: seven attempts took 21 s."""
     waits = []
     with socket.socket() as deaf:  # bound, so that nobody else is there either, and not listening
         deaf.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{deaf.getsockname()[1]}"
         with (
             Coordinator(address, SITE, patience=Patience(sleep=waits.append)) as coordinator,
-            pytest.raises(CoordinatorError, match=r"cannot be reached \(ConnectError\)"),
+            pytest.raises(CoordinatorError, match="no server listens there") as caught,
         ):
             coordinator.study("k3f9")
-    assert len(waits) == 6
+    assert waits == []
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "attempts"),
+    [(socket.EAI_NONAME, "no machine has that name", 1), (socket.EAI_AGAIN, r"\(ConnectError\)", 7)],
+)
+def test_a_name_that_does_not_exist_is_final_and_one_that_cannot_be_looked_up_now_is_not(
+    monkeypatch, number, words, attempts
+):
+    asked, waits = [], []
+
+    def look_up(*_, **__):
+        asked.append(1)
+        raise socket.gaierror(number, "as the resolver says")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setenv("NO_PROXY", "*")
+    with (
+        Coordinator("https://study.example", SITE, patience=Patience(sleep=waits.append)) as coordinator,
+        pytest.raises(CoordinatorError, match=words),
+    ):
+        coordinator.study("k3f9")
+    assert (len(asked), len(waits)) == (attempts, attempts - 1)
+
+
+@pytest.mark.parametrize("first", ["it answered", "it broke off"])
+def test_a_server_that_was_there_may_be_restarting(waits, first):
+    """Met once, it is waited for while its port is closed."""
+    asked = []
+
+    def answer(request):
+        asked.append(request)
+        if len(asked) > 1:
+            raise httpx.ConnectError("refused") from ConnectionRefusedError()
+        if first == "it broke off":
+            raise httpx.ReadError("gone")
+        return httpx.Response(200, json={"fine": True})
+
+    connection = Connection(
+        Address.read("https://study.example"), SITE, patience=waits[1], transport=httpx.MockTransport(answer)
+    )
+    if first == "it answered":
+        connection.ask("GET", "/x")
+        waits[0].clear()
+    with pytest.raises(CoordinatorError, match=r"cannot be reached \(ConnectError\)"):
+        connection.ask("GET", "/x")
+    assert len(waits[0]) == 6
 
 
 def test_the_token_is_sent_as_a_header_and_shown_nowhere(server, connect):

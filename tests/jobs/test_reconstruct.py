@@ -11,7 +11,7 @@ from sfumato.cli import app
 from sfumato.cli.console import run_guarded
 from sfumato.errors import CardError, OutputError, SchemaError, TableError, UsageError
 from sfumato.guarantee import Card
-from sfumato.jobs.reconstruct import reconstruct_column
+from sfumato.jobs.reconstruct import folder_names, reconstruct_column, reconstruct_columns
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.noise import OperatorNoise, make_law, make_operator
 from sfumato.reconstruction import reconstruct, reconstruct_along, reconstruct_product
@@ -158,6 +158,41 @@ def test_the_command_writes_and_tells(tables, multiplied, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["penalty"] == 0
     assert run_guarded(app, [*arguments, "--penalty", "much", "--force"]) == UsageError.exit_code
     assert run_guarded(app, [*arguments, *em, "--penalty", "1"]) == UsageError.exit_code
+
+
+def test_every_column_that_is_named_is_reconstructed(tables, multiplied, tmp_path, capsys):
+    """The last one alone was, and nothing said so."""
+    wanted = ["--column", "income", "--column", "colour", "--column", "children"]
+    arguments = ["reconstruct", str(multiplied), "--resamples", "5", "--original", str(tables / "0.parquet")]
+    assert run_guarded(app, [*arguments, *wanted, "--out", str(tmp_path / "d"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["columns"]
+    assert [one["column"] for one in told] == ["income", "colour", "children"]
+    assert all(one["information_loss"] < 0.12 for one in told)
+    for one in told:
+        names = [f"{one['column']}/density.{kind}" for kind in ("csv", "parquet", "svg")]
+        assert one["files"] == names
+        assert all((tmp_path / "d" / name).is_file() for name in names)
+    alone = reconstruct_column([multiplied], "income", tmp_path / "alone", resamples=5)
+    np.testing.assert_array_equal(
+        pq.read_table(tmp_path / "d" / "income" / "density.parquet")["probability"].to_numpy(), alone.found.mass
+    )
+    assert run_guarded(app, [*arguments, *wanted, "--out", str(tmp_path / "e")]) == 0
+    said = capsys.readouterr().out
+    assert all(f"Reconstructed {name} " in said for name in ("income", "colour", "children"))
+
+
+def test_one_column_that_fails_leaves_nothing_of_the_others(multiplied, tmp_path):
+    for columns, error in ((["income", "age"], UsageError), (["income", "income"], UsageError), ([], UsageError)):
+        with pytest.raises(error):
+            reconstruct_columns([multiplied], columns, tmp_path / "d", resamples=0)
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_no_columns_name_leads_out_of_its_folder():
+    names = ["../a", "a/b", "a_b", "A_b", "..", "", "x" * 300, "größe", "a b"]
+    made = folder_names(names)
+    assert made == ["___a", "a_b", "a_b-2", "A_b-3", "__", "_", "x" * 80, "größe", "a b"]
+    assert len({name.casefold() for name in made}) == len(names)
 
 
 def edited(folder, out, change):

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from sfumato.classifiers.distortion import NoiseSummary
 from sfumato.classifiers.factor_noise import FactorNoise
+from sfumato.classifiers.interruption import heeding_interrupts
 from sfumato.classifiers.label_noise import LabelNoiseCorrection
 from sfumato.classifiers.radius_vote import RadiusVote
 from sfumato.classifiers.reads_noise import ReadsNoise
@@ -72,6 +73,7 @@ def part_of_card(Z: Matrix, y: Codes, card: Card) -> Part:
     return Part(Z, y, noise_from_card(card), card.label_keep, card)
 
 
+@heeding_interrupts()
 def fit_on_parts(classifier: Any, parts: Sequence[Part]) -> Any:
     """Fit on the pooled rows; randomized labels are corrected for, and learners that ask are told each part's noise."""
     Z = np.concatenate([part.Z for part in parts])

@@ -114,8 +114,10 @@ def _take_part(folder: Path, site: str, consortium: Consortium, place: Place) ->
 @contextmanager
 def serving(data: Path) -> Iterator[tuple[str, Any]]:
     """The server in a thread of this process, at a free port of the loopback."""
-    settings = server_part("settings").Settings(data=data, validators=1)
+    server_part("run")  # all that a server needs is there, or the error says what is not
     import uvicorn
+
+    settings = server_part("settings").Settings(data=data, validators=1)
 
     listening = socket.create_server(("127.0.0.1", 0), backlog=64)
     app = server_part("app").create_app(settings)

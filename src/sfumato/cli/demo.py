@@ -64,7 +64,9 @@ def demo(
 
 def _consortium(console: Console) -> None:
     from sfumato.cli.consortium import show_consortium
+    from sfumato.cli.study import server_part
 
+    server_part("run")  # without the server's extra this is the one line that is printed
     console.say("Four hospitals share breast cancer (569 patients, 30 measurements) one way, by kernel resampling.")
     console.say()
     with console.listening():

@@ -1,4 +1,4 @@
-"""reconstruct: from a release to the distribution behind one of its columns."""
+"""reconstruct: from a release to the distributions behind its columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sfumato.wording import counted
 
 def reconstruct(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that `sfumato sanitize` wrote.")],
-    column: Annotated[str, typer.Option(metavar="COL", help="The column of the release.")],
+    column: Annotated[list[str], typer.Option(metavar="COL", help="A column of the release; may be repeated.")],
     out: Annotated[Path, typer.Option(metavar="OUT", help="Folder to write.")],
     method: Annotated[str, typer.Option(help="parzen-program or expectation-maximization.")] = "parzen-program",
     penalty: Annotated[str | None, typer.Option(help="Of parzen-program: auto, or a number; 0 takes none.")] = None,
@@ -28,20 +28,22 @@ def reconstruct(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Reconstruct the distribution of one column from releases and their cards.
+    """Reconstruct the distribution of columns from releases and their cards.
 
-    Writes OUT/density.parquet, OUT/density.csv and OUT/density.svg. Several folders (parts with
-    different noise) give one joint estimate. Nobody's value is recovered: only how values are spread.
+    Writes OUT/density.parquet, OUT/density.csv and OUT/density.svg; of several columns each gets a folder OUT/COL.
+    Several folders (parts with different noise) give one joint estimate. Nobody's value is recovered: only how values
+    are spread.
 
     Examples:
       sfumato reconstruct release --column income --out density
+      sfumato reconstruct release --column income --column age --out densities
       sfumato reconstruct site-a site-b --column age --method expectation-maximization --out density
     """
-    from sfumato.jobs.reconstruct import reconstruct_column
+    from sfumato.jobs.reconstruct import reconstruct_columns
 
     console = Console(quiet, as_json)
-    with console.listening():
-        done = reconstruct_column(
+    with console.listening() as progress:
+        done = reconstruct_columns(
             folders,
             column,
             out,
@@ -49,18 +51,22 @@ def reconstruct(
             penalty=_penalty(penalty),
             original=original,
             force=force,
+            progress=progress,
             bins=bins,
             confidence=confidence,
             resamples=resamples,
         )
-    summary = done.summary()
-    figure = f"mean {summary['mean']:.5g}" if "mean" in summary else f"{len(summary['shares'])} categories"
-    console.say(f"Reconstructed {column} from {counted(summary['rows'], 'released row')} into {out}: {figure}.")
-    if done.information_loss is not None:
-        console.say(
-            f"Information loss against the original: {done.information_loss:.4f} (0 is perfect, 1 is disjoint)."
-        )
-    console.result(summary)
+    summaries = [one.summary() for one in done]
+    for one, summary in zip(done, summaries, strict=True):
+        figure = f"mean {summary['mean']:.5g}" if "mean" in summary else f"{len(summary['shares'])} categories"
+        where = (out / one.files[0]).parent
+        rows = counted(summary["rows"], "released row")
+        console.say(f"Reconstructed {summary['column']} from {rows} into {where}: {figure}.")
+        if one.information_loss is not None:
+            console.say(
+                f"Information loss against the original: {one.information_loss:.4f} (0 is perfect, 1 is disjoint)."
+            )
+    console.result(summaries[0] if len(summaries) == 1 else {"columns": summaries})
 
 
 def _penalty(given: str | None) -> float | str | None:

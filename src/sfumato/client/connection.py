@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import random
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -49,6 +50,7 @@ class Connection:
         import httpx
 
         self.address, self._patience = address, patience or Patience()
+        self._met = False
         headers = {"User-Agent": f"sfumato/{__version__}", "Accept": "application/json"}
         if token is not None:
             headers["Authorization"] = f"Bearer {check_token(token)}"
@@ -129,26 +131,44 @@ class Connection:
         import httpx
 
         try:
-            return self._client.send(request, stream=True)
+            response = self._client.send(request, stream=True)
+            self._met = True
+            return response
         except httpx.UnsupportedProtocol:
             raise CoordinatorError(f"{self.address.base} cannot be spoken to: check the address.") from None
         except (httpx.TransportError, httpx.InvalidURL) as error:
             sent_nothing = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
             certificate = "certificate" in str(error).lower()
-            if last or certificate or (once and not sent_nothing):
-                raise CoordinatorError(self._words(error, certificate)) from None
+            self._met = self._met or not sent_nothing
+            # A server that was there and refuses now is being restarted; one that never was is not there.
+            absent = None if self._met else _absent(error)
+            if last or certificate or absent or (once and not sent_nothing):
+                raise CoordinatorError(self._words(error, certificate, absent)) from None
             return None
 
-    def _words(self, error: Exception, certificate: bool) -> str:
+    def _words(self, error: Exception, certificate: bool, absent: str | None) -> str:
         if certificate:
             return (
                 f"The certificate of {self.address.base} is not trusted, so nothing was sent. If your organization has "
                 "its own authority, name its file in SSL_CERT_FILE."
             )
+        if absent:
+            return f"{self.address.base} cannot be reached: {absent}. Nothing was sent. Check the address and the port."
         return (
             f"{self.address.base} cannot be reached ({type(error).__name__}). Check the address, the network and the "
             "proxy (HTTPS_PROXY), and try again: what was sent already is not sent or counted twice."
         )
+
+
+def _absent(error: BaseException | None) -> str | None:
+    """Why nobody is there, where waiting would not help: the port is closed, or there is no such name."""
+    while error is not None:
+        if isinstance(error, ConnectionRefusedError):
+            return "no server listens there"
+        if isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME:
+            return "no machine has that name"
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _again(status: int, once: bool, asked: float | None) -> bool:

@@ -1,8 +1,9 @@
-"""Folders of releases in, the distribution of one column out: density.parquet, density.csv, density.svg."""
+"""Folders of releases in, the distribution of columns out: density.parquet, density.csv, density.svg of each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from sfumato.table.arrays import day_numbers, numbers, plain
 Floats = NDArray[np.float64]
 
 BLOCK = 1 << 18
+_LONGEST_NAME = 80
+Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True)
@@ -40,36 +43,74 @@ class Reconstructed:
         return told if self.information_loss is None else {**told, "information_loss": self.information_loss}
 
 
-def reconstruct_column(
+def reconstruct_column(folders: Sequence[Path], column: str, out: Path, **words: Any) -> Reconstructed:
+    """One column, with its files directly in `out`; words as for `reconstruct_columns`."""
+    return reconstruct_columns(folders, [column], out, **words)[0]
+
+
+def reconstruct_columns(
     folders: Sequence[Path],
-    column: str,
+    columns: Sequence[str],
     out: Path,
     *,
     method: str = "parzen-program",
     penalty: float | str | None = None,
     original: Any = None,
     force: bool = False,
+    progress: Progress | None = None,
     **options: Any,
-) -> Reconstructed:
-    """Reconstruct `column` from the releases in `folders`, each a part with its own noise, read as streams."""
+) -> list[Reconstructed]:
+    """Reconstruct each of `columns` from the releases in `folders`, each a part with its own noise, read as streams.
+
+    One column's files lie in `out`, those of several in a folder for each. All are written, or none.
+    """
     if len({Path(folder).resolve() for folder in folders}) < len(folders):
         raise UsageError("A release is given twice: its values would count twice. Give each folder once.")
+    if not columns or len(set(columns)) < len(columns):
+        raise UsageError("Name at least one column, and each of them once.")
     cards = [Card.load(folder) for folder in folders]
-    described = [describe(card, column) for card in cards]
-    values = [_values(Path(folder), card, one) for folder, card, one in zip(folders, cards, described, strict=True)]
+    described = {column: [describe(card, column) for card in cards] for column in columns}
     for folder, card in zip(folders, cards, strict=True):
         check_embedded_card(Path(folder), card)
     chosen = make_method(method, penalty)
-    truth = None if original is None else _original(original, described[0])
+    truths = {column: None if original is None else _original(original, described[column][0]) for column in columns}
+    places = [""] if len(columns) == 1 else folder_names(columns)
+    done = []
     with new_folder(out, force=force) as folder:  # a place that is taken is found before the work, not after
-        found = reconstruct(values, cards, column=column, method=chosen, **options)
-        loss = None if truth is None else information_loss(truth, found)
-        table = found.table()
-        write_table(table, folder / "density.parquet")
-        write_table(table, folder / "density.csv")
-        write_whole(folder / "density.svg", found.plot())
-        files = tuple(sorted(path.name for path in folder.iterdir()))
-    return Reconstructed(found, files, loss)
+        for number, (column, place) in enumerate(zip(columns, places, strict=True)):
+            sources = zip(folders, cards, described[column], strict=True)
+            values = [_values(Path(source), card, one) for source, card, one in sources]
+            found = reconstruct(values, cards, column=column, method=chosen, **options)
+            truth = truths[column]
+            loss = None if truth is None else information_loss(truth, found)
+            done.append(Reconstructed(found, _write(found, folder, place), loss))
+            if progress is not None:
+                progress("Columns", number + 1, len(columns))
+    return done
+
+
+def folder_names(columns: Sequence[str]) -> list[str]:
+    """A folder for each column: its name, made fit for a path, with a number where that is not yet its own."""
+    names: list[str] = []
+    for column in columns:
+        plain_name = re.sub(r"[^\w -]", "_", column).strip()[:_LONGEST_NAME] or "_"
+        name, number = plain_name, 1
+        while name.casefold() in {taken.casefold() for taken in names}:
+            number += 1
+            name = f"{plain_name}-{number}"
+        names.append(name)
+    return names
+
+
+def _write(found: Density | Shares, folder: Path, place: str) -> tuple[str, ...]:
+    """The files of one column in `folder`/`place`; returns them as seen from `folder`."""
+    inside = folder / place
+    inside.mkdir(exist_ok=True)
+    table = found.table()
+    write_table(table, inside / "density.parquet")
+    write_table(table, inside / "density.csv")
+    write_whole(inside / "density.svg", found.plot())
+    return tuple(sorted(path.relative_to(folder).as_posix() for path in inside.iterdir()))
 
 
 def _values(folder: Path, card: Card, one: Described) -> Iterator[Any]:
