@@ -3,6 +3,7 @@
 import json
 import stat
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scripted import BREAK, SITE
@@ -72,6 +73,21 @@ def test_objections_are_found_before_anything_is_sent(server, coordinator, descr
         carry_out(plan, coordinator)
     assert [request["method"] for request in server.seen] == ["GET"]
     assert not default_agreements().exists()
+
+
+def test_a_cell_that_noise_cannot_have_made_never_leaves(server, coordinator, described, release):
+    folder = release()
+    table = pq.read_table(folder / "release.parquet")
+    ages = table["age"].to_pylist()
+    ages[41] = 1e6
+    changed = table.set_column(0, "age", pa.array(ages)).replace_schema_metadata(table.schema.metadata)
+    pq.write_table(changed, folder / "release.parquet")
+    server.script = [(200, described)]
+    plan = plan_push(coordinator, folder, "k3f9")
+    assert "row 42, column 'age'" in plan.objections[0]
+    with pytest.raises(CardError, match="row 42"):
+        carry_out(plan, coordinator)
+    assert [request["method"] for request in server.seen] == ["GET"]
 
 
 def test_the_study_is_the_one_agreed_on(server, coordinator, described, release):

@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 from sklearn.datasets import load_wine
@@ -319,3 +321,39 @@ def test_many_sites_are_measured_on_a_ladder():
     assert len(plan.counts) <= MOST_COUNTS
     one = plan_of({"s": [part]}, np.random.default_rng(0))
     assert (one.alone, one.counts, one.trainings(1)) == (["s"], [], 1)
+
+
+def forged(release, folder, column, value, card=None):
+    """The same release with one cell changed, and its card if somebody edited that too."""
+    table = pq.read_table(release.path)
+    cells = table[column].to_pylist()
+    cells[3] = value
+    metadata = dict(table.schema.metadata)
+    if card is not None:
+        metadata[b"sfumato.card"] = card(metadata[b"sfumato.card"])
+    place = table.schema.get_field_index(column)
+    table = table.set_column(place, column, pa.array(cells)).replace_schema_metadata(metadata)
+    pq.write_table(table, folder / "forged.parquet")
+    return Pushed(folder / "forged.parquet", release.site, "sha256:forged")
+
+
+def wide(text):
+    """Noise a million times what the other sites state, in one column."""
+    card = json.loads(text)
+    card["release_schema"]["columns"][0]["noise"]["scale"] *= 1e6
+    return json.dumps(card).encode()
+
+
+@pytest.mark.parametrize("card", [None, wide], ids=["received long ago", "the site's own noise"])
+@pytest.mark.parametrize("value", [1e6, 1e308])
+def test_one_cell_does_not_ruin_a_model(sites, tmp_path, value, card):
+    """One of 140 rows: naive Bayes and the svm do as well as without it, and the results say what was done."""
+    releases, rest = sites
+    test = written(rest, tmp_path / "test.csv")
+    far = forged(releases[1], tmp_path, COLUMNS[0], value, card)
+    for name in ("naive-bayes", "svm"):
+        _, honest = train_pool(Request(releases, name, test_table=test), tmp_path / "m.skops")
+        _, results = train_pool(Request([releases[0], far, *releases[2:]], name, test_table=test), tmp_path / "m.skops")
+        assert results["test"][0]["error"] <= honest["test"][0]["error"] + 0.03
+        assert any("1 cell lies further out" in note for note in results["notes"])
+        assert not any("further out" in note for note in honest["notes"])

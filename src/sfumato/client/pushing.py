@@ -14,6 +14,7 @@ from sfumato.client.parcel import Parcel
 from sfumato.errors import CardError, CoordinatorError, SfumatoError
 from sfumato.files import write_whole
 from sfumato.guarantee.words import card_in_words
+from sfumato.jobs.far_cells import far_cells
 from sfumato.protocol.acceptance import objections
 from sfumato.protocol.messages import Receipt
 from sfumato.protocol.pool_study import PoolStudy
@@ -105,8 +106,16 @@ def plan_push(
         coordinator.address.base,
         purpose,
         agreed=known == study.hash,
-        objections=tuple(objections(study, parcel.card)),
+        objections=_against(study, parcel),
     )
+
+
+def _against(study: PoolStudy, parcel: Parcel) -> tuple[str, ...]:
+    """The card first; cells are read only where the study takes the card."""
+    found = objections(study, parcel.card)
+    if not found and (far := far_cells(parcel.file, parcel.card)):
+        found = [far]
+    return tuple(found)
 
 
 def agreed_study(coordinator: Coordinator, study_id: str, study_hash: str | None) -> PoolStudy:

@@ -12,6 +12,7 @@ from sfumato.classifiers.embedding import public_map
 from sfumato.classifiers.training import Part, noise_summary
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
+from sfumato.jobs.pooling.limits_of_cells import ends_of, far_note, within
 from sfumato.jobs.pooling.pushed import BLOCK_ROWS, Pushed, chosen_rows, embedded_card, picked_blocks, read_part
 from sfumato.jobs.pooling.trials import Queries
 from sfumato.jobs.train import check_one_space
@@ -84,13 +85,16 @@ def gather(
     mine, theirs = cards[: len(releases)], cards[len(releases) :]
     there = sum(card.rows for card in mine)
     share = min(1.0, most_rows(len(mine[0].laws())) / max(there, 1))
+    ends = ends_of(_by_site(releases, mine))
     sites: dict[str, list[Part]] = {}
+    far = 0
     for pushed, card in zip(releases, mine, strict=True):
-        part = read_part(pushed, card, max(1, int(share * card.rows)), rng)
+        part, beyond = within(read_part(pushed, card, max(1, int(share * card.rows)), rng), ends)
+        far += beyond
         if len(part.y):
             sites.setdefault(pushed.site, []).append(part)
         read()
-    pool = Pool(mine, sites, {}, [])
+    pool = Pool(mine, sites, {}, far_note(far))
     if not sites:
         raise TableError("The releases hold no rows: there is nothing to learn from.")
     if share < 1.0:
@@ -101,6 +105,13 @@ def gather(
     if theirs:
         _add_embedded(pool, test_releases, theirs, tested_rows, rng, read)
     return pool
+
+
+def _by_site(releases: Sequence[Pushed], cards: Sequence[Card]) -> dict[str, list[Card]]:
+    found: dict[str, list[Card]] = {}
+    for pushed, card in zip(releases, cards, strict=True):
+        found.setdefault(pushed.site, []).append(card)
+    return found
 
 
 def checked_cards(pushed: Sequence[Pushed]) -> list[Card]:

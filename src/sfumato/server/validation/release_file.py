@@ -1,8 +1,8 @@
 """Whether a pushed Parquet file is what its card says, and what the study asks for.
 
 First the footer (sizes, columns, card), then the rows, block by block: every cell is a finite number or a known
-category, and rows lie no closer together than the noise that the card states lets them: a release that does was made
-otherwise.
+category that the noise which the card states could have made of some value, and rows lie no closer together than that
+noise lets them: a release that does was made otherwise.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato.errors import CardError, SfumatoError, TableError
 from sfumato.guarantee import Card
+from sfumato.jobs.far_cells import CellCheck
 from sfumato.jobs.release import card_inside, carries_more, matrix_of
 from sfumato.protocol.acceptance import objections, read_card
 from sfumato.protocol.pool_study import PoolStudy
@@ -106,11 +106,12 @@ def _other_content(file: pq.ParquetFile, card: Card) -> str | None:
 
 
 def _check_rows(file: pq.ParquetFile, card: Card) -> int:
-    evidence, rows = Evidence.of(card), 0
+    evidence, cells, rows = Evidence.of(card), CellCheck.of(card), 0
     for batch in file.iter_batches(batch_size=BLOCK, use_threads=False):
         table = pa.Table.from_batches([batch])
-        _check_cells(table, card)
+        cells.check_written(table, rows)
         matrix, codes = matrix_of(table, card)
+        cells.check_matrix(matrix, rows)
         evidence.add(matrix, codes)
         rows += len(matrix)
     if rows != card.rows:
@@ -118,16 +119,3 @@ def _check_rows(file: pq.ParquetFile, card: Card) -> int:
     if wrong := evidence.against():
         raise TableError(wrong)
     return rows
-
-
-def _check_cells(table: pa.Table, card: Card) -> None:
-    """Numbers are finite, and only a column whose schema has "missing" has empty cells."""
-    may = set()
-    if card.is_columnwise:
-        may = {group.column.name for group in card.source_encoding().groups if group.column.missing}
-    for name in table.column_names:
-        cells = table[name]
-        if name not in may and cells.null_count:
-            raise TableError(f"Column {name!r} of the release has empty cells, which its schema does not expect.")
-        if pa.types.is_floating(cells.type) and pc.all(pc.is_finite(cells)).as_py() is False:
-            raise TableError(f"Column {name!r} of the release holds cells that are not finite numbers: it was changed.")

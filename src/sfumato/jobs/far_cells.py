@@ -1,0 +1,97 @@
+"""Cells that no release has: empty where none may be, not finite, or further out than their noise can carry them.
+
+One of them is enough to ruin a model, whatever the other rows say. The same check is made at the site, before anything
+leaves it, and at the coordinator, which tells row and column to the site that sent them, and never the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sfumato.errors import SfumatoError, TableError
+from sfumato.guarantee import Card
+from sfumato.jobs.release import Matrix, matrix_of
+from sfumato.mechanisms.reach import FALSE_ALARMS, Reach
+
+BLOCK = 1 << 16
+MOST_NAMED = 5
+OWN_OPERATOR = (
+    "The release was made with an operator of its owner's own, so nobody else can tell what it makes of a value, and "
+    "one forged cell could ruin a model. Use an operator that has a name."
+)
+
+
+@dataclass(frozen=True)
+class CellCheck:
+    """What the cells of one release are held against: `may_be_empty` are columns whose schema expects empty cells."""
+
+    reach: Reach
+    may_be_empty: frozenset[str]
+
+    @classmethod
+    def of(cls, card: Card) -> CellCheck:
+        groups, reach = card.source_encoding().groups if card.is_columnwise else (), Reach.of(card)
+        if np.isinf(reach.low).any():
+            raise TableError(OWN_OPERATOR)
+        return cls(reach, frozenset(group.column.name for group in groups if group.column.missing))
+
+    def check_written(self, table: pa.Table, first_row: int) -> None:
+        """Numbers are finite, and only a column whose schema has "missing" has empty cells."""
+        for name in table.column_names:
+            cells = table[name]
+            if name not in self.may_be_empty and cells.null_count:
+                where = _first(pc.is_null(cells), first_row, name)
+                raise TableError(f"The release has an empty cell, which its schema does not expect: {where}.")
+            if pa.types.is_floating(cells.type):
+                finite = pc.fill_null(pc.is_finite(cells), True)
+                if not pc.all(finite).as_py():
+                    where = _first(pc.invert(finite), first_row, name)
+                    raise TableError(f"The release has a cell that is not a finite number: {where}. It was changed.")
+
+    def check_matrix(self, matrix: Matrix, first_row: int) -> None:
+        """Every cell lies where the stated noise could have carried some value of the domain."""
+        if far := self.reach.outside(matrix):
+            raise TableError(far_in_words([(first_row + row, name) for row, name in far]))
+
+
+def far_in_words(cells: Sequence[tuple[int, str]]) -> str:
+    """Which cells, numbered from 1 as people count, and what to do; never what they hold."""
+    named = "; ".join(_place(row, name) for row, name in cells[:MOST_NAMED])
+    more = f" and {len(cells) - MOST_NAMED} more" if len(cells) > MOST_NAMED else ""
+    return (
+        f"The release has cells that the noise on its card cannot have made of any value: {named}{more}. "
+        f"In an honest release that happens with a chance of {FALSE_ALARMS:g}, and one such cell can ruin a model. "
+        "Push the release that `sfumato sanitize` wrote."
+    )
+
+
+def far_cells(path: Path, card: Card) -> str | None:
+    """What is wrong with the cells of a release file, or None; rows are read block by block."""
+    try:
+        check, rows = CellCheck.of(card), 0
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=BLOCK):
+                table = pa.Table.from_batches([batch])
+                check.check_written(table, rows)
+                check.check_matrix(matrix_of(table, card)[0], rows)
+                rows += table.num_rows
+    except SfumatoError as error:
+        return str(error)
+    except (pa.ArrowException, OSError):
+        return f"{path} cannot be read as Parquet: it is damaged. Sanitize again."
+    return None
+
+
+def _first(wrong: pa.ChunkedArray, first_row: int, name: str) -> str:
+    return _place(first_row + int(np.argmax(wrong.to_numpy())), name)
+
+
+def _place(row: int, name: str) -> str:
+    return f"row {row + 1}, column {name[:60]!r}"
