@@ -9,7 +9,7 @@ from sfumato.errors import TableError
 from sfumato.jobs.audit import AuditRequest, audit
 from sfumato.jobs.auditing.alignment import identical_rows, same_order
 from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.table import open_table, write_table
+from sfumato.table import Schema, open_table, write_table
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -88,22 +88,33 @@ def test_noise_of_another_tool_is_found_by_comparing_rows(data_folder):
 
 def test_a_release_that_lacks_columns_is_refused_by_name(data_folder):
     members, _ = some(data_folder, "wine")
-    with pytest.raises(TableError, match="lacks 2 columns of the original: 'ash', 'hue'"):
+    with pytest.raises(TableError, match=r"lacks 2 columns of the original: 'ash', 'hue'"):
         audit(AuditRequest(members, release=members.drop_columns(["ash", "hue"]), label="label"))
 
 
-def test_categories_and_empty_cells_that_only_the_release_has_can_be_read():
+def test_categories_that_only_the_release_has_can_be_read():
     colours = ["red", "green", "blue"] * 20
-    original = pa.table({"colour": colours, "size": np.arange(60) / 7})
-    release = pa.table({"colour": [*colours[:-1], "mauve"], "size": pa.array([None, *(np.arange(1, 60) / 7)])})
-    found = audit(AuditRequest(original, release=release, repeats=0))
-    colour, size = found.data["distributions"]
-    assert colour["categories"] == ["blue", "green", "red", "mauve"]
-    assert size["missing"]["release"] == pytest.approx(1 / 60)
+    plain = pa.table({"colour": colours, "size": np.arange(60) / 7})
+    strange = pa.table({"colour": [*colours[:-1], "mauve"], "size": pa.array([None, *(np.arange(1, 60) / 7)])})
+    found = audit(AuditRequest(plain, release=strange.set_column(1, "size", plain["size"]), repeats=0))
+    assert found.data["distributions"][0]["categories"] == ["blue", "green", "red", "mauve"]
     assert found.data["utility"] == []
-    public = audit(AuditRequest(release, release=original, repeats=0, public=True))
+    public = audit(AuditRequest(strange, release=plain, repeats=0, public=True))
     assert "mauve" not in str(public.data)
     assert public.data["distributions"][1]["missing"]["original"] is None
+
+
+def test_empty_cells_of_a_release_must_be_a_declared_kind_of_missing():
+    """Taken for the middle of the range, an emptied cell would look like a value that was changed."""
+    original = pa.table({"colour": ["red", "green"] * 30, "size": np.arange(60) / 7})
+    release = original.set_column(1, "size", pa.array([None, *(np.arange(1, 60) / 7)]))
+    with pytest.raises(TableError, match=r"'size' of the release is empty in row 1 .* given with --schema"):
+        audit(AuditRequest(original, release=release, repeats=0))
+    declared = Schema.infer(original).with_column("size", missing=True)
+    found = audit(AuditRequest(original, release=release, schema=declared, repeats=0))
+    assert found.data["distributions"][1]["missing"]["release"] == pytest.approx(1 / 60)
+    same = audit(AuditRequest(release, release=release, repeats=0))
+    assert same.data["distributions"][1]["missing"]["release"] == pytest.approx(1 / 60)
 
 
 def test_a_table_that_is_merely_sorted_alike_is_not_taken_for_the_same_people():
@@ -155,11 +166,11 @@ class TestGuess:
     def test_bad_files_are_refused(self, folder, tmp_path):
         members, out = folder
         write_table(members.slice(0, 5).select(["a1"]), tmp_path / "short.csv")
-        with pytest.raises(TableError, match="5 rows and the release 90"):
+        with pytest.raises(TableError, match=r"5 rows and the release 90"):
             audit(AuditRequest(members, folder=out, guess=tmp_path / "short.csv", repeats=0, attacks=()))
         write_table(members.select(["a9"]).rename_columns(["age"]), tmp_path / "strange.csv")
-        with pytest.raises(TableError, match="'age'"):
+        with pytest.raises(TableError, match=r"'age'"):
             audit(AuditRequest(members, folder=out, guess=tmp_path / "strange.csv", repeats=0, attacks=()))
         write_table(members.select(["label"]), tmp_path / "label.csv")
-        with pytest.raises(TableError, match="no private column"):
+        with pytest.raises(TableError, match=r"no private column"):
             audit(AuditRequest(members, folder=out, guess=tmp_path / "label.csv", repeats=0, attacks=()))

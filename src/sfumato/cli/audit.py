@@ -24,6 +24,7 @@ def audit(
         Path | None, typer.Option(metavar="TABLE", help="A release of any tool, instead of DIR.")
     ] = None,
     label: Annotated[str | None, typer.Option(metavar="COL", help="The label, for a release without a card.")] = None,
+    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema, for a release without a card.")] = None,
     guess: Annotated[Path | None, typer.Option(metavar="FILE", help="Somebody else's guess, to be scored too.")] = None,
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key, if it is not in DIR.")] = None,
     public: Annotated[bool, typer.Option("--public", help="Leave out all that shows original rows.")] = False,
@@ -65,6 +66,7 @@ def audit(
         holdout=holdout,
         release=release,
         label=label,
+        schema=schema,
         guess=guess,
         key=key,
         public=public,

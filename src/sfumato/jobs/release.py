@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sfumato.errors import CardError, TableError
 from sfumato.guarantee import Card, Key
 from sfumato.table import Encoding, open_table
-from sfumato.table.recoding import recode
+from sfumato.table.arrays import checked, numbers
+from sfumato.table.recoding import recode, unstated
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -95,8 +96,12 @@ def read_release(folder: Path) -> pa.Table:
     raise TableError(f"There is no release.parquet or release.csv in {folder}.")
 
 
-def matrix_of(table: pa.Table, card: Card) -> tuple[Matrix, Codes | None]:
-    """Released rows as the matrix that learners and attackers work on, and class codes."""
+def matrix_of(table: pa.Table, card: Card, first_row: int = 0) -> tuple[Matrix, Codes | None]:
+    """Released rows as the matrix that learners and attackers work on, and class codes.
+
+    Cells that are infinite, no numbers, or empty without a word on the card are refused; `first_row` is the number
+    of rows before this block, for messages.
+    """
     label = card.release_schema["label"]
     encoding = card.source_encoding()
     names = [column["name"] for column in card.release_schema["columns"]]
@@ -104,10 +109,15 @@ def matrix_of(table: pa.Table, card: Card) -> tuple[Matrix, Codes | None]:
     absent = [name for name in names if name not in there]
     if absent:
         raise TableError(f"The release lacks the column {absent[0]!r} that its card names.")
-    codes = encoding.encode_label(table) if label and label["name"] in there else None
+    codes = encoding.encode_label(table, first_row=first_row) if label and label["name"] in there else None
     if card.is_columnwise:
-        return recode(encoding, table), codes
-    Z = np.column_stack([np.asarray(table[name].to_numpy(), dtype=np.float64) for name in names])
-    if not np.isfinite(Z).all():
-        raise TableError("The release holds cells that are empty, not numbers, or infinite: it was changed.")
-    return Z, codes
+        return recode(encoding, table, ranks=card.post_processing is None, first_row=first_row), codes
+    return np.column_stack([_component(table[name], name, first_row) for name in names]), codes
+
+
+def _component(cells: pa.ChunkedArray, name: str, first_row: int) -> Matrix:
+    """A column of a mixing release: numbers all of them."""
+    found, empty = checked(numbers(cells, name, first_row), name, first_row)
+    if empty is not None:
+        raise unstated(name, first_row + int(empty.argmax()) + 1)
+    return found

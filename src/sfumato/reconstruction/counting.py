@@ -12,6 +12,7 @@ from sfumato.reconstruction.bins import Bins
 from sfumato.reconstruction.described import Described
 from sfumato.reconstruction.evidence import FEWEST, TAIL, Part
 from sfumato.reconstruction.kernel import Cells
+from sfumato.wording import counted
 
 
 def z_range(one: Described, low: float, high: float) -> tuple[float, float]:
@@ -42,6 +43,15 @@ def count_values(values: Any, one: Described, low: float, high: float) -> Bins:
         middle = np.clip([shown.min(), shown.max()], first, last)
         first, last = (float(middle[0]), float(middle[1])) if middle[0] < middle[1] else (first, last)
     return Bins.over(first, last).of(array)
+
+
+def check_empty(bins: Bins, one: Described) -> None:
+    """Empty cells are a kind of answer only where something says so; else they were made by whoever changed it."""
+    if bins.empty and one.missing_keep is None:
+        raise TableError(
+            f"Column {one.name!r} of the release has {counted(bins.empty, 'empty cell')}, and its card does not "
+            "say that cells can be missing there: the release was changed or damaged. Take it again from who made it."
+        )
 
 
 def part_of(bins: Bins, one: Described) -> Part:

@@ -14,7 +14,7 @@ from sfumato.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.noise import Operator, OperatorNoise
 from sfumato.reconstruction.bins import Bins
-from sfumato.reconstruction.counting import cells_of, count_values, missing_share, part_of, possible_range
+from sfumato.reconstruction.counting import cells_of, check_empty, count_values, missing_share, part_of, possible_range
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.described import Described, check_noise, describe
 from sfumato.reconstruction.evidence import FEWEST, Method, Solver
@@ -134,6 +134,8 @@ def reconstruct_numbers(
         if one.noise is not None:
             one.noise.check(low, high, where=f"Column {one.name!r} (range {low:g} to {high:g})")
     counted = [count_values(value, one, low, high) for value, one in zip(values, described, strict=True)]
+    for bins, one in zip(counted, described, strict=True):
+        check_empty(bins, one)
     if all(one.noise is None for one in described):
         return _as_released(counted, described, cells_of(described[0], low, high, options.bins))
     if any(one.noise is None for one in described):

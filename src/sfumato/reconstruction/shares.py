@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import TableError, UsageError
 from sfumato.reconstruction.picture import bars_picture
+from sfumato.wording import counted
 
 Floats = NDArray[np.float64]
 
@@ -68,6 +69,11 @@ def counts_of(values: Iterable[Any], categories: Sequence[str]) -> Floats:
     counts = np.zeros(len(categories))
     for value, count in Counter(values).items():
         code = place.get("(missing)" if value is None else str(value))
+        if code is None and value is None:
+            raise TableError(
+                f"The column has {counted(count, 'empty cell')}, and its card does not say that cells can be "
+                "missing there: the release was changed or damaged. Take it again from who made it."
+            )
         if code is None:
             raise TableError("The column holds categories that the card does not name. Card and release disagree.")
         counts[code] += count

@@ -16,7 +16,16 @@ from sfumato.errors import SchemaError, TableError
 from sfumato.table import arrays
 from sfumato.table.column import Column
 from sfumato.table.decoding import decode_group
-from sfumato.table.filling import Codes, codes_of, column_of, fill_numbers, fill_onehot, numbers_of
+from sfumato.table.filling import (
+    REFUSE,
+    UNKNOWN_WAYS,
+    Codes,
+    codes_of,
+    column_of,
+    fill_numbers,
+    fill_onehot,
+    numbers_of,
+)
 from sfumato.table.groups import Floats, Group, groups_of
 from sfumato.table.persons import person_codes, person_hashes
 from sfumato.table.schema import Schema
@@ -25,10 +34,14 @@ Hashes = npt.NDArray[np.bytes_]
 
 
 class Encoded(NamedTuple):
-    """Encoded rows, and how many cells of each column were outside its bounds and clipped (only columns with any)."""
+    """Encoded rows, and how many cells of each column (only columns with any) were clipped to its bounds.
+
+    `unfit`: cells that were taken as missing because the schema knows neither their category nor empty cells.
+    """
 
     X: Floats
     clipped: dict[str, int]
+    unfit: dict[str, int]
 
 
 class Encoding:
@@ -91,10 +104,14 @@ class Encoding:
         batch: pa.RecordBatch | pa.Table,
         out_of_bounds: str = "clip",
         *,
+        unknown: str = REFUSE,
         first_row: int = 0,
         out: Floats | None = None,
     ) -> Encoded:
         """Encode one block (n, d). Values outside the bounds are clipped and counted, or refused.
+
+        With `unknown="missing"` a category that the schema does not list, and an empty cell where none is expected,
+        are counted and encoded as missing: in the slot for it, or in the middle of the column where there is none.
 
         `first_row` is the number of rows before this block; error messages count rows from 1 over the whole table.
         `out` is a matrix of at least n rows to write into: memory that was used before is faster than new memory.
@@ -103,18 +120,24 @@ class Encoding:
             raise ValueError(
                 f"The 'out_of_bounds' parameter must be 'clip' or 'refuse'. Got {out_of_bounds!r} instead."
             )
+        if unknown not in UNKNOWN_WAYS:
+            raise ValueError(f"The 'unknown' parameter must be one of {UNKNOWN_WAYS}. Got {unknown!r} instead.")
         X = np.empty((batch.num_rows, self.width)) if out is None else out[: batch.num_rows]
         clipped: dict[str, int] = {}
+        unfit: dict[str, int] = {}
         numeric: list[tuple[int, Floats, float, float]] = []
-        empties: list[tuple[int, npt.NDArray[np.bool_]]] = []
+        empties: list[tuple[Group, npt.NDArray[np.bool_]]] = []
         for group in self.groups:
             array = column_of(batch, group.column.name)
             if group.is_onehot:
-                fill_onehot(X, group, array, first_row)
+                if count := fill_onehot(X, group, array, first_row, unknown):
+                    unfit[group.column.name] = count
                 continue
-            values, empty, outside = numbers_of(group, array, first_row)
+            values, empty, outside, count = numbers_of(group, array, first_row, unknown)
             if outside:
                 clipped[group.column.name] = outside
+            if count:
+                unfit[group.column.name] = count
             low, high = group.column.bounds
             if low == high:
                 X[:, group.start] = 0.5
@@ -123,25 +146,24 @@ class Encoding:
             if group.has_indicator:
                 X[:, group.start + 1] = 0.0
             if empty is not None:
-                empties.append((group.start, empty))
+                empties.append((group, empty))
         if clipped and out_of_bounds == "refuse":
             counts = ", ".join(f"{name!r} in {count} row{'s' * (count > 1)}" for name, count in clipped.items())
             raise TableError(
                 f"Values lie outside the schema's bounds: {counts}. Widen the bounds, or have values clipped."
             )
         fill_numbers(X, numeric)
-        for start, empty in empties:
-            X[empty, start] = 0.5
-            X[empty, start + 1] = 1.0
-        return Encoded(X, clipped)
+        for group, empty in empties:
+            X[empty, group.slice] = group.not_told
+        return Encoded(X, clipped, unfit)
 
-    def encode_label(self, batch: pa.RecordBatch | pa.Table, *, first_row: int = 0) -> Codes:
-        """Codes of the labels: positions in `classes`."""
+    def encode_label(self, batch: pa.RecordBatch | pa.Table, *, unknown: str = REFUSE, first_row: int = 0) -> Codes:
+        """Codes of the labels: positions in `classes`; with `unknown="missing"`, `NOT_TOLD` for any other cell."""
         label = self.schema.label
         if label is None:
             raise SchemaError("The schema has no label. Name it with --label, or give one column `role: label`.")
         array = column_of(batch, label.name)
-        return codes_of(label, self.classes, array, first_row, missing_code=None)
+        return codes_of(label, array, first_row, unknown, may_be_empty=False)[0]
 
     def decode(self, X: npt.ArrayLike, like_original: bool = False) -> pa.Table:
         """Source columns in raw units. Numbers are neither clipped nor rounded (an ordinal becomes its rank, a date a

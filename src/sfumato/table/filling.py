@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -13,6 +15,13 @@ from sfumato.table.column import Column, nearest
 from sfumato.table.groups import Floats, Group
 
 Codes = npt.NDArray[np.int64]
+
+REFUSE, MISSING_INSTEAD = "refuse", "missing"
+UNKNOWN_WAYS = (MISSING_INSTEAD, REFUSE)
+"""What is done with a cell that does not fit the schema: its category is not listed, or it is empty unexpectedly."""
+
+NOT_TOLD = -1
+"""Code of a cell that names no known category."""
 
 TILE = 4096
 """Rows that are moved from columns to the matrix at a time: a tile of 100 columns stays in a core's own cache."""
@@ -28,27 +37,41 @@ def column_of(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
     return arrays.plain(batch.column(position))
 
 
-def numbers_of(group: Group, array: pa.Array, first_row: int) -> tuple[Floats, npt.NDArray[np.bool_] | None, int]:
-    """Raw numbers within the bounds, where the cells are empty, and how many were out of bounds."""
+class Numbers(NamedTuple):
+    """Raw numbers within the bounds, where cells are empty (None: nowhere), and how many were out of bounds.
+
+    `unfit`: cells that were taken as missing although the schema knows neither their category nor empty cells.
+    """
+
+    values: Floats
+    empty: npt.NDArray[np.bool_] | None
+    outside: int = 0
+    unfit: int = 0
+
+
+def numbers_of(group: Group, array: pa.Array, first_row: int, unknown: str = REFUSE) -> Numbers:
+    """The cells of a column that is encoded as a number."""
     column = group.column
     low, high = column.bounds
     if column.kind == "ordinal":
-        codes = codes_of(column, column.categories or (), array, first_row, missing_code=-1 if column.missing else None)
-        empty = codes < 0
-        return codes.astype(np.float64), (empty if empty.any() else None), 0
+        codes, unfit = codes_of(column, array, first_row, unknown)
+        empty = codes == NOT_TOLD
+        return Numbers(np.where(empty, 0, codes).astype(np.float64), empty if empty.any() else None, 0, unfit)
     read = arrays.day_numbers if column.kind == "date" else arrays.numbers
     found = read(array, column.name, first_row)
     values = found.numbers
     # Two reductions over clean data are cheaper than masks over every cell; NaN fails both comparisons.
     if found.empty is None and (len(values) == 0 or (values.min() >= low and values.max() <= high)):
-        return values, None, 0
+        return Numbers(values, None)
     values, found_empty = arrays.checked(found, column.name, first_row)
+    unfit = 0
     if found_empty is not None:
-        if not column.missing:
+        if not column.missing and unknown == REFUSE:
             raise _unexpected_empty(column, found_empty, first_row)
+        unfit = 0 if column.missing else int(np.count_nonzero(found_empty))
         values = np.where(found_empty, low, values)
     outside = int(np.count_nonzero((values < low) | (values > high)))
-    return (np.clip(values, low, high) if outside else values), found_empty, outside
+    return Numbers(np.clip(values, low, high) if outside else values, found_empty, outside, unfit)
 
 
 def fill_numbers(X: Floats, numeric: list[tuple[int, Floats, float, float]]) -> None:
@@ -71,32 +94,44 @@ def fill_numbers(X: Floats, numeric: list[tuple[int, Floats, float, float]]) -> 
             tile[:, position] = piece
 
 
-def fill_onehot(X: Floats, group: Group, array: pa.Array, first_row: int) -> None:
-    column = group.column
-    missing_code = len(column.categories or ()) if column.missing else None
-    codes = codes_of(column, column.categories or (), array, first_row, missing_code)
+def fill_onehot(X: Floats, group: Group, array: pa.Array, first_row: int, unknown: str = REFUSE) -> int:
+    """Write the slots of a categorical column; returns how many cells did not fit and were taken as missing."""
+    codes, unfit = codes_of(group.column, array, first_row, unknown)
     X[:, group.slice] = 0.0
-    X[np.arange(len(codes)), group.start + codes] = 1.0
+    told = codes != NOT_TOLD
+    if told.all():
+        X[np.arange(len(codes)), group.start + codes] = 1.0
+    else:
+        X[np.flatnonzero(told), group.start + codes[told]] = 1.0
+        X[~told, group.slice] = group.not_told
+    return unfit
 
 
 def codes_of(
-    column: Column, categories: tuple[str, ...], array: pa.Array, first_row: int, missing_code: int | None
-) -> Codes:
-    """Positions of cells in the list of categories."""
+    column: Column, array: pa.Array, first_row: int, unknown: str = REFUSE, *, may_be_empty: bool | None = None
+) -> tuple[Codes, int]:
+    """Positions of cells in the list of categories, `NOT_TOLD` where a cell is empty, and how many cells do not fit.
+
+    A category that is not listed, and an empty cell of a column that has none, is refused, or with `unknown="missing"`
+    taken as not told. `may_be_empty` is what the column says, unless given.
+    """
+    may_be_empty = column.missing if may_be_empty is None else may_be_empty
     words = arrays.text(array, column.name)
-    found = pc.index_in(words, value_set=pa.array(categories, pa.string()))
+    found = pc.index_in(words, value_set=pa.array(column.categories or (), pa.string()))
     if found.null_count == 0:
-        return np.asarray(arrays.as_numpy(found), dtype=np.int64)
-    unknown = arrays.as_numpy(pc.and_(words.is_valid(), found.is_null()))
-    if unknown.any():
+        return np.asarray(arrays.as_numpy(found), dtype=np.int64), 0
+    empty = arrays.as_numpy(words.is_null())
+    strange = arrays.as_numpy(pc.and_(words.is_valid(), found.is_null()))
+    if unknown == REFUSE and strange.any():
         what = "class" if column.role == "label" else "category"
         raise TableError(
             f"Column {column.name!r} holds a {what} that the schema does not list, first in row "
-            f"{first_row + int(unknown.argmax()) + 1}. Add it to the schema's categories, or correct the table."
+            f"{first_row + int(strange.argmax()) + 1}. Add it to the schema's categories, or correct the table."
         )
-    if missing_code is None:
-        raise _unexpected_empty(column, arrays.as_numpy(words.is_null()), first_row)
-    return np.asarray(arrays.as_numpy(found.fill_null(missing_code)), dtype=np.int64)
+    if unknown == REFUSE and not may_be_empty and empty.any():
+        raise _unexpected_empty(column, empty, first_row)
+    unfit = int(np.count_nonzero(strange)) + (0 if may_be_empty else int(np.count_nonzero(empty)))
+    return np.asarray(arrays.as_numpy(found.fill_null(NOT_TOLD)), dtype=np.int64), unfit
 
 
 def _unexpected_empty(column: Column, empty: npt.NDArray[np.bool_], first_row: int) -> TableError:

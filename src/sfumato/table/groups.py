@@ -56,6 +56,12 @@ class Group:
         return not self.is_onehot and self.column.bounds[0] == self.column.bounds[1]
 
     @property
+    def not_told(self) -> Floats:
+        """What stands for a cell that is empty or unknown: "missing" where that can be said, else the middle of all."""
+        found: Floats = self.vertices[-1] if self.column.missing else self.vertices.mean(axis=0)
+        return found
+
+    @property
     def slots(self) -> tuple[str, ...]:
         """Categories of a one-hot group, the one for empty cells last."""
         categories = self.column.categories or ()

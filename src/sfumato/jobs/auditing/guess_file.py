@@ -44,7 +44,7 @@ def attempt_from_file(path: Path, arena: Arena) -> Attempt:
     if not guessed:
         raise TableError(f"{path} guesses no private column. Give at least one under its name in the original.")
     encoding = Encoding(Schema(tuple(schema.private[number] for number in guessed)))
-    X = recode(encoding, table)[evidence.positions]
+    X = recode(encoding, table, guessed=True)[evidence.positions]
     scored = score_values(Values(np.clip(X, 0.0, 1.0)), _narrowed(arena, encoding, guessed))
     return Attempt(name, STORY, (), guess=Values(X) if len(guessed) == len(schema.private) else None, scored=scored)
 

@@ -19,6 +19,11 @@ from sfumato.table.arrays import plain, text
 from sfumato.table.recoding import recode
 from sfumato.wording import counted
 
+NOT_DECLARED = (
+    "No cell of that column is empty in the original, so this is no value of anybody. If the release blanks cells "
+    "on purpose, declare it: `missing: true` for the column in a schema, given with --schema."
+)
+
 
 def evidence_from_tables(request: AuditRequest, rng: np.random.Generator) -> Evidence:
     """Treat the release as column-wise: every column is its source column, changed in an unknown way."""
@@ -36,7 +41,7 @@ def evidence_from_tables(request: AuditRequest, rng: np.random.Generator) -> Evi
     )
     draft = Draft(
         encoding=encoding,
-        Z=recode(encoding, released),
+        Z=recode(encoding, released, why=NOT_DECLARED),
         y=encoding.encode_label(released) if labelled else None,
         source=None,
         original=original,
@@ -77,13 +82,8 @@ def joint_schema(original: Table, released: pa.Table, request: AuditRequest, not
 
 
 def _joined(column: Column, released: pa.Table) -> Column:
-    """The column with the release's categories too, and "missing" where the release has empty cells."""
-    if column.name not in released.column_names:
+    """The column with the release's categories too. Empty cells are not added: they must be the original's own kind."""
+    if column.name not in released.column_names or column.kind != "categorical" or column.categories is None:
         return column
-    array = plain(released[column.name])
-    empty = bool(pc.any(array.is_null(nan_is_null=pa.types.is_floating(array.type))).as_py())
-    if column.categories is not None and column.kind == "categorical":
-        words = pc.unique(text(array, column.name).drop_null()).to_pylist()
-        more = sorted(set(words) - set(column.categories))
-        column = replace(column, categories=(*column.categories, *more))
-    return replace(column, missing=True) if empty and column.role == "private" else column
+    words = pc.unique(text(plain(released[column.name]), column.name).drop_null()).to_pylist()
+    return replace(column, categories=(*column.categories, *sorted(set(words) - set(column.categories))))

@@ -110,7 +110,7 @@ def _check_rows(file: pq.ParquetFile, card: Card) -> int:
     for batch in file.iter_batches(batch_size=BLOCK, use_threads=False):
         table = pa.Table.from_batches([batch])
         cells.check_written(table, rows)
-        matrix, codes = matrix_of(table, card)
+        matrix, codes = matrix_of(table, card, rows)
         cells.check_matrix(matrix, rows)
         evidence.add(matrix, codes)
         rows += len(matrix)
