@@ -31,6 +31,7 @@ POSITIVE = (
     Column("sex", "categorical", categories=("f", "m"), **PUBLIC),
 )
 BASIS = np.linalg.qr(np.random.default_rng(4).normal(size=(11, 11)))[0][:3].tolist()
+MANY = np.random.default_rng(4).normal(size=(25, 11)).tolist()
 GUIDANCE = base64.b64encode(np.linalg.qr(np.random.default_rng(4).normal(size=(6, 2)))[0].tobytes()).decode()
 
 CASES = [
@@ -55,6 +56,7 @@ CASES = [
     ("principal-laplace", {"basis": "identity", "epsilon_record": 3.0, "components": 4}),
     ("principal-laplace", {"basis": BASIS, "basis_reason": "drawn by lot", "epsilon_record": 6.0}),
     ("principal-laplace", {"basis": BASIS}),
+    ("principal-laplace", {"basis": MANY, "basis_reason": "drawn by lot", "epsilon_record": 6.0}),
     ("random-projection", {}),
     ("random-rotation", {}),
     ("random-rotation", {"noise": "laplace", "scale": 0.7}),
@@ -117,6 +119,7 @@ def claiming(card: Card, factor: float) -> Card:
         ("additive-noise", {}),
         ("principal-laplace", {"basis": "identity", "components": 4}),
         ("principal-laplace", {}),
+        ("principal-laplace", {"basis": MANY, "basis_reason": "drawn by lot"}),
         ("random-rotation", {"noise": "laplace"}),
         ("randomized-response", {}),
         ("guided-projection", {"guidance": GUIDANCE}),

@@ -39,7 +39,7 @@ class PrincipalLaplace(Mechanism):
     Widths: ``component_bounds="public"`` takes ``w_i = sum_j |v_ij| (U_j - L_j)``, the range over the declared domain;
     ``"data"`` takes the scores' own range, as published (Eq. 8 then gives e^(1/b) per component, but the range
     is itself learned). Scores are clipped to their interval, so the record's epsilon is at most s / b; with public
-    widths the exact figure is smaller (see `sfumato.guarantee.affine`).
+    widths the figure is smaller, exact up to 18 components and certified beyond (see `sfumato.guarantee.affine`).
 
     Parameters
     ----------
