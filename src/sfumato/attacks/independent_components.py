@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from sklearn.decomposition import FastICA
-from sklearn.exceptions import ConvergenceWarning
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, Values
 from sfumato.attacks.eigen_alignment import NOTHING_MIXED, axes_of
 from sfumato.attacks.observation import into_domain
+from sfumato.attacks.unmixing import CONTRASTS, unmixing_rotation
 
-CONTRASTS = ("logcosh", "exp", "cube")
 MOST_ROWS, MOST_CELLS = 5_000, 150_000
 """Of which the components are learned; they are then read off all rows."""
 LEVELS = (np.arange(200) + 0.5) / 200
@@ -92,7 +89,8 @@ class IndependentComponents(Attack):
         for tried in range(self.runs):
             if tried == len(CONTRASTS) and not settled:  # no contrast finds anything: further starts would not either
                 break
-            found = self._run(rows, CONTRASTS[tried % len(CONTRASTS)], rng)
+            start = np.linalg.qr(rng.standard_normal((rank, rank)))[0]
+            found = unmixing_rotation(rows, list(CONTRASTS)[tried % len(CONTRASTS)], start, self.iterations)
             settled += [] if found is None else [found]
         if not settled:
             return Abstain("ICA did not converge in any run, which says nothing about privacy")
@@ -107,19 +105,6 @@ class IndependentComponents(Attack):
             fits = [_fit(white @ W.T, columns) for W in settled]
         best = int(np.argmin(fits))
         return Unmixed(white @ settled[best].T, agreement[best], len(settled), self.runs)
-
-    def _run(self, white: Matrix, contrast: str, rng: np.random.Generator) -> Matrix | None:
-        """An unmixing rotation (components in rows), or None if the run did not settle."""
-        rank = white.shape[1]
-        start = np.linalg.qr(rng.standard_normal((rank, rank)))[0]
-        ica = FastICA(fun=contrast, whiten=False, w_init=start, max_iter=self.iterations, tol=1e-6)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", ConvergenceWarning)
-            try:
-                ica.fit(white)
-            except (ConvergenceWarning, np.linalg.LinAlgError):
-                return None
-        return np.asarray(ica.components_) if np.isfinite(ica.components_).all() else None
 
 
 def canonical_scores(Z: Matrix) -> Matrix:

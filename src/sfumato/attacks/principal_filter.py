@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.attacks.base import Attack, Knowledge, Matrix, Values
 from sfumato.attacks.observation import covariance_of, into_domain, observed_with_mean
@@ -30,7 +32,7 @@ class PrincipalFilter(Attack):
     helps = frozenset({"noise", "column_moments"})
 
     def __init__(
-        self, components: Literal["best", "own"] | int = "best", most_candidates: int = 64, clip: bool = True
+        self, components: Literal["best", "own"] | int = "best", most_candidates: int = 20, clip: bool = True
     ) -> None:
         self.components, self.most_candidates, self.clip = components, most_candidates, clip
 
@@ -54,7 +56,17 @@ class PrincipalFilter(Attack):
             return Values(self._guessed(centre + scores[:, :p] @ vectors[:, :p].T))
         rank = int(np.linalg.matrix_rank(model.matrix))
         counts = np.unique(np.linspace(1, rank, min(rank, self.most_candidates)).astype(int))
-        return Values(filtered, tuple(self._guessed(centre + scores[:, :p] @ vectors[:, :p].T) for p in counts))
+        return Values(filtered, tuple(self._projected(centre, scores, vectors, counts)))
+
+    def _projected(
+        self, centre: Matrix, scores: Matrix, vectors: Matrix, counts: NDArray[np.int64]
+    ) -> Iterator[Matrix]:
+        """The first p components for every p of `counts`: each adds to the one before."""
+        X, done = np.tile(centre, (len(scores), 1)), 0
+        for p in counts:
+            X += scores[:, done:p] @ vectors[:, done:p].T
+            done = p
+            yield self._guessed(X.copy())
 
     def _guessed(self, X: Matrix) -> Matrix:
         return into_domain(X) if self.clip else X

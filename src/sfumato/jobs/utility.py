@@ -15,6 +15,7 @@ from sfumato.classifiers.factory import make_classifier
 from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_summary, part_of_card
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.jobs.auditing.evidence import Codes, Evidence, Matrix, sampled
+from sfumato.jobs.engines.workers import in_order
 from sfumato.jobs.progress import Progress
 from sfumato.metrics import accuracy, phi
 
@@ -24,7 +25,7 @@ WITH_CARD = ("reconstructed-naive-bayes", "reconstructed-tree", "noise-aware-lda
 TEST_SHARE = 0.3
 MOST_PEOPLE = 5_000
 """Noise averages out over rows, so that a small sample would make a release look worse than it is."""
-MOST_TRAINED = 20_000
+MOST_TRAINED = 15_000
 FEWEST_SPLITS = 3
 """Large tables need fewer splits: people x splits stays below `MOST_TRAINED` as long as `FEWEST_SPLITS` are left."""
 
@@ -51,10 +52,8 @@ class Trial:
         queries = self.plain if answers_plain_rows(made) else self.queries
         if queries is None:
             raise UsageError(self.why)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a network that has not converged is still measured
-            second = fit_on_parts(made, [self.release]).predict(queries)
-            first = fit_on_parts(_classifier(name), [self.original]).predict(self.X)
+        second = fit_on_parts(made, [self.release]).predict(queries)
+        first = fit_on_parts(_classifier(name), [self.original]).predict(self.X)
         return np.asarray(first), np.asarray(second)
 
 
@@ -80,13 +79,15 @@ def utility(evidence: Evidence, repeats: int, seed: int, progress: Progress) -> 
     trials = _splits(evidence, repeats, rng) if splits else [_against_holdout(evidence, rng)]
     names = (*CLASSIFIERS, *WITH_CARD) if _noise_is_known(evidence) else CLASSIFIERS
     entries, refused = [], dict[str, list[str]]()
-    for number, name in enumerate(names):
-        progress("Training", number, len(names))
-        try:
-            entries.append(_entry(name, trials))
-        except SfumatoError as error:
-            refused.setdefault(str(error), []).append(name)
-    progress("Training", len(names), len(names))
+    progress("Training", 0, len(names))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a network that has not converged is still measured
+        for number, found in enumerate(in_order(names, lambda name: _entry_or_refusal(name, trials))):
+            if isinstance(found, SfumatoError):
+                refused.setdefault(str(found), []).append(names[number])
+            else:
+                entries.append(found)
+            progress("Training", number + 1, len(names))
     evidence.notes.extend(f"No utility of {', '.join(those)}: {reason}" for reason, those in refused.items())
     return entries
 
@@ -173,6 +174,13 @@ def _trial(evidence: Evidence, people: Codes, rows: Codes, X: Matrix, y: Codes) 
         y=y,
         why=why,
     )
+
+
+def _entry_or_refusal(name: str, trials: list[Trial]) -> dict[str, Any] | SfumatoError:
+    try:
+        return _entry(name, trials)
+    except SfumatoError as error:
+        return error
 
 
 def _entry(name: str, trials: list[Trial]) -> dict[str, Any]:

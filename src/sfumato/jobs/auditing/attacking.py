@@ -1,4 +1,4 @@
-"""Run the adversaries one by one; whatever happens to one of them, the audit goes on."""
+"""Run the adversaries side by side; whatever happens to one of them, the audit goes on."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from sfumato.errors import UsageError
 from sfumato.jobs.auditing.apart import scored_apart
 from sfumato.jobs.auditing.arena import Arena
 from sfumato.jobs.auditing.evidence import Codes
+from sfumato.jobs.engines.workers import in_order
 from sfumato.jobs.progress import Progress
 from sfumato.metrics import ScoredGuess, auc, recovery_curve, score_guess
 
@@ -95,11 +96,11 @@ def chosen_attacks(names: tuple[str, ...] | None) -> list[type[Attack]]:
 
 def attack_all(arena: Arena, attacks: list[type[Attack]], progress: Progress) -> list[Attempt]:
     """Every attack with its default parameters."""
+    progress("Attacking", 0, len(attacks))
     found = []
-    for number, attack in enumerate(attacks):
-        progress("Attacking", number, len(attacks))
-        found.append(attempt(attack(), arena))
-    progress("Attacking", len(attacks), len(attacks))
+    for done in in_order(attacks, lambda attack: attempt(attack(), arena)):
+        found.append(done)
+        progress("Attacking", len(found), len(attacks))
     return found
 
 
