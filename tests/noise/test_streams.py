@@ -1,5 +1,6 @@
 """The generator is AES in counter mode, and a stream belongs to one key, one block and one content."""
 
+import ast
 import copy
 import hashlib
 import os
@@ -91,6 +92,42 @@ def test_seeded_streams_repeat_and_say_so():
     assert Streams.seeded(4).reproducible
     assert not Streams().reproducible
     assert words(Streams().generator(0)) != words(Streams().generator(0))
+
+
+def in_a_forked_child(draw):
+    """What `draw` gives in a child of this process."""
+    source, sink = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            os.write(sink, repr(draw()).encode())
+        finally:
+            os._exit(0)
+    os.close(sink)
+    with os.fdopen(source) as told:
+        found = told.read()
+    os.waitpid(child, 0)
+    return ast.literal_eval(found)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_never_repeats_its_parent_nor_its_brothers():
+    """Streams, a key that was given, and generators that were drawn from before; seeded ones repeat, as they must."""
+    given, drawn, seeded = Streams(KEY), Streams(), Streams.seeded(5)
+    half_used, seeded_generator = drawn.generator(3), seeded.generator(3)
+    half_used.random(5), seeded_generator.random(5)
+
+    def draw():
+        streams = [words(streams.generator(1)) for streams in (given, drawn, seeded)]
+        return [*streams, words(half_used), words(seeded_generator)]
+
+    children = [in_a_forked_child(draw) for _ in range(2)]
+    own = draw()
+    assert own[0] == words(Streams(KEY).generator(1))
+    for secret in (0, 1, 3):
+        assert len({tuple(found[secret]) for found in (*children, own)}) == 3
+    for repeated in (2, 4):
+        assert len({tuple(found[repeated]) for found in (*children, own)}) == 1
 
 
 def test_words_are_uniform_and_streams_uncorrelated():

@@ -78,9 +78,11 @@ def evaluate(
             f"The label {model.about['label']!r} is empty in {left} of {len(truth)} rows. "
             "Fill it in, or leave these rows out."
         )
-    answers = np.asarray(classifier_for(model, source).predict(Z), dtype=np.int64)
+    classifier = classifier_for(model, source)
     confusion = np.zeros((len(model.classes), len(model.classes)), dtype=np.int64)
-    np.add.at(confusion, (truth, answers), 1)
+    with model.answering():
+        answers = np.asarray(classifier.predict(Z), dtype=np.int64)
+        np.add.at(confusion, (truth, answers), 1)
     found = Evaluation(tuple(model.classes), confusion)
     if out is not None:
         write_whole(out, json.dumps(found.to_dict(), indent=1), private=True)

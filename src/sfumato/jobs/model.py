@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import CardError
+from sfumato.errors import CardError, SfumatoError
 from sfumato.files import write_whole
+from sfumato.jobs.model_file import ForeignTypeError, ModelFile, UnsoundModelError
+from sfumato.jobs.model_structure import check_structure
 from sfumato.table import Encoding
 
 FORMAT, VERSION = "sfumato-model", 1
-
-TRUSTED = frozenset(
-    {
-        "sfumato.classifiers.label_noise.LabelNoiseCorrection",
-        "sfumato.classifiers.noise_aware_discriminant.NoiseAwareDiscriminant",
-        "sfumato.classifiers.on_reconstruction.OnReconstruction",
-        "sfumato.classifiers.on_reconstruction.ReconstructedTree",
-        "sfumato.classifiers.radius_vote.RadiusVote",
-        "sfumato.classifiers.reconstructed_naive_bayes.ReconstructedNaiveBayes",
-        "sfumato.classifiers.survey_bits.SurveyClassifier",
-        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-        "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-        "sklearn.tree._tree.Tree",
-    }
-)
-"""Types that our classifiers consist of and skops does not trust by itself; nothing else is ever loaded."""
+NOT_OURS = "is not a model that `sfumato train` wrote, or it is damaged"
 
 
 @dataclass(frozen=True)
@@ -66,26 +54,57 @@ class Model:
 
     @classmethod
     def load(cls, path: Path) -> Model:
-        """Read a model; a file that holds other types than our classifiers do is refused unread."""
-        import skops.io
-
+        """Read a model. Its sizes, types and structure are checked first: who made it may wish its reader ill."""
         if not path.is_file():
             raise CardError(f"There is no model {path}.")
         try:
-            unknown = skops.io.get_untrusted_types(file=path)
-        except Exception as error:
-            raise CardError(f"{path} is not a model that `sfumato train` wrote, or it is damaged.") from error
-        if foreign := sorted(set(unknown) - TRUSTED):
-            raise CardError(
-                f"{path} holds an object of type {foreign[0]}, as no model of ours does. It was not loaded."
-            )
+            with path.open("rb") as file:
+                return cls._read(file)
+        except CardError as error:
+            raise CardError(f"{path} {error}") from None
+        except ForeignTypeError as error:
+            raise CardError(f"{path} {error}. It was not loaded.") from None
+        except UnsoundModelError as error:
+            raise CardError(f"{path} {NOT_OURS}: {error}. It was not used.") from None
+        except Exception as error:  # whatever a file that somebody else wrote makes of its readers
+            raise CardError(f"{path} {NOT_OURS}.") from error
+
+    @classmethod
+    def _read(cls, file: BinaryIO) -> Model:
+        import skops.io
+
+        checked = ModelFile(file)
+        if checked.about.get("format") != FORMAT or checked.about.get("version") != VERSION:
+            raise CardError("has a version that this program does not read.")
+        file.seek(0)
+        model = cls(skops.io.load(file, trusted=checked.types())["classifier"], checked.about)
+        model._check()
+        return model
+
+    def _check(self) -> None:
+        """The description describes a space, and the classifier fits into it."""
+        encoding, public = self.encoding(), self.affine()
+        label = encoding.schema.label
+        if label is None or label.name != self.about["label"] or list(label.categories or ()) != self.classes:
+            raise UnsoundModelError("its classes are not those of its schema")
+        if public is not None and (
+            public[0].ndim != 2
+            or public[0].shape[1] != encoding.width
+            or public[1].shape != public[0].shape[:1]
+            or not (np.isfinite(public[0]).all() and np.isfinite(public[1]).all())
+        ):
+            raise UnsoundModelError("its map of rows is not one")
+        check_structure(self.classifier, len(self.classes))
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """Around questions to the classifier: parts that do not fit each other are a damaged model, in one line."""
         try:
-            stored = skops.io.load(path, trusted=unknown)
-            about = json.loads(stored["about"])
-            if about["format"] != FORMAT or about["version"] != VERSION:
-                raise CardError(f"{path} has a version that this program does not read.")
-            return cls(stored["classifier"], about)
-        except CardError:
+            yield
+        except SfumatoError:
             raise
-        except Exception as error:
-            raise CardError(f"{path} is not a model that `sfumato train` wrote, or it is damaged.") from error
+        except Exception as error:  # what learners raise when their parts contradict each other, whichever it is
+            raise CardError(
+                f"The model's {self.about['classifier']} cannot answer ({type(error).__name__}): it is damaged, or was "
+                "made by another version. Train it again."
+            ) from error

@@ -46,8 +46,9 @@ def predict(model_path: Path, source: Any, out: Path, *, key: Path | None = None
     if not len(Z):
         raise TableError("The table holds no rows, so there is nothing to classify.")
     classifier = classifier_for(model, source)
-    codes = np.asarray(classifier.predict(Z), dtype=np.int64)
-    probabilities = _probabilities(classifier, Z)
+    with model.answering():
+        codes = np.asarray(classifier.predict(Z), dtype=np.int64)
+        probabilities = _probabilities(classifier, Z)
     columns = {"prediction": model.encoding().decode_label(codes)}
     if probabilities is not None:
         columns["probability"] = pa.array(probabilities.max(axis=1))

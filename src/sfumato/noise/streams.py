@@ -6,6 +6,10 @@
 A retry or a recomputed task gives the same noise for the same data, and other data never meet the same noise: whoever
 sees two releases of two versions of a block cannot subtract them.
 
+A process that forks leaves its child a copy of everything, keys and half-used generators included; both would go on
+with the same noise. So the child's copies of secret streams, and of generators that they gave, get fresh keys.
+Reproducible ones are meant to repeat, and do. A child that is to go on with the same key is given it (`export_key`).
+
 Limits. The stream is as strong as AES-128 in counter mode: 128 bits of key, and distinguishable from random words by
 the absence of repeated 16-byte outputs after about 2^64 of them (a block draws some 2^20). There is no backtracking
 resistance: who reads the memory of a live generator learns its key, hence all noise of that block; who learns the run
@@ -17,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import weakref
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -31,6 +36,8 @@ from sfumato.errors import UsageError
 RUN_KEY_BYTES = 32
 BLOCK_KEY_BYTES = 16
 _VERSION = b"sfumato/noise/streams/1"
+_secret: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Streams and generators of this process whose noise must never be drawn twice."""
 
 
 class Streams:
@@ -51,6 +58,8 @@ class Streams:
             raise UsageError(f"The 'run_key' parameter of Streams must be {RUN_KEY_BYTES} bytes. Got others instead.")
         self._run_key: bytearray | None = bytearray(run_key)
         self.reproducible = reproducible
+        if not reproducible:
+            _secret.add(self)
 
     @classmethod
     def seeded(cls, seed: int) -> Streams:
@@ -85,7 +94,10 @@ class Streams:
             )
         )
         key = HKDF(algorithm=SHA256(), length=BLOCK_KEY_BYTES, salt=None, info=info).derive(bytes(self._key()))
-        return keyed_generator(key)
+        generator = keyed_generator(key)
+        if not self.reproducible:
+            _secret.add(generator)
+        return generator
 
     def export_key(self) -> bytes:
         """The run key, for a private file (0600) that lets an interrupted run resume."""
@@ -101,6 +113,11 @@ class Streams:
     def destroyed(self) -> bool:
         """Whether the run key is gone."""
         return self._run_key is None
+
+    def take_fresh_key(self) -> None:
+        """In a forked child: go on with a key that the parent does not have."""
+        if self._run_key is not None:
+            self._run_key[:] = os.urandom(RUN_KEY_BYTES)
 
     def _key(self) -> bytearray:
         if self._run_key is None:
@@ -126,11 +143,28 @@ class Streams:
         )
 
 
+class ForkedApart(np.random.Generator):
+    """A NumPy generator that draws other numbers in a forked child than in its parent."""
+
+    def take_fresh_key(self) -> None:
+        """In a forked child: what the parent still draws is not drawn here."""
+        self.bit_generator.state = AESCounter(key=int.from_bytes(os.urandom(BLOCK_KEY_BYTES), "little")).state
+
+
+def _part_from_parent() -> None:
+    for holder in list(_secret):
+        holder.take_fresh_key()
+
+
+if hasattr(os, "register_at_fork"):  # Windows cannot fork
+    os.register_at_fork(after_in_child=_part_from_parent)
+
+
 def keyed_generator(key: bytes) -> np.random.Generator:
     """A NumPy generator whose words are AES-128 of the counter 0, 1, 2, ... under `key`, little-endian."""
     if len(key) != BLOCK_KEY_BYTES:
         raise UsageError(f"The 'key' parameter of keyed_generator must be {BLOCK_KEY_BYTES} bytes. Got others instead.")
-    return np.random.Generator(AESCounter(key=int.from_bytes(key, "little"), counter=0))
+    return ForkedApart(AESCounter(key=int.from_bytes(key, "little"), counter=0))
 
 
 def content_hash(X: NDArray[Any], y: NDArray[Any] | None = None) -> bytes:
