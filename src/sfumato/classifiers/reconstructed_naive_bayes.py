@@ -99,7 +99,10 @@ class ReconstructedNaiveBayes(GivesProbabilities):
         scores = self._prior_scores(len(rows))
         for start, stop, edges, mass, missing in self._columns():
             if len(edges) == 0:
-                scores += np.log(np.maximum(mass, _TINY))[:, rows[:, start:stop].argmax(axis=1)].T
+                slots = rows[:, start:stop]
+                here = np.log(np.maximum(mass, _TINY))[:, slots.argmax(axis=1)].T
+                # A category that training did not see has equal slots: it speaks for no class.
+                scores += np.where(slots.max(axis=1, keepdims=True) > slots.min(axis=1, keepdims=True), here, 0.0)
                 continue
             cell = np.clip(np.searchsorted(edges, rows[:, start], side="right") - 1, 0, len(edges) - 2)
             here = np.log(np.maximum(mass, _TINY))[:, cell].T

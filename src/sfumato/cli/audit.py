@@ -33,6 +33,9 @@ def audit(
     ] = None,
     max_rows: Annotated[int, typer.Option(help="Attack a random sample if there are more rows.")] = 20_000,
     seed: Annotated[int, typer.Option(help="For the audit's own sampling.")] = 0,
+    unknown: Annotated[
+        str, typer.Option(help="Categories of the holdout alone: missing (counted, and taken as empty) or refuse.")
+    ] = "missing",
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -73,6 +76,7 @@ def audit(
         out=place,
         max_rows=max_rows,
         seed=seed,
+        unknown=unknown,
     )
     console = Console(quiet, as_json)
     with console.listening() as progress:

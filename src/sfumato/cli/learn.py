@@ -14,6 +14,10 @@ Survey = Annotated[
     Path | None, typer.Option(metavar="SURVEY_FILE", help="For a survey's model: TABLE holds plain answers to it.")
 ]
 
+Unknown = Annotated[
+    str, typer.Option(help="Categories that training did not see: missing (counted, and taken as empty) or refuse.")
+]
+
 
 def answers_to(survey: Path | None, source: Path) -> Any:
     """TABLE as it is, or as answers in the words of a survey: numbers become the intervals that they fall into."""
@@ -70,6 +74,7 @@ def predict(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Predictions to write: .csv or .parquet.")],
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, where they have one.")] = None,
     survey: Survey = None,
+    unknown: Unknown = "missing",
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -85,7 +90,7 @@ def predict(
 
     console = Console(quiet, as_json)
     with console.listening():
-        predicted = run(model, answers_to(survey, source), out, key=key, force=force)
+        predicted = run(model, answers_to(survey, source), out, key=key, unknown=unknown, force=force)
     met = ""
     if predicted.accuracy is not None:
         met = f" Accuracy {predicted.accuracy:.3f}; always the commonest class: {predicted.commonest:.3f}."
@@ -96,6 +101,7 @@ def predict(
             "rows": predicted.rows,
             "accuracy": predicted.accuracy,
             "commonest": predicted.commonest,
+            "unknown_categories": dict(predicted.unknown),
         }
     )
 
@@ -105,6 +111,7 @@ def evaluate(
     source: Annotated[Path, typer.Argument(metavar="TABLE_OR_DIR", help="Rows with their label, plain or released.")],
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, where they have one.")] = None,
     survey: Survey = None,
+    unknown: Unknown = "missing",
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON file to write, readable by you alone.")] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -118,7 +125,7 @@ def evaluate(
 
     console = Console(quiet, as_json)
     with console.listening():
-        found = run(model, answers_to(survey, source), key=key, out=out, force=force)
+        found = run(model, answers_to(survey, source), key=key, out=out, unknown=unknown, force=force)
     low, high = found.interval
     console.say(
         f"Error {found.error:.3f} (95% interval {low:.3f} to {high:.3f}) on {counted(found.rows, 'row')}; "

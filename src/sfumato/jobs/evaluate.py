@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,11 @@ from numpy.typing import NDArray
 from sfumato.errors import OutputError, TableError
 from sfumato.files import write_whole
 from sfumato.jobs.model import Model
-from sfumato.jobs.predict import UNKNOWN, classifier_for, rows_to_classify
+from sfumato.jobs.predict import classifier_for, rows_to_classify
 from sfumato.metrics import proportion_interval
+from sfumato.table.filling import MISSING_INSTEAD, NOT_TOLD, UNLISTED
+from sfumato.table.unfit import UnknownCategoryWarning
+from sfumato.wording import counted
 
 
 @dataclass(frozen=True)
@@ -22,14 +27,18 @@ class Evaluation:
     """Counts of true class (rows) against answer (columns), and what follows from them.
 
     `interval` is Wilson's 95% interval of the error; `commonest` is the error of always answering the commonest class.
+    `unseen`: rows of classes that training did not see; every answer to them is wrong, and they count as errors.
+    `unknown`: cells per column whose category training did not see.
     """
 
     classes: tuple[str, ...]
     confusion: NDArray[np.int64]
+    unseen: int = 0
+    unknown: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
-        return int(self.confusion.sum())
+        return int(self.confusion.sum()) + self.unseen
 
     @property
     def errors(self) -> int:
@@ -57,33 +66,53 @@ class Evaluation:
             "error_of_commonest_class": self.commonest,
             "classes": list(self.classes),
             "confusion": self.confusion.tolist(),
+            "rows_of_unseen_classes": self.unseen,
+            "unknown_categories": dict(self.unknown),
         }
 
 
 def evaluate(
-    model_path: Path, source: Any, *, key: Path | None = None, out: Path | None = None, force: bool = False
+    model_path: Path,
+    source: Any,
+    *,
+    key: Path | None = None,
+    out: Path | None = None,
+    unknown: str = MISSING_INSTEAD,
+    force: bool = False,
 ) -> Evaluation:
-    """Classify the rows of `source` and compare with their label; only with `out` is anything written."""
+    """Classify the rows of `source` and compare with their label; only with `out` is anything written.
+
+    Categories that training did not see are treated as missing, and classes as errors; both are counted and warned of,
+    or refused with `unknown="refuse"`.
+    """
     if out is not None and out.exists() and not force:
         raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
     model = Model.load(model_path)
-    Z, truth = rows_to_classify(model, source, key)
+    Z, truth, unfit = rows_to_classify(model, source, key, unknown)
     if truth is None or not len(truth):
         raise TableError(
             f"The table has no rows with the label {model.about['label']!r}, so there is nothing to compare with. "
             "To classify rows without a label: sfumato predict."
         )
-    if left := np.count_nonzero(truth == UNKNOWN):
+    if left := np.count_nonzero(truth == NOT_TOLD):
         raise TableError(
             f"The label {model.about['label']!r} is empty in {left} of {len(truth)} rows. "
             "Fill it in, or leave these rows out."
         )
     classifier = classifier_for(model, source)
     confusion = np.zeros((len(model.classes), len(model.classes)), dtype=np.int64)
+    seen = truth != UNLISTED
     with model.answering():
         answers = np.asarray(classifier.predict(Z), dtype=np.int64)
-        np.add.at(confusion, (truth, answers), 1)
-    found = Evaluation(tuple(model.classes), confusion)
+        np.add.at(confusion, (truth[seen], answers[seen]), 1)
+    found = Evaluation(tuple(model.classes), confusion, int(np.count_nonzero(~seen)), unfit)
+    if found.unseen:
+        warnings.warn(
+            f"{counted(found.unseen, 'row')} of classes that training did not see: no answer to them can be right, and "
+            "they count as errors. To refuse such rows instead: --unknown refuse.",
+            UnknownCategoryWarning,
+            stacklevel=2,
+        )
     if out is not None:
         write_whole(out, json.dumps(found.to_dict(), indent=1), private=True)
     return found

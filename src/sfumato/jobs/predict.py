@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,19 +16,19 @@ from sfumato.guarantee import Card, Key
 from sfumato.jobs.model import Model
 from sfumato.jobs.release import matrix_of, read_release
 from sfumato.table import Encoding, open_table, write_table
+from sfumato.table.filling import MISSING_INSTEAD, NOT_TOLD, UNKNOWN_WAYS
+from sfumato.table.unfit import warn_of_unfit
 
 Matrix = NDArray[np.float64]
-
-UNKNOWN = -1
-"""Code of a class that the table does not tell."""
 
 
 @dataclass(frozen=True)
 class Predicted:
     """Class codes, probabilities where the classifier has them, and how often the label, if present, was met.
 
-    Rows without a label do not count. `commonest` is what always answering the commonest class would have reached: the
-    figure to beat.
+    Rows without a label do not count; a class that training did not see is missed. `commonest` is what always answering
+    the commonest class would have reached: the figure to beat. `unknown`: cells per column whose category training did
+    not see.
     """
 
     codes: NDArray[np.int64]
@@ -35,14 +36,26 @@ class Predicted:
     accuracy: float | None
     commonest: float | None
     rows: int
+    unknown: Mapping[str, int] = field(default_factory=dict)
 
 
-def predict(model_path: Path, source: Any, out: Path, *, key: Path | None = None, force: bool = False) -> Predicted:
-    """Write one row per query: `prediction` and, where there is one, its `probability`; nothing of the query itself."""
+def predict(
+    model_path: Path,
+    source: Any,
+    out: Path,
+    *,
+    key: Path | None = None,
+    unknown: str = MISSING_INSTEAD,
+    force: bool = False,
+) -> Predicted:
+    """Write one row per query: `prediction` and, where there is one, its `probability`; nothing of the query itself.
+
+    Categories that training did not see are treated as missing, counted and warned of; or refused (`unknown="refuse"`).
+    """
     if out.exists() and not force:
         raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
     model = Model.load(model_path)
-    Z, truth = rows_to_classify(model, source, key)
+    Z, truth, unfit = rows_to_classify(model, source, key, unknown)
     if not len(Z):
         raise TableError("The table holds no rows, so there is nothing to classify.")
     classifier = classifier_for(model, source)
@@ -55,10 +68,10 @@ def predict(model_path: Path, source: Any, out: Path, *, key: Path | None = None
     write_table(pa.table(columns), out)
     accuracy = commonest = None
     if truth is not None:
-        told = truth[truth != UNKNOWN]
-        accuracy = float(np.mean(told == codes[truth != UNKNOWN]))
-        commonest = float(np.bincount(told).max() / len(told))
-    return Predicted(codes, probabilities, accuracy, commonest, len(codes))
+        told = truth[truth != NOT_TOLD]
+        accuracy = float(np.mean(told == codes[truth != NOT_TOLD]))
+        commonest = float(np.bincount(told[told >= 0], minlength=1).max() / len(told))
+    return Predicted(codes, probabilities, accuracy, commonest, len(codes), unfit)
 
 
 @dataclass(frozen=True)
@@ -97,31 +110,39 @@ def _without_noise(card: Card) -> bool:
     return card.post_processing is None and all(column["noise"] is None for column in card.release_schema["columns"])
 
 
-def rows_to_classify(model: Model, source: Any, key: Path | None) -> tuple[Matrix, NDArray[np.int64] | None]:
-    """The rows of a plain table or of a release's folder in the model's space, and their true classes.
+class Rows(NamedTuple):
+    """Rows in the model's space with their true classes: `NOT_TOLD` where the cell is empty, `UNLISTED` where training
+    saw no such class, None where no row tells. `unfit`: cells per column whose category training did not see."""
 
-    A class that is not known is `UNKNOWN`; None where none is.
-    """
+    Z: Matrix
+    truth: NDArray[np.int64] | None
+    unfit: Mapping[str, int]
+
+
+def rows_to_classify(model: Model, source: Any, key: Path | None, unknown: str) -> Rows:
+    """The rows of a plain table or of a release's folder in the model's space, and their true classes."""
+    if unknown not in UNKNOWN_WAYS:
+        raise UsageError(f"--unknown must be {' or '.join(UNKNOWN_WAYS)}. Got {unknown!r} instead.")
     if isinstance(source, str | Path) and Path(source).is_dir():
         return _released(model, Path(source))
-    return _embedded(model, source, key)
+    return _embedded(model, source, key, unknown)
 
 
-def _released(model: Model, folder: Path) -> tuple[Matrix, NDArray[np.int64] | None]:
+def _released(model: Model, folder: Path) -> Rows:
     """Rows that were released perturbed lie in the model's space already."""
     card = Card.load(folder)
     if card.space != model.about["space"]:
         raise CardError(f"The release in {folder} lies in another space than the model's training data.")
     Z, truth = matrix_of(read_release(folder), card)
-    return Z, truth if card.label == "exact" else None
+    return Rows(Z, truth if card.label == "exact" else None, {})
 
 
-def _embedded(model: Model, source: Any, key: Path | None) -> tuple[Matrix, NDArray[np.int64] | None]:
+def _embedded(model: Model, source: Any, key: Path | None, unknown: str) -> Rows:
     encoding = model.encoding()
     table = open_table(source).read()
     try:
-        X = encoding.encode(table).X
-        truth = _classes(encoding, table)
+        X, _, unfit = encoding.encode(table, unknown=unknown)
+        truth = _classes(encoding, table, unknown)
     except (TableError, SchemaError) as error:
         if "schema" not in str(error):
             raise
@@ -129,23 +150,20 @@ def _embedded(model: Model, source: Any, key: Path | None) -> tuple[Matrix, NDAr
             "(The schema is the model's, from the releases it was trained on. For another, sanitize and train again.)"
         )
         raise type(error)(f"{error} {whose}") from None
+    warn_of_unfit(unfit, "the training data")
     if model.about["transform"]["kind"] == "identity":
-        return X, truth
+        return Rows(X, truth, unfit)
     matrix, offset = _map(model, key)
-    return X @ matrix.T + offset, truth
+    return Rows(X @ matrix.T + offset, truth, unfit)
 
 
-def _classes(encoding: Encoding, table: pa.Table) -> NDArray[np.int64] | None:
-    """True classes, `UNKNOWN` where the cell is empty; None where no row has one."""
+def _classes(encoding: Encoding, table: pa.Table, unknown: str) -> NDArray[np.int64] | None:
+    """True classes; None where no row tells one."""
     label = encoding.schema.label
     if label is None or label.name not in table.column_names:
         return None
-    known = table[label.name].is_valid().to_numpy()
-    if known.all():
-        return encoding.encode_label(table) if len(known) else None
-    truth = np.full(len(known), UNKNOWN, dtype=np.int64)
-    truth[known] = encoding.encode_label(table.filter(pa.array(known)))
-    return truth if known.any() else None
+    truth = encoding.encode_label(table, unknown=unknown, may_be_empty=True)
+    return truth if (truth != NOT_TOLD).any() else None
 
 
 def _map(model: Model, key: Path | None) -> tuple[Matrix, Matrix]:

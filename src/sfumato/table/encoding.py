@@ -36,7 +36,7 @@ Hashes = npt.NDArray[np.bytes_]
 class Encoded(NamedTuple):
     """Encoded rows, and how many cells of each column (only columns with any) were clipped to its bounds.
 
-    `unfit`: cells that were taken as missing because the schema knows neither their category nor empty cells.
+    `unfit`: cells that fit no category of the schema and were taken as missing, by column as well.
     """
 
     X: Floats
@@ -110,8 +110,8 @@ class Encoding:
     ) -> Encoded:
         """Encode one block (n, d). Values outside the bounds are clipped and counted, or refused.
 
-        With `unknown="missing"` a category that the schema does not list, and an empty cell where none is expected,
-        are counted and encoded as missing: in the slot for it, or in the middle of the column where there is none.
+        With `unknown="missing"` a category that the schema does not list (or an empty cell in its place) is counted
+        and encoded as missing: by the slot for it, or by the middle of the column where it has none.
 
         `first_row` is the number of rows before this block; error messages count rows from 1 over the whole table.
         `out` is a matrix of at least n rows to write into: memory that was used before is faster than new memory.
@@ -157,13 +157,20 @@ class Encoding:
             X[empty, group.slice] = group.not_told
         return Encoded(X, clipped, unfit)
 
-    def encode_label(self, batch: pa.RecordBatch | pa.Table, *, unknown: str = REFUSE, first_row: int = 0) -> Codes:
-        """Codes of the labels: positions in `classes`; with `unknown="missing"`, `NOT_TOLD` for any other cell."""
+    def encode_label(
+        self,
+        batch: pa.RecordBatch | pa.Table,
+        *,
+        unknown: str = REFUSE,
+        may_be_empty: bool = False,
+        first_row: int = 0,
+    ) -> Codes:
+        """Codes of the labels: positions in `classes`; `UNLISTED` and `NOT_TOLD` where such cells are let through."""
         label = self.schema.label
         if label is None:
             raise SchemaError("The schema has no label. Name it with --label, or give one column `role: label`.")
         array = column_of(batch, label.name)
-        return codes_of(label, array, first_row, unknown, may_be_empty=False)[0]
+        return codes_of(label, array, first_row, unknown, may_be_empty=may_be_empty)[0]
 
     def decode(self, X: npt.ArrayLike, like_original: bool = False) -> pa.Table:
         """Source columns in raw units. Numbers are neither clipped nor rounded (an ordinal becomes its rank, a date a

@@ -18,10 +18,10 @@ Codes = npt.NDArray[np.int64]
 
 REFUSE, MISSING_INSTEAD = "refuse", "missing"
 UNKNOWN_WAYS = (MISSING_INSTEAD, REFUSE)
-"""What is done with a cell that does not fit the schema: its category is not listed, or it is empty unexpectedly."""
+"""What is done with a category that the schema does not list; an empty cell where none is expected counts as one."""
 
-NOT_TOLD = -1
-"""Code of a cell that names no known category."""
+NOT_TOLD, UNLISTED = -1, -2
+"""Codes of an empty cell, and of one whose category is not listed."""
 
 TILE = 4096
 """Rows that are moved from columns to the matrix at a time: a tile of 100 columns stays in a core's own cache."""
@@ -40,7 +40,7 @@ def column_of(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
 class Numbers(NamedTuple):
     """Raw numbers within the bounds, where cells are empty (None: nowhere), and how many were out of bounds.
 
-    `unfit`: cells that were taken as missing although the schema knows neither their category nor empty cells.
+    `unfit`: cells of an ordinal that fit none of its categories and count as empty.
     """
 
     values: Floats
@@ -55,7 +55,7 @@ def numbers_of(group: Group, array: pa.Array, first_row: int, unknown: str = REF
     low, high = column.bounds
     if column.kind == "ordinal":
         codes, unfit = codes_of(column, array, first_row, unknown)
-        empty = codes == NOT_TOLD
+        empty = codes < 0
         return Numbers(np.where(empty, 0, codes).astype(np.float64), empty if empty.any() else None, 0, unfit)
     read = arrays.day_numbers if column.kind == "date" else arrays.numbers
     found = read(array, column.name, first_row)
@@ -64,14 +64,12 @@ def numbers_of(group: Group, array: pa.Array, first_row: int, unknown: str = REF
     if found.empty is None and (len(values) == 0 or (values.min() >= low and values.max() <= high)):
         return Numbers(values, None)
     values, found_empty = arrays.checked(found, column.name, first_row)
-    unfit = 0
     if found_empty is not None:
-        if not column.missing and unknown == REFUSE:
+        if not column.missing:
             raise _unexpected_empty(column, found_empty, first_row)
-        unfit = 0 if column.missing else int(np.count_nonzero(found_empty))
         values = np.where(found_empty, low, values)
     outside = int(np.count_nonzero((values < low) | (values > high)))
-    return Numbers(np.clip(values, low, high) if outside else values, found_empty, outside, unfit)
+    return Numbers(np.clip(values, low, high) if outside else values, found_empty, outside)
 
 
 def fill_numbers(X: Floats, numeric: list[tuple[int, Floats, float, float]]) -> None:
@@ -98,7 +96,7 @@ def fill_onehot(X: Floats, group: Group, array: pa.Array, first_row: int, unknow
     """Write the slots of a categorical column; returns how many cells did not fit and were taken as missing."""
     codes, unfit = codes_of(group.column, array, first_row, unknown)
     X[:, group.slice] = 0.0
-    told = codes != NOT_TOLD
+    told = codes >= 0
     if told.all():
         X[np.arange(len(codes)), group.start + codes] = 1.0
     else:
@@ -113,7 +111,7 @@ def codes_of(
     """Positions of cells in the list of categories, `NOT_TOLD` where a cell is empty, and how many cells do not fit.
 
     A category that is not listed, and an empty cell of a column that has none, is refused, or with `unknown="missing"`
-    taken as not told. `may_be_empty` is what the column says, unless given.
+    let through as `UNLISTED` and `NOT_TOLD`. `may_be_empty` is what the column says, unless given.
     """
     may_be_empty = column.missing if may_be_empty is None else may_be_empty
     words = arrays.text(array, column.name)
@@ -131,7 +129,9 @@ def codes_of(
     if unknown == REFUSE and not may_be_empty and empty.any():
         raise _unexpected_empty(column, empty, first_row)
     unfit = int(np.count_nonzero(strange)) + (0 if may_be_empty else int(np.count_nonzero(empty)))
-    return np.asarray(arrays.as_numpy(found.fill_null(NOT_TOLD)), dtype=np.int64), unfit
+    codes = np.array(arrays.as_numpy(found.fill_null(NOT_TOLD)), dtype=np.int64)
+    codes[strange] = UNLISTED
+    return codes, unfit
 
 
 def _unexpected_empty(column: Column, empty: npt.NDArray[np.bool_], first_row: int) -> TableError:

@@ -22,6 +22,7 @@ from sfumato.jobs.auditing.known_noise import estimated_noise, stated_noise
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.mechanisms import MECHANISMS, Mechanism, RowDrawing, make_mechanism
 from sfumato.table import Encoding, Table, open_table
+from sfumato.table.unfit import unfit_in_words, warn_of_unfit
 from sfumato.wording import counted
 
 SAME_ORDER = "No trace: the rows of release and original stand in the same order, which was found by comparing them."
@@ -170,14 +171,18 @@ def _holdout(draft: Draft, people: People, request: AuditRequest, rng: np.random
             "population (means, covariances, distributions) was taken from the original itself."
         )
         return None
-    holdout, unfit = read_holdout(open_table(request.holdout), draft.encoding)
+    holdout, left_out = read_holdout(open_table(request.holdout), draft.encoding, request.unknown)
     draft.notes.append(
         "What adversaries know of the population (means, covariances, distributions) was taken from the holdout table."
     )
-    if unfit:
+    if left_out:
         draft.notes.append(
-            f"{counted(unfit, 'row')} of the holdout table left out: they hold categories of no one else."
+            f"{counted(left_out, 'row')} of the holdout table left out: they lack a number that nobody in the original "
+            "lacks, or have a class of no one else."
         )
+    if strange := unfit_in_words(holdout.unfit, "the original"):
+        draft.notes.append(f"In the holdout table: {strange[0].lower()}{strange[1:]}")
+        warn_of_unfit(holdout.unfit, "the original")
     codes = row_codes(np.vstack([people.X, holdout.X]))
     twins = float(np.isin(codes[len(people.X) :], codes[: len(people.X)]).mean())
     if twins > 0.1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +17,7 @@ from sfumato.guarantee import Card
 from sfumato.noise import Law
 from sfumato.table import Encoding, Table
 from sfumato.table.arrays import plain, text
+from sfumato.table.filling import REFUSE, codes_of
 from sfumato.table.tables import MemoryTable
 from sfumato.wording import counted
 
@@ -31,11 +34,13 @@ class People:
     X: Matrix
     y: Codes | None
     total: int
+    unfit: Mapping[str, int] = field(default_factory=dict)
+    """Cells per column that fit no category of the table and were taken as missing."""
 
     def take(self, positions: Codes) -> People:
         """Some of them."""
         y = None if self.y is None else self.y[positions]
-        return People(self.numbers[positions], self.X[positions], y, self.total)
+        return People(self.numbers[positions], self.X[positions], y, self.total, self.unfit)
 
 
 @dataclass(frozen=True)
@@ -101,8 +106,9 @@ class Evidence:
         return np.asarray(middle + (self.Z - matrix @ middle - offset) @ np.linalg.pinv(matrix).T)
 
 
-def read_people(table: Table, encoding: Encoding, wanted: Codes | None = None) -> People:
+def read_people(table: Table, encoding: Encoding, wanted: Codes | None = None, unknown: str = REFUSE) -> People:
     """Encode a table block by block; of the rows, keep those whose numbers are `wanted` (sorted), or all."""
+    unfit: Counter[str] = Counter()
     labelled = encoding.schema.label is not None and encoding.schema.label.name in table.names
     numbers: list[Codes] = []
     matrices: list[Matrix] = []
@@ -114,7 +120,9 @@ def read_people(table: Table, encoding: Encoding, wanted: Codes | None = None) -
             here if wanted is None else wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, here[-1] + 1)]
         )
         if len(keep):
-            matrices.append(encoding.encode(batch, first_row=first).X[keep - first])
+            encoded = encoding.encode(batch, unknown=unknown, first_row=first)
+            matrices.append(encoded.X[keep - first])
+            unfit.update(encoded.unfit)
             numbers.append(keep)
             if labelled:
                 labels.append(encoding.encode_label(batch, first_row=first)[keep - first])
@@ -123,27 +131,30 @@ def read_people(table: Table, encoding: Encoding, wanted: Codes | None = None) -
         raise TableError(f"{table.where} has {counted(first, 'row')}; an audit needs at least two.")
     X = np.concatenate(matrices) if matrices else np.empty((0, encoding.width))
     found = np.concatenate(numbers) if numbers else np.empty(0, dtype=np.int64)
-    return People(found, X, np.concatenate(labels) if labels else None, first)
+    return People(found, X, np.concatenate(labels) if labels else None, first, unfit)
 
 
-def read_holdout(table: Table, encoding: Encoding) -> tuple[People, int]:
-    """People who are not in the table, and how many were left out: their categories are none of the table's."""
+def read_holdout(table: Table, encoding: Encoding, unknown: str) -> tuple[People, int]:
+    """People who are not in the table, and how many of them were left out.
+
+    A category that the table does not have is taken as missing and counted (or refused: `unknown`). People are left out
+    whose class nobody in the table has, or who lack a number that nobody in the table lacks.
+    """
     whole = table.read()
     fits = np.ones(whole.num_rows, dtype=bool)
-    columns = [*encoding.schema.private]
-    if encoding.schema.label is not None and encoding.schema.label.name in whole.column_names:
-        columns.append(encoding.schema.label)
-    for column in columns:
+    for column in encoding.schema.private:
         if column.name not in whole.column_names:
             raise TableError(f"The holdout table lacks the column {column.name!r}, which the original has.")
         array = plain(whole[column.name])
-        empty = np.asarray(array.is_null(nan_is_null=pa.types.is_floating(array.type)))
-        if not column.missing:
-            fits &= ~empty
-        if column.categories is not None:
-            words = pa.array(column.categories, pa.string())
-            fits &= empty | np.asarray(pc.is_in(text(array, column.name), value_set=words))
-    people = read_people(MemoryTable(whole.filter(pa.array(fits)), table.where), encoding)
+        if unknown == REFUSE and column.categories is not None:
+            codes_of(column, array, 0)  # before rows are left out, so that the row it names is the file's
+        if not column.missing and column.categories is None:
+            fits &= ~np.asarray(array.is_null(nan_is_null=pa.types.is_floating(array.type)))
+    label = encoding.schema.label
+    if label is not None and label.name in whole.column_names:
+        words = pa.array(label.categories, pa.string())
+        fits &= np.asarray(pc.is_in(text(plain(whole[label.name]), label.name), value_set=words))
+    people = read_people(MemoryTable(whole.filter(pa.array(fits)), table.where), encoding, unknown=unknown)
     return people, int((~fits).sum())
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from sfumato.errors import UsageError
 from sfumato.metrics.privacy import TOLERANCE
 from sfumato.table import Schema
+from sfumato.table.filling import MISSING_INSTEAD, UNKNOWN_WAYS
 
 MAX_ROWS = 20_000
 REPEATS = 10
@@ -28,7 +29,8 @@ class AuditRequest:
     public: write what others may see. seed: of the audit's own sampling; the same seed gives the same audit.
     max_rows: how many people of a large table are audited. repeats: splits for utility; 0 leaves utility out.
     attacks: names of attacks to run; all by default. tolerance: how near a guessed number counts as right, as a share
-    of the column's range.
+    of the column's range. unknown: whether categories of the holdout that the original does not have are taken as
+    "missing" (and counted), or "refuse"d.
     """
 
     original: Any
@@ -46,6 +48,7 @@ class AuditRequest:
     repeats: int = REPEATS
     attacks: tuple[str, ...] | None = None
     tolerance: float = TOLERANCE
+    unknown: str = MISSING_INSTEAD
 
     def check(self) -> None:
         """Refuse what cannot be meant."""
@@ -55,6 +58,8 @@ class AuditRequest:
             raise UsageError("The release has a card, which holds its schema. Leave --schema out.")
         if self.folder is None and self.key is not None:
             raise UsageError("A key belongs to a release with a card. Leave --key out.")
+        if self.unknown not in UNKNOWN_WAYS:
+            raise UsageError(f"--unknown must be {' or '.join(UNKNOWN_WAYS)}. Got {self.unknown!r} instead.")
         if self.max_rows < 2:
             raise UsageError(f"--max-rows must be at least 2. Got {self.max_rows} instead.")
         if self.repeats < 0:
