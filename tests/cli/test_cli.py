@@ -35,6 +35,24 @@ def wine(tmp_path):
     return path
 
 
+def test_after_several_releases_the_total_comes_first(run, tmp_path):
+    """Four releases at epsilon 4: who sees all of them can become nearly certain, and every command says so first."""
+    pd.DataFrame({"age": [10, 20, 30, 40] * 5}).to_csv(tmp_path / "t.csv", index=False)
+    bounds = "{name: age, kind: integer, low: 0, high: 100, source: public, reason: years}"
+    (tmp_path / "s.yaml").write_text(f"columns:\n- {bounds}\n")
+    fixed = ["--schema", tmp_path / "s.yaml", "--mechanism", "additive-noise", "--epsilon-record", "4"]
+    said = [run("sanitize", tmp_path / "t.csv", *fixed, "--out", tmp_path / f"r{i}")[1] for i in range(4)]
+    assert "can become at most 5.19% sure" in said[0]
+    total = "can become over 99.9% sure of it by seeing all 4 releases of that person's record (epsilon 16"
+    for text in (said[3], run("show", tmp_path / "r3")[1]):
+        assert total in text.splitlines()[0]
+        assert text.index(total) < text.index("This release alone: at most 5.19% (epsilon 4)")
+    code, _, _ = run("audit", tmp_path / "r3", "--original", tmp_path / "t.csv", "--out", tmp_path / "a")
+    assert code == 0
+    page = next((tmp_path / "a").glob("*.html")).read_text()
+    assert page.index("by seeing all 4 releases") < page.index("This release alone: at most 5.19%")
+
+
 def test_the_whole_road(run, wine, tmp_path):
     code, out, err = run("schema", wine, "--label", "label", "--out", tmp_path / "s.yaml")
     assert code == 0

@@ -108,7 +108,8 @@ def test_no_proof_no_figure():
     assert data["epsilon_component"] is data["epsilon_record"] is data["conditional_epsilon"] is None
     assert data["posteriors"] == []
     assert none.in_words() == (
-        "Empirical only: no bound on what can be learned about a record is proved. Known rows undo it."
+        "Empirical only: no bound on what can be learned about a record is proved. "
+        'The release\'s own words: "Known rows undo it."'
     )
 
 

@@ -3,6 +3,7 @@
 import json
 import math
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -63,16 +64,43 @@ def test_minus_zero_is_zero_and_the_key_matters():
     assert fingerprint(X, key=bytes(32)) != fingerprint(X)
 
 
+def figures(earlier, now):
+    found = earlier.to_dict(now)
+    return found["count"], found["total_epsilon_record"]
+
+
+def test_whether_an_earlier_release_gave_the_label_exactly(tmp_path):
+    """Entries of 0.1.0 do not say: they count as if it was."""
+    ledger = Ledger(tmp_path / "ledger.json")
+    about = {"mechanism": "m", "epsilon": 1.0, "when": "2026-01-01"}
+    ledger.record("kept", **about, exact_label=False)
+    ledger.record("exact", **about, exact_label=False)
+    ledger.record("exact", **about, exact_label=True)
+    ledger.record("old", **about)
+    assert [ledger.earlier(name).exact_label for name in ("none", "kept", "exact", "old")] == [False, False, True, True]
+    ledger.strike("exact", **about, exact_label=True)
+    assert not ledger.earlier("exact").exact_label
+
+
+def test_a_total_is_never_rounded_down(tmp_path):
+    """0.1 + 0.2 is 0.30000000000000004 as doubles are added; of ten times 0.1 a plain sum loses a little."""
+    ledger = Ledger(tmp_path / "ledger.json")
+    for _ in range(9):
+        record(ledger, "a", 0.1)
+    total = ledger.earlier("a").to_dict(0.1)["total_epsilon_record"]
+    assert Fraction(total) >= 10 * Fraction(0.1) > Fraction(sum([0.1] * 10))
+
+
 def test_counts_and_sums(tmp_path):
     path = tmp_path / "deep" / "ledger.json"
-    assert Ledger(path).earlier("a").to_dict(2.0) == {"count": 0, "total_epsilon_record": 2.0}
+    assert Ledger(path).earlier("a").to_dict(2.0) == {"count": 0, "total_epsilon_record": 2.0, "exact_label": False}
     for epsilon in (1.5, 2.5):
         record(Ledger(path), "a", epsilon)
     record(Ledger(path), "b", math.inf)
     ledger = Ledger(path)
-    assert ledger.earlier("a").to_dict(1.0) == {"count": 2, "total_epsilon_record": 5.0}
-    assert ledger.earlier("a").to_dict(math.inf) == {"count": 2, "total_epsilon_record": None}
-    assert ledger.earlier("b").to_dict(1.0) == {"count": 1, "total_epsilon_record": None}
+    assert figures(ledger.earlier("a"), 1.0) == (2, 5.0)
+    assert figures(ledger.earlier("a"), math.inf) == (2, None)
+    assert figures(ledger.earlier("b"), 1.0) == (1, None)
     assert ledger.earlier("c").count == 0
 
 
@@ -171,7 +199,7 @@ def test_a_note_is_taken_back_and_others_stay(tmp_path):
         ledger.record("a", mechanism="m", epsilon=epsilon, when="2026-01-01")
     ledger.strike("a", mechanism="m", epsilon=math.inf, when="2026-01-01")
     ledger.strike("a", mechanism="another", epsilon=1.0, when="2026-01-01")
-    assert Ledger(path).earlier("a").to_dict(0.0) == {"count": 2, "total_epsilon_record": 3.0}
+    assert figures(Ledger(path).earlier("a"), 0.0) == (2, 3.0)
     ledger.strike("a", mechanism="m", epsilon=1.0, when="2026-01-01")
     ledger.strike("a", mechanism="m", epsilon=2.0, when="2026-01-01")
     assert Ledger(path).releases == 0

@@ -20,7 +20,7 @@ def test_every_part_is_there_in_order(private_audit, read):
     assert page.stack == []
     assert [attributes["id"] for attributes in page.all("section")] == SECTIONS
     assert [tag for tag, _ in page.elements if tag == "h1"] == ["h1"]
-    for text in ("additive-noise", "1,200 rows", "2026-11-15", "released once before", "epsilon 12.5 per record"):
+    for text in ("additive-noise", "1,200 rows", "2026-11-15", "sees both releases of these rows"):
         assert text in page.text
 
 

@@ -10,7 +10,6 @@ from sfumato.report.markup import breakable, short_name, tag, trimmed
 from sfumato.report.riskiest import told
 from sfumato.report.wording import (
     KNOWLEDGE,
-    certainty,
     detail_rows,
     factor,
     figure,
@@ -26,21 +25,6 @@ from sfumato.report.wording import (
 )
 def test_figures(value, words):
     assert figure(value) == words
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (0.001, "0.1%"),
-        (0.965, "96.5%"),
-        (0.99967, "99.97%"),
-        (0.99995, "more than 99.99%"),
-        (1.0, "more than 99.99%"),
-        (3e-8, "less than 0.001%"),
-    ],
-)
-def test_beliefs_are_never_certain(value, words):
-    assert certainty(value) == words
 
 
 def test_other_numbers():
@@ -117,14 +101,40 @@ def test_a_proved_guarantee():
         ("A person's whole record", "2"),
         ("A person, with all their rows", "no bound"),
     ]
-    assert shown.beliefs == [("1%", "6.95%", "0.137%")]
+    assert shown.beliefs[1] == ("1%", "6.95%", "0.136%")  # 6.945...% rounded up, 0.1365...% rounded down
 
 
 def test_a_proved_guarantee_can_be_useless():
-    words = "At most 96% sure. That is formally bounded, practically unprotected."
-    shown = shown_guarantee({**FORMAL, "words": words})
+    shown = shown_guarantee({**FORMAL, "epsilon_record": 9.0, "words": "Perfectly safe."})
     assert shown.state == "weak"
     assert shown.unprotected
+    assert "Perfectly safe" not in shown.words
+
+
+def test_all_releases_of_the_rows_come_first():
+    """Four releases at epsilon 2: the headline, the figures and the beliefs are those of who sees all four."""
+    shown = shown_guarantee(FORMAL, {"count": 3, "total_epsilon_record": 8.0})
+    assert shown.state == "weak"
+    assert shown.words.startswith("Somebody who believes")
+    assert "by seeing all 4 releases" in shown.words
+    assert "This release alone: at most 0.735% (epsilon 2)" in shown.words
+    assert shown.levels[0][:2] == ("All 4 releases together", "8")
+    assert [title for title, _, _, main in shown.levels if main] == ["All 4 releases together"]
+    assert shown.beliefs[0][:2] == ("0.1%", "74.9%")
+    unbounded = shown_guarantee(FORMAL, {"count": 1, "total_epsilon_record": None})
+    assert unbounded.state == "repeated"
+    assert unbounded.words.startswith("No bound holds for somebody who sees both releases")
+    assert unbounded.levels[0][:2] == ("All 2 releases together", "no bound")
+    assert unbounded.beliefs == []
+
+
+def test_text_of_a_card_is_cut_and_has_no_control_characters():
+    hostile = {**FORMAL, "epsilon_record": None, "sentence": "Safe!\x1b[2J" + "x" * 9000, "assumptions": ["y" * 9000]}
+    shown = shown_guarantee(hostile)
+    assert len(shown.words) < 1000
+    assert "\x1b" not in shown.words
+    assert "release's own words" in shown.words
+    assert len(shown.assumptions[0]) <= 600
 
 
 def test_what_is_not_proved_does_not_look_proved():

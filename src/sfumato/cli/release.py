@@ -164,6 +164,7 @@ def sanitize(
             "rows": card.rows,
             "released_before": done.known,
             "guarantee": dict(card.guarantee),
+            "earlier_releases": dict(card.earlier_releases),
             "clipped": done.clipped,
             "dropped": list(done.dropped),
             "notes": dict(done.notes),

@@ -113,10 +113,13 @@ def read_code(file: Path | None) -> str | None:
 
 def shown(prepared: Any) -> list[str]:
     """Exactly what would leave this machine, and what it is worth to others."""
+    from sfumato.guarantee.rounding import epsilon_at_most
+
     survey, ones = prepared.survey, set(prepared.drawn.bits)
     lines = [
         f"{survey.name}, asked by {survey.by}",
-        f"Level {prepared.k}; epsilon {prepared.epsilon:.3g} for all answers together; {prepared.witnesses}.",
+        f"Level {prepared.k}; epsilon {epsilon_at_most(prepared.epsilon)} for all answers together; "
+        f"{prepared.witnesses}.",
         "These bits would be sent (1: the mark is set), with your answer to "
         f"{survey.label.name!r} as it is ({survey.classes[prepared.drawn.label]}):",
     ]

@@ -184,12 +184,14 @@ def status(
 
     Example: sfumato survey status k3f9abcd2345 --to https://study.example --token-file owner.token
     """
+    from sfumato.guarantee.rounding import epsilon_at_most
+
     console = Console(quiet, as_json)
     with coordinator(to, token_file, insecure_http, console) as connected:
         found = connected.survey_progress(study)
     latest = found["versions"][-1]
     console.say(f"{counted(found['answers'], 'answer')}, of which the guidance has counted {found['counted']:,}.")
-    epsilon = "none (no floor)" if latest["epsilon"] is None else f"{latest['epsilon']:.3g}"
+    epsilon = epsilon_at_most(latest["epsilon"], none="none (no floor)")
     console.say(f"Guidance version {latest['version']}: level {latest['k']}, epsilon {epsilon} for one answer.")
     if found["codes"]:
         console.say(f"Invitations: {found['codes']['used']:,} of {found['codes']['given']:,} codes were used.")

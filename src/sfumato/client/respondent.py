@@ -27,6 +27,7 @@ from sfumato.client.heads import RememberedHeads
 from sfumato.client.survey_server import Inquiry, IssuedGuidance, SurveyServer
 from sfumato.errors import CoordinatorError, NothingNewError, SchemaError, UsageError
 from sfumato.files import exclusive, write_whole
+from sfumato.guarantee.rounding import epsilon_at_most
 from sfumato.guidance import GuidanceError, perturb_bits, survey_epsilon, uniforms_from_bytes
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.protocol.survey_guidance import answer_space
@@ -117,8 +118,8 @@ def prepare(
     epsilon = survey_epsilon(guidance.V, space, survey.floor, survey.link).record
     if epsilon > max_epsilon:
         raise NotYetError(
-            f"The guidance would let somebody learn as much as epsilon {epsilon:.3g} of your answers, more than the "
-            f"{max_epsilon:g} that you allow. Nothing was sent."
+            f"The guidance would let somebody learn as much as epsilon {epsilon_at_most(epsilon)} of your answers, "
+            f"more than the {max_epsilon:.9g} that you allow. Nothing was sent."
         )
     uniforms = uniforms_from_bytes(randomness(8 * survey.width))
     bits = perturb_bits(space.onehot(chosen[None, :])[0], guidance.V, uniforms, survey.floor, survey.link)

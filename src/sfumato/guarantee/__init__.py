@@ -1,6 +1,7 @@
 """What a release proves and says about itself: guarantee, threat model, card, key, ledger."""
 
 from sfumato.guarantee.affine import Epsilons, affine_epsilons, component_ranges
+from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.card import RANDOMIZED_RESPONSE, Card
 from sfumato.guarantee.guarantee import EMPIRICAL, LOCAL_DP, Guarantee
 from sfumato.guarantee.key import Key
@@ -13,6 +14,7 @@ __all__ = [
     "EMPIRICAL",
     "LOCAL_DP",
     "RANDOMIZED_RESPONSE",
+    "AllReleases",
     "Card",
     "Epsilons",
     "Guarantee",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import CardError, UsageError
 from sfumato.files import write_whole
+from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.consistency import contradiction
 from sfumato.guarantee.guarantee import LOCAL_DP, Guarantee
 from sfumato.noise import CUSTOM, Law, Operator, OperatorNoise, law_from_dict
@@ -98,7 +99,11 @@ class Card:
             raise CardError(f"{where} does not follow the card's schema at {place}: it was edited or is damaged.")
         if wrong := contradiction(data):
             raise CardError(f"{where} was edited or is damaged: {wrong}.")
-        return cls(**data)
+        return cls(**data).in_own_words()
+
+    def in_own_words(self) -> Card:
+        """The same with `guarantee.words` computed from its figures: what somebody wrote there is never read."""
+        return replace(self, guarantee={**self.guarantee, "words": self.all_releases().in_words()})
 
     @property
     def is_formal(self) -> bool:
@@ -132,7 +137,12 @@ class Card:
         return Encoding(Schema.from_dict(self.source_schema))
 
     def stated_guarantee(self) -> Guarantee:
+        """This release alone."""
         return Guarantee.from_dict(self.guarantee)
+
+    def all_releases(self) -> AllReleases:
+        """This release together with the earlier ones of the same rows: what the headline is about."""
+        return AllReleases.of(self.stated_guarantee(), self.earlier_releases)
 
     def laws(self) -> list[Law | None]:
         """Noise of every column of the release *matrix*, in encoded units; None where no additive noise was added

@@ -23,6 +23,8 @@ def contradiction(data: Mapping[str, Any]) -> str | None:
     for name, value in computed.items():
         if name in stated and name not in _IN_WORDS and not _same(stated[name], value):
             return f"its guarantee contradicts itself ({name})"
+    if wrong := _wrong_total(stated, data["earlier_releases"]):
+        return wrong
     learned = [item for item in data["learned_from_data"] if not item.startswith(LABEL_CLASSES)]
     formal = stated["kind"] == LOCAL_DP
     if formal and (learned or data["reproducible"]):
@@ -36,6 +38,14 @@ def contradiction(data: Mapping[str, Any]) -> str | None:
     transform = data["transform"]
     if transform["kind"] == "affine" and not _is_matrix(transform, len(data["release_schema"]["columns"])):
         return "its transform is no matrix with a finite row for every released column"
+    return None
+
+
+def _wrong_total(stated: Mapping[str, Any], earlier: Mapping[str, Any]) -> str | None:
+    """All releases together prove no more than this one alone; without earlier ones nobody reads the total."""
+    total, proved = earlier["total_epsilon_record"], stated["epsilon_record"]
+    if earlier["count"] and total is not None and (proved is None or total < proved * (1 - 1e-9)):
+        return "its total of all releases does not fit its own guarantee"
     return None
 
 

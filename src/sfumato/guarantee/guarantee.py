@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sfumato.guarantee.own_words import listed, quoted
 from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, amplification, posterior_bound
+from sfumato.guarantee.rounding import at_most, rounded_up
 
 LOCAL_DP = "local-dp"
 EMPIRICAL = "empirical-only"
 _DOMAIN = "bounds or categories of column "
 PRIORS = (0.001, 0.01, 0.1)
+LABEL_ON_TOP = " What the label itself tells comes on top: it is released exactly."
+UNPROTECTED = " That is formally bounded, practically unprotected."
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,11 @@ class Guarantee:
         """Rows of one person are perturbed independently, so their epsilons add up."""
         return math.inf if self.rows_per_person is None else self.record * self.rows_per_person
 
+    @property
+    def unprotected(self) -> bool:
+        """Whether a rare belief can become likelier than not."""
+        return math.isfinite(self.record) and posterior_bound(0.001, self.record) > PRACTICALLY_UNPROTECTED
+
     def hindered(self, reasons: Sequence[str]) -> Guarantee:
         """The same figures with more reasons why they hold only conditionally."""
         return replace(self, in_the_way=tuple(dict.fromkeys((*self.in_the_way, *reasons))))
@@ -85,25 +94,22 @@ class Guarantee:
         return replace(self, rows_per_person=rows)
 
     def in_words(self, prior: float = 0.001) -> str:
-        """One paragraph for a data steward."""
+        """One paragraph for a data steward, about this release alone; see `AllReleases` for all of them."""
         if not math.isfinite(self.record):
-            return f"Empirical only: no bound on what can be learned about a record is proved. {self.sentence}".strip()
-        sure = posterior_bound(prior, self.record)
-        words = (
-            f"Somebody who believes something about a person's private columns with probability {prior:g} "
-            f"can become {at_most(sure)} sure of it by seeing that person's released record "
-            f"(epsilon {self.record:.3g} for the whole record{'' if self.exact else ', an upper bound'})."
-        )
+            own = f" The release's own words: {quoted(self.sentence)}" if self.sentence.strip() else ""
+            return f"Empirical only: no bound on what can be learned about a record is proved.{own}"
+        figure = f"epsilon {rounded_up(self.record)} for the whole record{'' if self.exact else ', an upper bound'}"
+        words = becoming_sure(prior, self.record, "that person's released record", figure)
         if self.exact_label:
-            words += " What the label itself tells comes on top: it is released exactly."
-        if sure > PRACTICALLY_UNPROTECTED:
-            words += " That is formally bounded, practically unprotected."
+            words += LABEL_ON_TOP
+        if self.unprotected:
+            words += UNPROTECTED
         if self.rows_per_person is not None and self.rows_per_person > 1:
-            words += f" A person with {self.rows_per_person} rows: epsilon {self.person:.3g}."
+            words += f" A person with {self.rows_per_person:,} rows: epsilon {rounded_up(self.person)}."
         if self.in_the_way:
             words = (
-                "Empirical only: this would hold had the following been public or exact: "
-                f"{'; '.join(summarized(self.in_the_way))}. {words}"
+                "Empirical only: this would hold had the following been public or exact, in the release's own words: "
+                f"{listed(summarized(self.in_the_way))}. {words}"
             )
         return words
 
@@ -186,16 +192,12 @@ def summarized(reasons: Sequence[str]) -> list[str]:
     return [f"bounds or categories of {len(domains)} columns", *rest]
 
 
-def at_most(probability: float) -> str:
-    """An upper bound in words."""
-    return percent(probability) if probability > 0.999 else f"at most {percent(probability)}"
-
-
-def percent(probability: float) -> str:
-    """A share in words that never rounds up to certainty."""
-    if probability > 0.999:
-        return "over 99.9%"
-    return "under 0.001%" if probability < 1e-5 else f"{100 * probability:.3g}%"
+def becoming_sure(prior: float, epsilon: float, seeing: str, figure: str) -> str:
+    """The sentence that an epsilon comes to."""
+    return (
+        f"Somebody who believes something about a person's private columns with probability {prior:g} "
+        f"can become {at_most(posterior_bound(prior, epsilon))} sure of it by seeing {seeing} ({figure})."
+    )
 
 
 def finite(value: float) -> float | None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import CardError
 from sfumato.files import exclusive, write_whole
+from sfumato.guarantee.rounding import sum_up
 
 VARIABLE = "SFUMATO_LEDGER"
 TILE = 1 << 15  # cells that are hashed at a time: they stay in the cache
@@ -84,14 +85,18 @@ class Fingerprint:
 
 @dataclass(frozen=True)
 class Earlier:
-    """Earlier releases of the same rows: how many, and the sum of their record epsilons (infinite if one has none)."""
+    """Earlier releases of the same rows: how many, the sum of their record epsilons (infinite if one has none), and
+    whether one of them gave the label exactly."""
 
     count: int
     epsilon: float
+    exact_label: bool = False
 
     def to_dict(self, epsilon_now: float) -> dict[str, Any]:
-        total = self.epsilon + epsilon_now
-        return {"count": self.count, "total_epsilon_record": total if math.isfinite(total) else None}
+        """As it stands on the card of the release that follows them."""
+        total = sum_up([self.epsilon, epsilon_now])
+        finite = total if math.isfinite(total) else None
+        return {"count": self.count, "total_epsilon_record": finite, "exact_label": self.exact_label}
 
 
 class Ledger:
@@ -141,14 +146,18 @@ class Ledger:
     def earlier(self, fingerprint: str) -> Earlier:
         """What was released of these rows before."""
         releases = self._data["tables"].get(fingerprint, [])
-        return Earlier(len(releases), _total(releases))
+        # 0.1.0 did not note what became of the label: it counts as released exactly
+        exact = any(entry.get("exact_label", True) for entry in releases)
+        return Earlier(len(releases), _total(releases), exact)
 
-    def record(self, fingerprint: str, *, mechanism: str, epsilon: float | None, when: str) -> Earlier:
+    def record(
+        self, fingerprint: str, *, mechanism: str, epsilon: float | None, when: str, exact_label: bool | None = None
+    ) -> Earlier:
         """Note one more release, durably and before it becomes visible; returns what was released before it.
 
         Reading and noting are one step, so that of two runs at the same moment the second counts the first.
         """
-        entry = _entry(mechanism, epsilon, when)
+        entry = _entry(mechanism, epsilon, when, exact_label)
         with exclusive(self.path):
             self._data = self._read() if self.path.exists() else self._data
             earlier = self.earlier(fingerprint)
@@ -156,9 +165,11 @@ class Ledger:
             write_whole(self.path, json.dumps(self._data, indent=1), private=True)
         return earlier
 
-    def strike(self, fingerprint: str, *, mechanism: str, epsilon: float | None, when: str) -> None:
+    def strike(
+        self, fingerprint: str, *, mechanism: str, epsilon: float | None, when: str, exact_label: bool | None = None
+    ) -> None:
         """Take the note of a release back: it failed and never became visible."""
-        entry = _entry(mechanism, epsilon, when)
+        entry = _entry(mechanism, epsilon, when, exact_label)
         with exclusive(self.path):
             self._data = self._read()
             releases = self._data["tables"].get(fingerprint, [])
@@ -169,11 +180,12 @@ class Ledger:
             write_whole(self.path, json.dumps(self._data, indent=1), private=True)
 
 
-def _entry(mechanism: str, epsilon: float | None, when: str) -> dict[str, Any]:
+def _entry(mechanism: str, epsilon: float | None, when: str, exact_label: bool | None) -> dict[str, Any]:
     finite = epsilon if epsilon is not None and math.isfinite(epsilon) else None
-    return {"when": when, "mechanism": mechanism, "epsilon_record": finite}
+    label = {} if exact_label is None else {"exact_label": exact_label}
+    return {"when": when, "mechanism": mechanism, "epsilon_record": finite, **label}
 
 
 def _total(releases: list[dict[str, Any]]) -> float:
     """Sum of the record epsilons; null stands for infinite."""
-    return sum((math.inf if entry["epsilon_record"] is None else float(entry["epsilon_record"])) for entry in releases)
+    return sum_up(math.inf if entry["epsilon_record"] is None else float(entry["epsilon_record"]) for entry in releases)

@@ -1,64 +1,82 @@
-"""A card in plain words, for the terminal and the report."""
+"""A card in plain words, for the terminal and the report.
+
+Figures become sentences here. Sentences that stand on the card were written by whoever made it: they are shown as the
+release's own words, one line each and never endless.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.card import Card
-from sfumato.guarantee.guarantee import at_most, percent, summarized
+from sfumato.guarantee.guarantee import summarized
+from sfumato.guarantee.own_words import own_words
+from sfumato.guarantee.rounding import at_most, epsilon_at_most, percent_down
+
+MOST_LINES = 20
+OWN = "the release's own words"
 
 
 def card_in_words(card: Card) -> str:
-    """What the release is, what it guarantees, on what that rests, and what is not protected."""
+    """What holds for who sees all releases of these rows, what this one is, what it rests on, what is not protected."""
+    together = card.all_releases()
     parts = [
+        f"Guarantee: {'proved. ' if together.bounded else ''}{card.guarantee['words']}",
+        *_levels(card, together),
+        *_beliefs(together),
         _what(card),
-        f"Guarantee: {'' if not card.is_formal else 'proved. '}{card.stated_guarantee().in_words()}",
-        *_levels(card),
-        *_beliefs(card),
-        *_list("It rests on", card.guarantee["assumptions"]),
-        *_list("Learned from the data", summarized(card.learned_from_data)),
-        *_list("Who the adversary is taken to be", card.threat_model["adversary"]),
-        *_list("What is not protected", card.threat_model["not_protected"]),
+        *_list(f"It rests on ({OWN})", card.guarantee["assumptions"]),
+        *_list(f"Learned from the data ({OWN})", summarized(card.learned_from_data)),
+        *_list(f"Who the adversary is taken to be ({OWN})", card.threat_model["adversary"]),
+        *_list(f"What is not protected ({OWN})", card.threat_model["not_protected"]),
     ]
     if card.reproducible:
         parts.insert(0, "NOT FOR RELEASE: the noise was drawn from a fixed seed and can be repeated by anybody.")
-    earlier = card.earlier_releases
-    if earlier["count"]:
-        total = earlier["total_epsilon_record"]
-        figure = "without a bound" if total is None else f"epsilon {total:.3g} per record in all"
-        parts.append(f"The same rows were released {earlier['count']} times before: {figure}.")
     return "\n".join(parts)
 
 
 def _what(card: Card) -> str:
     used = {name: value for name, value in card.mechanism["parameters"].items() if value is not None}
-    parameters = ", ".join(f"{name}={value}" for name, value in used.items())
+    parameters = own_words(", ".join(f"{name}={value}" for name, value in used.items()))
     columns = card.release_schema["columns"]
     label = card.release_schema["label"]
-    labelled = f", label {label['name']!r} {card.label}" if label else ", no label"
+    labelled = f", label {own_words(label['name'], 80)!r} {card.label}" if label else ", no label"
     return (
-        f"{card.mechanism['name']} ({parameters}): {card.rows:,} rows, {len(columns)} columns{labelled}.\n"
+        f"{own_words(card.mechanism['name'])} ({parameters}): {card.rows:,} rows, {len(columns)} columns{labelled}.\n"
         f"Noise: {card.noise_path}. Space: {card.space[:23]}..."
     )
 
 
-def _levels(card: Card) -> list[str]:
+def _levels(card: Card, together: AllReleases) -> list[str]:
     stated = card.guarantee
     conditional = stated["conditional_epsilon"]
     figures = conditional or {
         level: stated[f"epsilon_{level}"] for level in ("component", "column", "record", "person")
     }
-    if figures["record"] is None:
-        return []
-    words = "  ".join(f"{level} {'unbounded' if value is None else f'{value:.4g}'}" for level, value in figures.items())
-    return [f"Epsilon{' (conditional)' if conditional else ''}: {words}"]
+    lines = []
+    if together.earlier:
+        total = {"record": together.record, "person": together.person}
+        lines.append(f"Epsilon of all {together.count:,} releases: {_figures(total)}")
+    if figures["record"] is not None:
+        which = " of this release alone" if together.earlier else ""
+        lines.append(f"Epsilon{which}{' (conditional)' if conditional else ''}: {_figures(figures)}")
+    return lines
 
 
-def _beliefs(card: Card) -> list[str]:
+def _figures(figures: Mapping[str, float | None]) -> str:
+    return "  ".join(f"{level} {epsilon_at_most(value, 4, none='unbounded')}" for level, value in figures.items())
+
+
+def _beliefs(together: AllReleases) -> list[str]:
     return [
-        f"  believed with {percent(row['prior'])} before: {at_most(row['at_most'])}, "
-        f"at least {percent(row['at_least'])} after"
-        for row in card.guarantee["posteriors"]
+        f"  believed with {100 * row['prior']:g}% before: {at_most(row['at_most'])}, "
+        f"at least {percent_down(row['at_least'])} after"
+        for row in together.posteriors()
     ]
 
 
 def _list(title: str, lines: list[str]) -> list[str]:
-    return [f"{title}:", *[f"  - {line}" for line in lines]] if lines else []
+    shown = [f"  - {own_words(line)}" for line in lines[:MOST_LINES]]
+    rest = [f"  - and {len(lines) - MOST_LINES:,} more"] if len(lines) > MOST_LINES else []
+    return [f"{title}:", *shown, *rest] if lines else []

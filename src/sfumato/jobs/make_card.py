@@ -38,7 +38,7 @@ def make_card(
     post_processing = LIKE_ORIGINAL if layout.like_original else None
     transform = layout.transform()
     travelling = tuple(column for column in encoding.schema.columns if column.role in ("private", "label"))
-    return Card(
+    card = Card(
         mechanism={"name": mechanism.name, "parameters": mechanism.parameters_used()},
         source_schema=Schema(travelling).to_dict(),
         release_schema={
@@ -71,6 +71,7 @@ def make_card(
             **{name: version(name) for name in ("numpy", "scipy")},
         },
     )
+    return card.in_own_words()
 
 
 def learned_classes(schema: Schema) -> list[str]:

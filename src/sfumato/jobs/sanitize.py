@@ -142,7 +142,13 @@ def _sanitize_into(
     layout = Layout(mechanism, encoding, options.like_original)
     guarantee = _guarantee(mechanism, encoding, source, response, options)
     epsilon = guarantee.proved if math.isfinite(guarantee.proved) else None
-    note = {"fingerprint": fingerprint.hexdigest(), "mechanism": mechanism.name, "epsilon": epsilon, "when": today()}
+    note = {
+        "fingerprint": fingerprint.hexdigest(),
+        "mechanism": mechanism.name,
+        "epsilon": epsilon,
+        "when": today(),
+        "exact_label": guarantee.exact_label,
+    }
     earlier = _count(ledger, note, options, if_it_fails)
     card = make_card(
         layout,
@@ -278,7 +284,7 @@ def _guarantee(
     guarantee = mechanism.guarantee()
     if response is not None:
         guarantee = guarantee.with_label(response.epsilon).hindered(learned_classes(encoding.schema))
-    elif encoding.schema.label is not None:
+    elif encoding.schema.label is not None and not options.unlabelled:
         guarantee = guarantee.beside_exact_label()
     if encoding.schema.person is not None:
         cap = options.max_rows_per_person

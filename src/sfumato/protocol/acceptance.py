@@ -9,6 +9,8 @@ from typing import Any
 
 from sfumato.errors import CardError, SfumatoError
 from sfumato.guarantee import Card
+from sfumato.guarantee.own_words import listed
+from sfumato.guarantee.rounding import rounded_up
 from sfumato.protocol.pool_study import PoolStudy
 from sfumato.protocol.proofs import recomputed_guarantee
 from sfumato.table import Column, Schema
@@ -87,12 +89,12 @@ def _guaranteed(study: PoolStudy, card: Card) -> Iterator[str]:
         return
     weaker = max(found.proved, card.stated_guarantee().proved)
     if math.isinf(weaker):
-        reasons = "; ".join(found.in_the_way[:5]) or "this mechanism, or what was done to its rows, proves none"
+        reasons = listed(found.in_the_way, 5) or "this mechanism, or what was done to its rows, proves none"
         yield f"The study asks for a formal guarantee, and this release has none: {reasons}."
     elif weaker > study.epsilon_record * (1 + 1e-9):
         yield (
-            f"The study asks for an epsilon of at most {study.epsilon_record:g} for the record, and this release has "
-            f"{weaker:.6g}. Ask `sfumato sanitize` for epsilon_record={study.epsilon_record:g}."
+            f"The study asks for an epsilon of at most {study.epsilon_record:.9g} for the record, and this release has "
+            f"{rounded_up(weaker, 9)}. Ask `sfumato sanitize` for epsilon_record={study.epsilon_record:.9g}."
         )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from sfumato.errors import SchemaError, TableError, UsageError
 from sfumato.guarantee.recompute import PROOFS
+from sfumato.guarantee.rounding import rounded_up
 from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.base import Codes, Matrix, count_of
 from sfumato.noise import Streams
@@ -121,8 +122,8 @@ def _check_strength(study: PoolStudy, parameters: dict[str, Any]) -> None:
     mechanism = make_mechanism(study.mechanism, parameters)
     reached = mechanism.fit_statistics(Statistics.empty(study.encoding.width), study.encoding).guarantee().record
     if reached > asked * (1 + 1e-9):
-        words = f"an epsilon of {reached:.6g}" if np.isfinite(reached) else "no epsilon at all"
+        words = f"an epsilon of {rounded_up(reached, 9)}" if np.isfinite(reached) else "no epsilon at all"
         raise SchemaError(
-            f"The study asks for an epsilon of at most {asked:g} for the record, and its own parameters of "
+            f"The study asks for an epsilon of at most {asked:.9g} for the record, and its own parameters of "
             f"{study.mechanism} come to {words}. Ask for less, or leave the strength to the guarantee."
         )

@@ -1,32 +1,45 @@
-"""What is proved about the release, on what it rests, and what stands in the way."""
+"""What is proved about the release, on what it rests, and what stands in the way.
+
+Words are computed from figures. Sentences of the card are shown as the release's own words.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sfumato.guarantee import AllReleases, Guarantee
 from sfumato.guarantee.guarantee import LOCAL_DP, summarized
-from sfumato.report.wording import certainty, epsilon
+from sfumato.guarantee.own_words import own_words
+from sfumato.guarantee.rounding import epsilon_at_most, percent_down, percent_up
 
 LEVELS = (
     ("component", "One released number", "what a single cell of the release gives away"),
     ("column", "One column of a person", "what all of a released row gives away about one original value"),
-    ("record", "A person's whole record", "the headline: everything in the row at once"),
+    ("record", "A person's whole record", "everything in the row at once"),
     ("person", "A person, with all their rows", "rows of the same person add up"),
 )
+ALL_RELEASES = "the headline: what somebody learns who sees every release of these rows"
 HEADLINES = {
     "formal": "Proved: a bound holds for everybody",
     "weak": "Formally bounded, practically unprotected",
+    "repeated": "Proved for this release alone: no bound holds for all releases of these rows together",
     "conditional": "Not proved: a bound would hold only if more had been public",
     "none": "Not proved: there is no bound at all",
     "unstated": "Nothing is stated about this release",
 }
-UNPROTECTED = "practically unprotected"
 NO_CARD = (
     "The release came without a card, so nothing is known of how it was made and nothing is proved about it. "
     "All that can be said is how well these attacks did."
 )
+MOST_LINES = 500
+UNSTATED = {
+    **dict.fromkeys(["epsilon_component", "epsilon_column", "epsilon_record", "conditional_epsilon"]),
+    **dict.fromkeys(["label_epsilon", "rows_per_person"]),
+    **{"exact": True, "rows_per_person_learned": False, "assumptions": (), "in_the_way": (), "sentence": ""},
+}
+"""A figure that is not stated has no bound; it is never zero."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +55,7 @@ class Shown:
     in_the_way: list[str]
     everything_in_the_way: list[str]
     assumptions: list[str]
+    releases: int = 1
 
     @property
     def headline(self) -> str:
@@ -52,31 +66,53 @@ class Shown:
         return self.state == "conditional"
 
 
-def shown_guarantee(guarantee: Mapping[str, Any] | None) -> Shown:
-    """A figure that is not stated is shown as having no bound, never as zero."""
+def shown_guarantee(guarantee: Mapping[str, Any] | None, earlier: Mapping[str, Any] | None = None) -> Shown:
+    """The figures of a card, and how often its rows were released before."""
     if guarantee is None:
         return Shown("unstated", NO_CARD, "none stated", False, [], [], [], [], [])
-    words = str(guarantee.get("words") or "")
-    unprotected = UNPROTECTED in words
-    formal = guarantee.get("kind") == LOCAL_DP
-    conditional = guarantee.get("conditional_epsilon")
-    figures = conditional or {level: guarantee.get(f"epsilon_{level}") for level, _, _ in LEVELS}
-    reasons = [str(reason) for reason in guarantee.get("in_the_way") or ()]
-    brief = summarized(reasons)
-    bounded = formal or conditional is not None
+    alone = Guarantee.from_dict({**UNSTATED, **guarantee})
+    together = AllReleases.of(alone, earlier or {})
+    reasons = _own(alone.in_the_way)
+    brief = _own(summarized(alone.in_the_way))
     return Shown(
-        state=("weak" if unprotected else "formal") if formal else "conditional" if conditional else "none",
-        words=words,
-        kind=str(guarantee.get("kind", "")),
-        unprotected=unprotected,
-        levels=[(title, epsilon(figures.get(level)), meaning, level == "record") for level, title, meaning in LEVELS]
-        if bounded
-        else [],
+        state=_state(together),
+        words=together.in_words(),
+        kind=alone.kind,
+        unprotected=together.unprotected or alone.unprotected,
+        levels=_levels(together),
         beliefs=[
-            (certainty(row["prior"]), certainty(row["at_most"]), certainty(row["at_least"]))
-            for row in guarantee.get("posteriors") or ()
+            (f"{100 * row['prior']:g}%", percent_up(row["at_most"]), percent_down(row["at_least"]))
+            for row in together.posteriors()
         ],
         in_the_way=brief,
         everything_in_the_way=reasons if brief != reasons else [],
-        assumptions=[str(line) for line in guarantee.get("assumptions") or ()],
+        assumptions=_own(alone.assumptions),
+        releases=together.count,
     )
+
+
+def _state(together: AllReleases) -> str:
+    if together.bounded:
+        return "weak" if together.unprotected else "formal"
+    if together.alone.kind == LOCAL_DP:
+        return "repeated"
+    return "conditional" if together.alone.record < float("inf") else "none"
+
+
+def _levels(together: AllReleases) -> list[tuple[str, str, str, bool]]:
+    alone, several = together.alone, together.earlier > 0
+    if not alone.record < float("inf"):
+        return []
+    figures = {level: getattr(alone, level) for level, _, _ in LEVELS}
+    levels = [
+        (title, epsilon_at_most(figures[level]), meaning, level == "record" and not several)
+        for level, title, meaning in LEVELS
+    ]
+    if not several:
+        return levels
+    total = (f"All {together.count:,} releases together", epsilon_at_most(together.record), ALL_RELEASES, True)
+    return [total, *levels]
+
+
+def _own(lines: Sequence[str]) -> list[str]:
+    return [own_words(str(line)) for line in lines[:MOST_LINES]]

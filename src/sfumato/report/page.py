@@ -12,6 +12,7 @@ import jinja2
 from markupsafe import Markup
 
 from sfumato.files import write_whole
+from sfumato.guarantee.own_words import own_words
 from sfumato.report.accuracy import learned, original_mark, release_mark
 from sfumato.report.attack_chart import baseline_mark, control_mark, interval_mark
 from sfumato.report.attacks import grouped_reasons, told_attacks
@@ -44,7 +45,6 @@ NO_RELEASE: dict[str, Any] = dict.fromkeys(
         "earlier_releases",
     ]
 )
-NO_THREAT: dict[str, Any] = {"adversary": [], "not_protected": []}
 
 
 def write_report(audit: Mapping[str, Any], path: Path) -> None:
@@ -71,7 +71,7 @@ def render_report(audit: Mapping[str, Any]) -> str:
             release=release,
             title=title(release),
             parameters=_parameters(release.get("mechanism") or {}),
-            guarantee=shown_guarantee(audit.get("guarantee")),
+            guarantee=shown_guarantee(audit.get("guarantee"), release["earlier_releases"]),
             told=told,
             told_in_all=in_all(attack.verdict for attack in told),
             not_applicable=grouped_reasons(attacks),
@@ -83,7 +83,7 @@ def render_report(audit: Mapping[str, Any]) -> str:
             has_original=private and any(entry.get("original") is not None for entry in distributions),
             maps=correlation_maps(audit.get("correlations") or {}, private=private),
             learned=learned(audit.get("utility") or ()),
-            threat={**NO_THREAT, **(audit.get("threat_model") or {})},
+            threat=_threat(audit.get("threat_model") or {}),
             settings=setting_rows(settings),
             has_control=any(entry.get("control") is not None for entry in attacks),
             notes=list(audit.get("notes") or ()),
@@ -110,10 +110,14 @@ def title(release: Mapping[str, Any]) -> str:
     return f"Privacy audit: {mechanism}" if mechanism else "Privacy audit of a release without a card"
 
 
+def _threat(stated: Mapping[str, Any]) -> dict[str, list[str]]:
+    return {part: [own_words(str(line)) for line in stated.get(part) or ()] for part in ("adversary", "not_protected")}
+
+
 def _parameters(mechanism: Mapping[str, Any]) -> str:
     used = {name: value for name, value in (mechanism.get("parameters") or {}).items() if value is not None}
-    return ", ".join(
-        f"{name} = {f'{value:.6g}' if isinstance(value, float) else value}" for name, value in used.items()
+    return own_words(
+        ", ".join(f"{name} = {f'{value:.6g}' if isinstance(value, float) else value}" for name, value in used.items())
     )
 
 

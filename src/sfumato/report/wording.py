@@ -107,21 +107,6 @@ def signed(value: float | None) -> str:
     return DASH if value is None else f"{value:+.3f}"
 
 
-def certainty(probability: float) -> str:
-    """A belief in percent that is never rounded to certainty, nor to impossibility."""
-    if probability > 0.9999:
-        return "more than 99.99%"
-    if probability > 0.999:
-        return f"{100 * probability:.4g}%"
-    if probability < 0.00001:
-        return "less than 0.001%" if probability > 0 else "0%"
-    return f"{100 * probability:.3g}%"
-
-
-def epsilon(value: float | None) -> str:
-    return "no bound" if value is None else f"{value:.3g}"
-
-
 def detail_rows(details: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Each further figure of an attack in words, with its interval where there is one."""
     rows = []

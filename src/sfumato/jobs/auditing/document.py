@@ -51,7 +51,9 @@ def document(
             "format": FORMAT,
             "version": VERSION,
             "release": _release(evidence),
-            "guarantee": None if card is None else card.stated_guarantee().to_dict(),
+            "guarantee": None
+            if card is None
+            else card.stated_guarantee().to_dict() | {"words": card.guarantee["words"]},
             "threat_model": _threat_model(evidence),
             "attacks": attacks,
             "utility": utility,

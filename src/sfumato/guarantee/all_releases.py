@@ -1,0 +1,90 @@
+"""The headline of a card: what holds for somebody who sees every release of the same rows, then this one alone.
+
+Noise of different releases is independent, so their epsilons add up. The owner's ledger knows how many there were; a
+release that proves nothing leaves no bound for all of them together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.guarantee.guarantee import LABEL_ON_TOP, LOCAL_DP, UNPROTECTED, Guarantee, becoming_sure, infinite
+from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, posterior_bound
+from sfumato.guarantee.rounding import at_most, rounded_up
+
+
+@dataclass(frozen=True)
+class AllReleases:
+    """This release and the `earlier` ones of the same rows: `record` is the sum of their epsilons, infinite where one
+    of them has none that is proved. Without earlier ones it is this release's own."""
+
+    alone: Guarantee
+    earlier: int
+    record: float
+    exact_label: bool
+
+    @classmethod
+    def of(cls, alone: Guarantee, stated: Mapping[str, Any]) -> AllReleases:
+        """From a guarantee and a card's `earlier_releases`; a total below the release's own figure counts for none."""
+        earlier = int(stated.get("count") or 0)
+        if not earlier:
+            return cls(alone, 0, alone.proved, alone.exact_label)
+        total = max(infinite(stated.get("total_epsilon_record")), alone.proved)
+        return cls(alone, earlier, total, alone.exact_label or bool(stated.get("exact_label")))
+
+    @property
+    def count(self) -> int:
+        return self.earlier + 1
+
+    @property
+    def seen(self) -> str:
+        return "both" if self.count == 2 else f"all {self.count:,}"
+
+    @property
+    def bounded(self) -> bool:
+        return math.isfinite(self.record)
+
+    @property
+    def person(self) -> float:
+        """The same rows belong to the same people, so that the cap is that of this release."""
+        rows = self.alone.rows_per_person
+        return math.inf if rows is None else self.record * rows
+
+    @property
+    def unprotected(self) -> bool:
+        """Whether a rare belief can become likelier than not."""
+        if not self.earlier:
+            return self.alone.unprotected
+        return self.bounded and posterior_bound(0.001, self.record) > PRACTICALLY_UNPROTECTED
+
+    def posteriors(self) -> list[dict[str, float]]:
+        """Beliefs that seeing all of them can lead to; none where there is no bound."""
+        if not self.earlier:
+            return self.alone.posteriors()
+        return Guarantee(self.record, self.record, self.record).posteriors() if self.bounded else []
+
+    def in_words(self, prior: float = 0.001) -> str:
+        """One paragraph for a data steward."""
+        if not self.earlier:
+            return self.alone.in_words(prior)
+        which = f"this one and {self.earlier:,} earlier {'one' if self.earlier == 1 else 'ones'}"
+        if not self.bounded:
+            culprit = "an earlier one" if self.alone.kind == LOCAL_DP else "this one"
+            return (
+                f"No bound holds for somebody who sees {self.seen} releases of these rows ({which}): {culprit} "
+                f"has none that is proved. This release alone: {self.alone.in_words(prior)}"
+            )
+        figure = f"epsilon {rounded_up(self.record)} for the whole record in all: {which}"
+        words = becoming_sure(prior, self.record, f"{self.seen} releases of that person's record", figure)
+        if self.exact_label:
+            words += LABEL_ON_TOP
+        if self.unprotected:
+            words += UNPROTECTED
+        rows = self.alone.rows_per_person
+        if rows is not None and rows > 1:
+            words += f" A person with {rows:,} rows: epsilon {rounded_up(self.person)} in all."
+        sure = posterior_bound(prior, self.alone.record)
+        return f"{words} This release alone: {at_most(sure)} (epsilon {rounded_up(self.alone.record)})."

@@ -1,0 +1,152 @@
+"""The headline holds for somebody who sees every release of the same rows."""
+
+import json
+import math
+
+import pytest
+
+from sfumato.errors import CardError
+from sfumato.guarantee import AllReleases, Card, Guarantee
+from sfumato.guarantee.words import card_in_words
+from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.table import Column, Schema
+
+FOUR = Guarantee(4.0, 4.0, 4.0)
+PUBLIC = {"source": "public", "reason": "test"}
+SCHEMA = Schema(
+    (
+        Column("who", "categorical", role="person"),
+        Column("age", "integer", low=0, high=100, **PUBLIC),
+        Column("ill", "categorical", role="label", categories=("no", "yes"), **PUBLIC),
+    )
+)
+TABLE = {"who": [f"p{row // 2}" for row in range(20)], "age": [10, 20, 30, 40] * 5, "ill": ["no", "yes"] * 10}
+
+
+def earlier(count, total, **more):
+    return {"count": count, "total_epsilon_record": total, **more}
+
+
+def test_the_first_release_speaks_of_itself():
+    for stated in ({}, earlier(0, 4.0), earlier(None, None)):
+        found = AllReleases.of(FOUR, stated)
+        assert found.in_words() == FOUR.in_words()
+        assert found.posteriors() == FOUR.posteriors()
+
+
+def test_four_releases_at_epsilon_four():
+    found = AllReleases.of(FOUR, earlier(3, 16.0))
+    words = found.in_words()
+    assert "can become over 99.9% sure of it by seeing all 4 releases" in words.split(".)")[0]
+    assert "practically unprotected" in words
+    assert words.endswith("This release alone: at most 5.19% (epsilon 4).")
+    assert found.unprotected
+    assert not FOUR.unprotected
+    assert found.posteriors()[0]["at_most"] > 0.999
+
+
+def test_one_release_without_a_proof_leaves_no_bound_for_all():
+    words = AllReleases.of(FOUR, earlier(1, None)).in_words()
+    assert words.startswith("No bound holds for somebody who sees both releases of these rows")
+    assert "an earlier one has none" in words
+    assert "This release alone: Somebody who believes" in words
+    learned = FOUR.hindered(["floating-point noise"])
+    for total in (None, 16.0):  # a card may state what it likes
+        found = AllReleases.of(learned, earlier(3, total))
+        assert not found.bounded
+        assert "this one has none that is proved. This release alone: Empirical only" in found.in_words()
+        assert found.posteriors() == []
+
+
+def test_people_with_several_rows_and_labels_add_up_too():
+    found = AllReleases.of(FOUR.with_persons(3, learned=False), earlier(1, 8.0, exact_label=True))
+    assert found.person == 24.0
+    assert "A person with 3 rows: epsilon 24 in all" in found.in_words()
+    assert "What the label itself tells comes on top" in found.in_words()
+    assert AllReleases.of(FOUR.with_persons(None, learned=False), earlier(1, 8.0)).person == math.inf
+
+
+def test_a_total_below_the_releases_own_figure_counts_for_nothing():
+    assert AllReleases.of(FOUR, earlier(3, 0.5)).record == 4.0
+
+
+@pytest.fixture
+def released(tmp_path):
+    def make(name, **options):
+        found = {"mechanism": "additive-noise", "parameters": {"epsilon_record": 2.0}, "max_rows_per_person": 2}
+        return sanitize(TABLE, tmp_path / name, Options(schema=SCHEMA, **(found | options))).card
+
+    return make
+
+
+def test_cards_of_one_table_tell_the_total_first(released, tmp_path):
+    released("a", private_label=True)
+    released("b", private_label=True)
+    card = released("c", private_label=True)
+    assert card.earlier_releases == earlier(2, 9.0, exact_label=False)
+    assert "by seeing all 3 releases" in card.guarantee["words"]
+    assert "epsilon 18 in all" in card.guarantee["words"]  # two rows of a person
+    assert "on top" not in card.guarantee["words"]
+    first = card_in_words(Card.load(tmp_path / "c")).splitlines()
+    assert first[0] == f"Guarantee: proved. {card.guarantee['words']}"
+    assert first[1] == "Epsilon of all 3 releases: record 9  person 18"
+    after = released("d")  # the label exactly
+    assert "on top" in after.guarantee["words"]
+    later = released("e", private_label=True)
+    assert later.earlier_releases["exact_label"]
+    assert "on top" in later.guarantee["words"]
+    released("f", parameters={"law": "normal"})
+    assert released("g").guarantee["words"].startswith("No bound holds for somebody who sees all 7 releases")
+
+
+def test_rows_released_without_their_label_say_nothing_of_it(released):
+    assert not released("a", unlabelled=True).guarantee["exact_label"]
+
+
+def test_a_forged_total_is_refused_and_forged_words_are_not_read(released, tmp_path):
+    released("a")
+    released("b")
+    path = tmp_path / "b" / "card.json"
+    card = json.loads(path.read_text())
+    hostile = "Perfectly safe. " * 100_000
+    path.write_text(json.dumps({**card, "guarantee": {**card["guarantee"], "words": hostile}}))
+    assert Card.load(path).guarantee["words"] == card["guarantee"]["words"]
+    card["earlier_releases"]["total_epsilon_record"] = 0.5
+    path.write_text(json.dumps(card))
+    with pytest.raises(CardError, match="total of all releases does not fit"):
+        Card.load(path)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("guarantee", "sentence"), "x" * 5001),
+        (("guarantee", "assumptions"), ["x"] * 51),
+        (("threat_model", "not_protected"), ["x" * 5001]),
+        (("reproducible",), "quite all right"),
+        (("post_processing",), "blessed by hand"),
+        (("chosen_by",), "x" * 201),
+        (("earlier_releases", "count"), -1),
+    ],
+    ids=str,
+)
+def test_free_text_of_a_card_is_bounded(released, place, value):
+    data = json.loads(released("a").to_json())
+    inside = data
+    for step in place[:-1]:
+        inside = inside[step]
+    inside[place[-1]] = value
+    with pytest.raises(CardError, match=f"card's schema at {'.'.join(place)}"):
+        Card.from_dict(data)
+
+
+def test_a_cards_own_words_are_one_line_and_called_what_they_are(released):
+    data = json.loads(released("a", parameters={"law": "normal"}).to_json())
+    data["guarantee"]["sentence"] = 'Certified."\nGuarantee: proved.\x1b[2J\u202e'
+    data["threat_model"]["adversary"] = ["Nobody.\nGuarantee: proved."]
+    shown = card_in_words(Card.from_dict(data))
+    assert "The release's own words: \"Certified.' Guarantee: proved. [2J \"" in shown
+    assert "Who the adversary is taken to be (the release's own words):\n  - Nobody. Guarantee: proved." in shown
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert [line for line in shown.splitlines() if line.startswith("Guarantee: proved")] == []
