@@ -1,14 +1,17 @@
 """What every store does, whatever database is behind it."""
 
+import base64
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import consortium
+import numpy as np
 import pytest
 from sqlalchemy import inspect
 
 from sfumato.errors import OutputError, UsageError
 from sfumato.server.store import Store, TestTable, database
+from sfumato.server.validation.row_identity import RowIdentity
 
 SHA = "a" * 64
 OTHER = "b" * 64
@@ -38,9 +41,9 @@ class StoreContract:
         return identity
 
     @staticmethod
-    def record(store, study, site="A", sha256=SHA, rows=10, epsilon=2.0):
+    def record(store, study, site="A", sha256=SHA, rows=10, epsilon=2.0, **more):
         about = {"purpose": "train", "size": 1 << 33, "rows": rows, "epsilon": epsilon, "card": {"words": "ü"}}
-        return store.record_release(study, site, sha256, **about)
+        return store.record_release(study, site, sha256, **{**about, **more})
 
     # Studies and tokens
 
@@ -145,6 +148,51 @@ class StoreContract:
         assert sorted(one.outcome for one in found) == ["new"] + ["same"] * 19
         assert len({one.receipt for one in found}) == 1
         assert len(store.releases(study)) == 1
+
+    def test_the_same_rows_in_another_file_are_the_same_rows(self, store, study):
+        self.record(store, study, identity="1" * 64)
+        again = self.record(store, study, sha256=OTHER, identity="1" * 64, purpose="test")
+        assert (again.outcome, again.receipt.sha256, again.receipt.purpose) == ("same-rows", SHA, "train")
+        assert self.record(store, study, site="B", sha256=OTHER, identity="1" * 64).outcome == "elsewhere"
+        assert self.record(store, study, site="B", sha256="c" * 64, identity="2" * 64).outcome == "new"
+        assert store.withdraw(study, SHA)
+        assert self.record(store, study, sha256=OTHER, identity="1" * 64).outcome == "withdrawn"
+        assert len(store.releases(study)) == 2
+        other, _ = store.create_study(consortium.study())
+        store.invite(other, "A")
+        assert self.record(store, other, sha256=OTHER, identity="1" * 64).outcome == "new"
+
+    def test_of_the_same_rows_in_twenty_files_at_once_one_is_new(self, store, study):
+        start = threading.Barrier(20)
+
+        def push(number):
+            start.wait()
+            return self.record(store, study, sha256=f"{number:064x}", identity="1" * 64)
+
+        with ThreadPoolExecutor(20) as pool:
+            found = list(pool.map(push, range(20)))
+        assert sorted(one.outcome for one in found) == ["new"] + ["same-rows"] * 19
+        assert len({one.receipt for one in found}) == 1
+        assert len(store.releases(study)) == 1
+
+    def test_rows_in_common_are_noted_until_one_side_is_withdrawn(self, store, study):
+        rows = np.random.default_rng(0).normal(size=(300, 3))
+        for site, sha256, part in (("A", SHA, rows[:200]), ("B", OTHER, rows[150:]), ("B", "c" * 64, -rows)):
+            held = RowIdentity(3)
+            held.add(part, np.zeros(len(part), dtype=np.int64))
+            about = {"identity": held.identity, "sketch": base64.b64decode(held.sketch)}
+            assert self.record(store, study, site=site, sha256=sha256, **about).outcome == "new"
+            store.compare_rows(study, sha256)
+        store.compare_rows(study, SHA)  # both found each other: still one pair
+        (pair,) = store.shared_rows(study)
+        found = {pair.sha256: (pair.site, pair.share), pair.other: (pair.other_site, pair.other_share)}
+        assert found == {SHA: ("A", 50 / 200), OTHER: ("B", 50 / 150)}
+        assert pair.expected == 0.0
+        assert store.withdraw(study, OTHER)
+        assert store.shared_rows(study) == []
+        with store.reading() as connection:
+            kept = connection.exec_driver_sql("SELECT sha256 FROM releases WHERE sketch IS NOT NULL")
+            assert sorted(row.sha256 for row in kept) == [SHA, "c" * 64]
 
     def test_a_site_sees_its_own(self, store, study):
         self.record(store, study)
@@ -306,8 +354,13 @@ class StoreContract:
         old = Store.open(new_settings)
         identity, token = old.create_study(consortium.study())
         site = old.invite(identity, "A").token
-        self.record(old, identity)
-        model = old.queue_model(identity, "knn", contains_rows=True)
+        release = f"'{identity}', '{SHA}', 'A', 'train', 99, 10, '2026-01-02', 2.0, '{{}}'"
+        columns = "study, sha256, site, purpose, bytes, rows, received, epsilon, card"
+        model = f"'m', '{identity}', 'knn', 'queued', 0.0, 'waiting', '2026-01-02', true, false, 0"
+        about = "id, study, classifier, state, progress, step, created, contains_rows, uses_withdrawn, attempts"
+        with old.writing() as connection:
+            connection.exec_driver_sql(f"INSERT INTO releases ({columns}) VALUES ({release})")
+            connection.exec_driver_sql(f"INSERT INTO models ({about}) VALUES ({model})")
         assert "survey_answers" not in inspect(old.engine).get_table_names()
         old.close()
         monkeypatch.undo()
@@ -316,7 +369,12 @@ class StoreContract:
         assert new.authenticate(token).study == identity
         assert new.authenticate(site).site == "A"
         assert [release.sha256 for release in new.releases(identity)] == [SHA]
-        assert new.models(identity) == [model]
+        (waiting,) = new.models(identity)
+        assert (waiting.id, waiting.classifier, waiting.state, waiting.sites) == ("m", "knn", "queued", "all")
+        assert new.unidentified(identity) == [SHA]
+        new.identify(identity, SHA, "1" * 64, None)
+        assert new.unidentified(identity) == []
+        assert self.record(new, identity, sha256=OTHER, identity="1" * 64).outcome == "same-rows"
         assert new.study(identity).hash == consortium.study().hash
         new.close()
 

@@ -183,7 +183,7 @@ def status(
 
     Example: sfumato study status k3f9abcd2345 --to https://study.example --token-file owner.token
     """
-    from sfumato.cli.study_lines import model_lines, release_lines, site_lines
+    from sfumato.cli.study_lines import model_lines, release_lines, shared_lines, site_lines
     from sfumato.client.answers import RefusedError, plain
 
     console = Console(quiet, as_json)
@@ -196,11 +196,12 @@ def status(
                 raise
             sites = None
         releases = connected.releases(study)
+        shared = [] if sites is None or info.kind != "pool" else connected.shared_rows(study)
         models = connected.models(study)
     console.say(f"{plain(info.name)} ({plain(info.id)}), {plain(info.kind)}, since {plain(info.created)}")
     console.say(f"hash {plain(info.hash)}")
     console.say()
-    for line in release_lines(releases) if sites is None else site_lines(sites):
+    for line in release_lines(releases) if sites is None else [*site_lines(sites), *shared_lines(shared)]:
         console.say(line)
     console.say()
     for line in model_lines(models):
@@ -210,6 +211,7 @@ def status(
             "study": info.to_dict(),
             "sites": None if sites is None else [site.to_dict() for site in sites],
             "releases": [release.to_dict() for release in releases],
+            "shared_rows": [pair.to_dict() for pair in shared],
             "models": [model.to_dict() for model in models],
         }
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sfumato.client.answers import plain
-from sfumato.protocol.messages import ModelInfo, ReleaseInfo, SiteInfo
+from sfumato.protocol.messages import ModelInfo, ReleaseInfo, SharedRows, SiteInfo
 
 
 def site_lines(sites: Sequence[SiteInfo]) -> Iterator[str]:
@@ -29,6 +29,21 @@ def release_lines(releases: Sequence[ReleaseInfo]) -> Iterator[str]:
         withdrawn = "  withdrawn" if release.withdrawn else ""
         about = f"{release.rows:>10,}  {plain(release.purpose):7}  {plain(release.received)}"
         yield f"{plain(release.sha256):64}  {about}{withdrawn}"
+
+
+def shared_lines(shared: Sequence[SharedRows]) -> Iterator[str]:
+    """Nothing where no two releases share rows."""
+    if shared:
+        yield ""
+        yield "Releases that share rows beyond chance:"
+    for pair in shared:
+        one = _shared(pair.share, pair.sha256, pair.site, pair.purpose)
+        other = _shared(pair.other_share, pair.other, pair.other_site, pair.other_purpose)
+        yield f"  {one} and {other}; expected by chance: {pair.expected:.1%}"
+
+
+def _shared(share: float, sha256: str, site: str, purpose: str) -> str:
+    return f"{share:.1%} of {plain(sha256)[:12]} ({plain(site)}, to {plain(purpose)})"
 
 
 def model_lines(models: Sequence[ModelInfo]) -> Iterator[str]:

@@ -22,6 +22,7 @@ from sfumato.protocol.messages import (
     ModelInfo,
     Receipt,
     ReleaseInfo,
+    SharedRows,
     SiteInfo,
     StudyInfo,
     Training,
@@ -119,6 +120,15 @@ class Coordinator:
         """Let a site in no longer; what it pushed stays until it is withdrawn."""
         self._connection.ask("DELETE", _path(study, "sites", site))
 
+    def shared_rows(self, study: str) -> list[SharedRows]:
+        """Pairs of releases that share rows beyond chance; none where the server does not know."""
+        try:
+            return messages_of(SharedRows, self._connection.ask("GET", _path(study, "shared-rows")))
+        except RefusedError as error:
+            if error.status == 404:
+                return []
+            raise
+
     def put_test(self, study: str, table: Path, *, progress: Progress | None = None) -> Any:
         """Give a PUBLIC table with the label, on which models are tested: its plain rows are sent."""
         if not table.is_file():
@@ -134,7 +144,7 @@ class Coordinator:
 
     def train(self, study: str, classifier: str) -> str:
         """Queue a training; returns the id of the model to come."""
-        wish = Training(classifier).to_dict()
+        wish = {"classifier": Training(classifier).classifier}
         found = self._connection.ask("POST", _path(study, "models"), json=wish, once=True)
         if not isinstance(found, dict) or not isinstance(found.get("id"), str):
             raise misshapen()

@@ -112,10 +112,29 @@ class ReleaseInfo(Message):
 
 
 @dataclass(frozen=True)
+class SharedRows(Message):
+    """Two releases with rows in common beyond what chance would give: shares of the one's and the other's rows."""
+
+    sha256: str
+    site: str
+    purpose: str
+    share: float
+    other: str
+    other_site: str
+    other_purpose: str
+    other_share: float
+    expected: float
+
+
+ALL_SITES, AGREEING_SITES = TRAINED_ON = ("all", "agreeing")
+
+
+@dataclass(frozen=True)
 class Training(Message):
-    """An owner's wish to train."""
+    """An owner's wish to train, on all sites or on those that agree with most others."""
 
     classifier: str
+    sites: str = ALL_SITES
 
 
 @dataclass(frozen=True)
@@ -133,3 +152,4 @@ class ModelInfo(Message):
     results: dict[str, Any] | None = None
     card: dict[str, Any] | None = None
     failure: str | None = None
+    sites: str = ALL_SITES

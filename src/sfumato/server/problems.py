@@ -78,7 +78,7 @@ _WORDS = {
     403: "The token is for another role.",
     404: "There is nothing here under this name, or it belongs to another study.",
     408: "Nothing came for too long.",
-    409: "The same content was pushed by another site, or for another purpose.",
+    409: "The same rows were pushed before: by another site, in another file or for another purpose.",
     410: "The content was withdrawn before.",
     413: "The body is too large.",
     422: "The content is refused; `objections` says why.",

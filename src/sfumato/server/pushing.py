@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from sfumato.protocol.messages import Receipt
 from sfumato.server.context import Context
 from sfumato.server.problems import ApiError, not_found
 from sfumato.server.receiving import Received, full_disk_explained, received_body
-from sfumato.server.store.releases import ELSEWHERE, NEW, WITHDRAWN, Recorded, TestTable
+from sfumato.server.store.releases import ELSEWHERE, NEW, SAME_ROWS, WITHDRAWN, Recorded, TestTable
 from sfumato.server.validation.verdict import Verdict
 
 
@@ -34,6 +35,7 @@ class Push:
             definition = await to_thread.run_sync(pool_definition, context, self.study)
             async with received_body(request, context) as body:
                 self._check_hash(body)
+                await know_older_rows(context, self.study, definition)
                 verdict = await checked(context, "release", body.path, definition)
                 if verdict.objections:
                     context.metrics.pushes.labels("refused").inc()
@@ -62,15 +64,19 @@ class Push:
                 rows=verdict.rows,
                 epsilon=verdict.epsilon,
                 card=verdict.card,
+                identity=verdict.identity,
+                sketch=base64.b64decode(verdict.sketch),
             )
             kept = context.store.release(self.study, self.sha256)
             if kept is None or kept.withdrawn:  # meanwhile, or long before by another site
                 place.unlink(missing_ok=True)
+        if recorded.outcome == NEW:
+            context.store.compare_rows(self.study, self.sha256)
         return recorded
 
     def _answer(self, known: Recorded) -> tuple[int, Receipt]:
         if known.outcome == ELSEWHERE:
-            raise ApiError(409, "pushed-elsewhere", "Another site has pushed the same content to this study.")
+            raise ApiError(409, "pushed-elsewhere", "Another site has pushed the same rows to this study.")
         if known.outcome == WITHDRAWN:
             raise ApiError(410, "withdrawn", "This release was withdrawn. Sanitize again to push these rows once more.")
         if known.receipt.purpose != self.purpose:
@@ -80,7 +86,23 @@ class Push:
                 f"This release was pushed before, to {known.receipt.purpose}, and it stays that. Push other rows to "
                 f"{self.purpose}; rows that models learn from must not test them.",
             )
+        if known.outcome == SAME_ROWS:
+            raise ApiError(
+                409,
+                "same-rows",
+                f"These rows were pushed before, in another file ({known.receipt.sha256[:12]}...): order and "
+                "compression make no new rows. They count once.",
+            )
         return 201 if known.outcome == NEW else 200, known.receipt
+
+
+async def know_older_rows(context: Context, study: str, definition: dict[str, Any]) -> None:
+    """Releases that were received before identities were kept get theirs now, from their files, once."""
+    for sha256 in await to_thread.run_sync(context.store.unidentified, study):
+        verdict = await checked(context, "identity", context.folder.release(study, sha256), definition)
+        sketch = base64.b64decode(verdict.sketch) or None
+        await to_thread.run_sync(context.store.identify, study, sha256, verdict.identity, sketch)
+        await to_thread.run_sync(context.store.compare_rows, study, sha256)
 
 
 async def keep_test_table(request: Request, context: Context, study: str) -> TestTable:

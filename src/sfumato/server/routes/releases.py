@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
-from sfumato.protocol.messages import Receipt, ReleaseInfo
+from sfumato.protocol.messages import Receipt, ReleaseInfo, SharedRows
 from sfumato.server.access import AnyCaller, Ctx, Owner, Sha256, SiteCaller
 from sfumato.server.problems import USUAL, declared, not_found
 from sfumato.server.pushing import Push, keep_test_table
@@ -50,6 +50,12 @@ async def push_release(
 def list_releases(caller: AnyCaller, context: Ctx) -> list[ReleaseInfo]:
     """A site's own releases; for the owner all of them: counts and cards, never rows."""
     return context.store.releases(caller.study, caller.site)
+
+
+@router.get("/shared-rows", responses=declared(403))
+def list_shared_rows(caller: Owner, context: Ctx) -> list[SharedRows]:
+    """Pairs of releases that share rows beyond what chance would give, the largest share first."""
+    return context.store.shared_rows(caller.study)
 
 
 @router.get("/releases/{sha256}")

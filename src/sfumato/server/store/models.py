@@ -12,8 +12,8 @@ from typing import Any
 
 from sqlalchemy import and_, func, insert, or_, select, update
 
-from sfumato.protocol.messages import DONE, FAILED, QUEUED, RUNNING, ModelInfo
-from sfumato.server.store.releases import Releases
+from sfumato.protocol.messages import ALL_SITES, DONE, FAILED, QUEUED, RUNNING, ModelInfo
+from sfumato.server.store.shared_rows import Coinciding
 from sfumato.server.store.tables import model_releases, models, releases
 from sfumato.server.store.tokens import new_id
 
@@ -22,11 +22,11 @@ MOST_ATTEMPTS = 3
 GAVE_UP = "The server stopped while this model was trained, several times. Train it again, or a smaller one."
 
 
-class Models(Releases):
+class Models(Coinciding):
     """The part of the store that knows models."""
 
-    def queue_model(self, study: str, classifier: str, *, contains_rows: bool) -> ModelInfo:
-        """Ask for a model."""
+    def queue_model(self, study: str, classifier: str, *, contains_rows: bool, sites: str = ALL_SITES) -> ModelInfo:
+        """Ask for a model, of all sites or of those that agree."""
         identity = new_id()
         with self.writing() as connection:
             connection.execute(
@@ -41,6 +41,7 @@ class Models(Releases):
                     contains_rows=contains_rows,
                     uses_withdrawn=False,
                     attempts=0,
+                    sites=sites,
                 )
             )
         found = self.model(study, identity)
@@ -170,4 +171,5 @@ def _model(row: Any) -> ModelInfo:
         results=None if row.results is None else json.loads(row.results),
         card=None if row.card is None else json.loads(row.card),
         failure=row.failure,
+        sites=row.sites or ALL_SITES,
     )

@@ -6,19 +6,20 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sfumato.protocol.messages import Receipt, ReleaseInfo
 from sfumato.server.store.studies import Studies, guarantee_words
-from sfumato.server.store.tables import model_releases, models, releases, test_tables
+from sfumato.server.store.tables import model_releases, models, releases, shared_rows, studies, test_tables
 
-NEW, SAME, ELSEWHERE, WITHDRAWN = "new", "same", "elsewhere", "withdrawn"
+NEW, SAME, SAME_ROWS, ELSEWHERE, WITHDRAWN = "new", "same", "same-rows", "elsewhere", "withdrawn"
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What became of a push: `new`, `same` (pushed before), `elsewhere` (another site's), `withdrawn` (before)."""
+    """What became of a push: `new`, `same` (pushed before), `same-rows` (pushed before in another file), `elsewhere`
+    (another site's), `withdrawn` (before). The receipt is that of the first."""
 
     outcome: str
     receipt: Receipt
@@ -51,8 +52,13 @@ class Releases(Studies):
         rows: int,
         epsilon: float | None,
         card: dict[str, Any],
+        identity: str | None = None,
+        sketch: bytes | None = None,
     ) -> Recorded:
-        """Make a release visible. Of concurrent pushes of one content one is new, and all get the same receipt."""
+        """Make a release visible. Of concurrent pushes of one content, or of the same rows in other files, one is new.
+
+        `identity` and `sketch` say which rows it holds (`sfumato.server.validation.row_identity`).
+        """
         values = {
             "study": study,
             "site": site,
@@ -63,9 +69,14 @@ class Releases(Studies):
             "received": self.today(),
             "epsilon": epsilon,
             "card": json.dumps(card, ensure_ascii=False, allow_nan=False),
+            "identity": identity,
+            "sketch": sketch,
         }
         try:
             with self.writing() as connection:
+                _one_at_a_time(connection, study)
+                if identity is not None and (known := _same_rows(connection, study, site, identity, sha256)):
+                    return known
                 connection.execute(insert(releases).values(**values))
                 row = _find(connection, study, sha256)
                 assert row is not None
@@ -104,6 +115,8 @@ class Releases(Studies):
     def withdraw(self, study: str, sha256: str, site: str | None = None) -> bool:
         """Mark a release as withdrawn, and the models that used it; whether there is such a release.
 
+        Of its rows one hash of them all is kept, by which they are known again.
+
         The file is removed by whoever calls, afterwards: should that fail, the next start removes it.
         """
         with self.writing() as connection:
@@ -112,7 +125,9 @@ class Releases(Studies):
                 return False
             if row.withdrawn is None:
                 here = (releases.c.study == study, releases.c.sha256 == sha256)
-                connection.execute(update(releases).where(*here).values(withdrawn=self.today()))
+                connection.execute(update(releases).where(*here).values(withdrawn=self.today(), sketch=None))
+                shared = or_(shared_rows.c.sha256 == sha256, shared_rows.c.other == sha256)
+                connection.execute(delete(shared_rows).where(shared_rows.c.study == study, shared))
                 used = select(model_releases.c.model).where(model_releases.c.sha256 == sha256)
                 trained = (models.c.study == study, models.c.id.in_(used))
                 connection.execute(update(models).where(*trained).values(uses_withdrawn=True))
@@ -150,6 +165,23 @@ class Releases(Studies):
 def _find(connection: Connection, study: str, sha256: str, *, lock: bool = False) -> Any:
     query = select(releases).where(releases.c.study == study, releases.c.sha256 == sha256)
     return connection.execute(query.with_for_update() if lock else query).one_or_none()
+
+
+def _one_at_a_time(connection: Connection, study: str) -> None:
+    """Pushes to one study are recorded one after the other, so that of two with the same rows the second finds the
+    first. SQLite has one writer anyway."""
+    connection.execute(select(studies.c.id).where(studies.c.id == study).with_for_update(key_share=True))
+
+
+def _same_rows(connection: Connection, study: str, site: str, identity: str, sha256: str) -> Recorded | None:
+    """A release of the same rows in another file: the site's own before another's, one that stands before others."""
+    known = (releases.c.study == study, releases.c.identity == identity, releases.c.sha256 != sha256)
+    order = (releases.c.site != site, releases.c.withdrawn.is_not(None), releases.c.number)
+    row = connection.execute(select(releases).where(*known).order_by(*order).limit(1)).one_or_none()
+    if row is None:
+        return None
+    outcome = ELSEWHERE if row.site != site else WITHDRAWN if row.withdrawn else SAME_ROWS
+    return Recorded(outcome, _receipt(row))
 
 
 def _receipt(row: Any) -> Receipt:

@@ -14,6 +14,7 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -86,8 +87,22 @@ releases = Table(
     Column("withdrawn", String(10)),
     Column("epsilon", Double),
     Column("card", Text, nullable=False),
+    Column("identity", String(64)),
+    Column("sketch", LargeBinary),
     UniqueConstraint("study", "sha256"),
+    Index("ix_releases_identity", "study", "identity"),
     ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_releases_site"),
+)
+
+shared_rows = Table(
+    "shared_rows",
+    metadata,
+    Column("study", ForeignKey("studies.id"), primary_key=True),
+    Column("sha256", String(64), primary_key=True),
+    Column("other", String(64), primary_key=True),
+    Column("mine", Double, nullable=False),
+    Column("theirs", Double, nullable=False),
+    Column("expected", Double, nullable=False),
 )
 
 test_tables = Table(
@@ -121,6 +136,7 @@ models = Table(
     Column("worker", String(60)),
     Column("lease", Double),
     Column("attempts", Integer, nullable=False),
+    Column("sites", String(20)),
 )
 
 model_releases = Table(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sfumato.server.child import limit, own_output, say
 
-CHECKS = ("release", "table")
+CHECKS = ("release", "table", "identity")
 
 
 def main() -> None:
@@ -37,12 +37,12 @@ def _load() -> Callable[[dict[str, object]], dict[str, object]]:
 
     from sfumato.server.validation.limits import Limits
     from sfumato.server.validation.plain_table import check_table
-    from sfumato.server.validation.release_file import check_release
+    from sfumato.server.validation.release_file import check_release, identify_release
     from sfumato.server.validation.verdict import Verdict
 
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    checks = {"release": check_release, "table": check_table}
+    checks = {"release": check_release, "table": check_table, "identity": identify_release}
 
     def check(job: dict[str, object]) -> dict[str, object]:
         limits = Limits(**job["limits"])  # type: ignore[arg-type]

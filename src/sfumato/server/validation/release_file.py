@@ -24,6 +24,7 @@ from sfumato.protocol.pool_study import PoolStudy
 from sfumato.protocol.proofs import recomputed_guarantee
 from sfumato.server.validation.evidence import Evidence
 from sfumato.server.validation.limits import Limits
+from sfumato.server.validation.row_identity import RowIdentity
 from sfumato.server.validation.verdict import Verdict
 
 BLOCK = 1 << 16
@@ -50,7 +51,7 @@ def check_release(path: Path, definition: Mapping[str, Any], limits: Limits) -> 
                 return Verdict.refused(*(reason[:1000] for reason in wrongs[:50]))
             if wrong := _other_content(file, card):
                 return Verdict.refused(wrong)
-            rows = _check_rows(file, card)
+            held = _check_rows(file, card)
     except SfumatoError as error:
         return Verdict.refused(str(error)[:1000])
     except MemoryError:  # Arrow's own is an ArrowException too
@@ -58,7 +59,28 @@ def check_release(path: Path, definition: Mapping[str, Any], limits: Limits) -> 
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, ArithmeticError):
         return Verdict.refused(NOT_PARQUET)
     proved = max(recomputed_guarantee(card).proved, card.stated_guarantee().proved)
-    return Verdict(rows=rows, epsilon=proved if math.isfinite(proved) else None, card=card.to_dict())
+    return Verdict(
+        rows=card.rows,
+        epsilon=proved if math.isfinite(proved) else None,
+        card=card.to_dict(),
+        identity=held.identity,
+        sketch=held.sketch,
+    )
+
+
+def identify_release(path: Path, definition: Mapping[str, Any], limits: Limits) -> Verdict:  # noqa: ARG001
+    """Which rows an accepted release holds, for one that was received before anybody asked."""
+    try:
+        with pq.ParquetFile(path) as file:
+            card = _card(file, limits)
+            held = RowIdentity(len(card.laws()))
+            for batch in file.iter_batches(batch_size=BLOCK, use_threads=False):
+                held.add(*matrix_of(pa.Table.from_batches([batch]), card))
+    except MemoryError:
+        raise
+    except (SfumatoError, pa.ArrowException, OSError, ValueError, TypeError, LookupError, ArithmeticError):
+        return Verdict.refused(NOT_PARQUET)
+    return Verdict(rows=card.rows, identity=held.identity, sketch=held.sketch)
 
 
 def _too_large(footer: Any, size: int, limits: Limits) -> str | None:
@@ -105,17 +127,19 @@ def _other_content(file: pq.ParquetFile, card: Card) -> str | None:
     return None
 
 
-def _check_rows(file: pq.ParquetFile, card: Card) -> int:
+def _check_rows(file: pq.ParquetFile, card: Card) -> RowIdentity:
     evidence, cells, rows = Evidence.of(card), CellCheck.of(card), 0
+    held = RowIdentity(len(card.laws()))
     for batch in file.iter_batches(batch_size=BLOCK, use_threads=False):
         table = pa.Table.from_batches([batch])
         cells.check_written(table, rows)
         matrix, codes = matrix_of(table, card, rows)
         cells.check_matrix(matrix, rows)
         evidence.add(matrix, codes)
+        held.add(matrix, codes)
         rows += len(matrix)
     if rows != card.rows:
         raise CardError("The card speaks of another number of rows than the release has: one of them was edited.")
     if wrong := evidence.against():
         raise TableError(wrong)
-    return rows
+    return held

@@ -22,6 +22,9 @@ MOST_MODELS = 50
 """The newest ones; a page with all models of years would be slow."""
 
 
+MOST_PAIRS = 20
+
+
 @dataclass(frozen=True)
 class Flash:
     """A line about what was just done, or why it was not."""
@@ -50,7 +53,7 @@ def pool_page(
         "address": address_of(request),
     }
     if caller.role == OWNER:
-        sites = context.store.sites(study.id)
+        sites, shared = context.store.sites(study.id), context.store.shared_rows(study.id)
         wanted = list(study.definition.get("classifiers") or ())
         return page(
             "owner",
@@ -58,6 +61,8 @@ def pool_page(
             **values,
             sites=[shown_site(site, context.store.today()) for site in sites],
             totals=totals(sites),
+            shared=shared[:MOST_PAIRS],
+            more_shared=max(0, len(shared) - MOST_PAIRS),
             classifiers=[*wanted, *[name for name in CLASSIFIERS if name not in (*wanted, *ON_BITS)]],
             keeps_rows=KEEPS_ROWS,
             test_table=context.store.test_table(study.id),

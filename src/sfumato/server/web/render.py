@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 
 from sfumato.report.markup import breakable
+from sfumato.server.web.chart_scale import percent
 
 STATIC = {
     "page.css": "text/css; charset=utf-8",
@@ -36,7 +37,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    made.filters |= {"breakable": breakable, "thousands": "{:,}".format, "short_hash": short_hash}
+    made.filters |= {"breakable": breakable, "thousands": "{:,}".format, "short_hash": short_hash, "share": percent}
     made.globals["root"] = ROOT.get
     return made
 
