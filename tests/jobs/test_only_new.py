@@ -54,6 +54,31 @@ def release(tmp_path):
     return run
 
 
+NAMED = Schema((*SCHEMA.columns, Column("who", "categorical", role="person")))
+SPELLINGS = ["1", "1.0", " 1", "1 ", "01", "2", "P7", "p7 "]
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_five_spellings_of_one_person_are_one_person_under_a_cap(release, engine):
+    table = people(8).assign(who=SPELLINGS)
+    assert release(table, "a", NAMED, engine=engine, only_new=False, max_rows_per_person=1) == [0, 5, 6]
+
+
+def test_a_person_is_known_again_however_the_name_is_written(release):
+    release(people(3).assign(who=["1", "P7", "2"]), "a", NAMED, max_rows_per_person=1)
+    later = people(10).assign(who=[*SPELLINGS, "3", "4"])
+    assert release(later, "b", NAMED, max_rows_per_person=1) == [8, 9]
+
+
+def test_what_an_earlier_version_remembered_stays_known(release, monkeypatch):
+    """0.1.0 hashed names as they are written: whoever it released is not released again."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr("sfumato.table.persons.one_spelling", lambda word: word)
+        release(people(2).assign(who=["P7", "01"]), "a", NAMED, max_rows_per_person=1)
+    table = people(6).assign(who=["p7", "P7", "1", "01", "8", "9"])
+    assert release(table, "b", NAMED, max_rows_per_person=1) == [4, 5]
+
+
 @pytest.mark.parametrize("engine", ["memory", "stream"])
 def test_only_rows_that_never_left_are_released(release, engine):
     january, february = people(300), people(200, seed=1)

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sfumato.errors import SchemaError, TableError
 from sfumato.table import Column, Encoding, Schema, open_table
+from sfumato.table.persons import one_spelling
 
 
 @pytest.fixture
@@ -213,6 +214,34 @@ def test_an_own_matrix_is_filled(encoding, table):
 def test_an_empty_block(encoding, table):
     assert encoding.encode(table.slice(0, 0)).X.shape == (0, encoding.width)
     assert encoding.decode(np.empty((0, encoding.width))).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        ["1", "1.0", " 1", "1 ", "01", "+1", "1e0", "\uff11", "\u200b1", "\u00a01\t"],
+        ["Ann Lee", "ANN  LEE", " ann\tlee ", "\uff21nn Lee"],
+        ["Stra\u00dfe", "STRASSE"],
+        ["caf\u00e9", "cafe\u0301", "CAF\u00c9"],
+        ["1" * 40, "0" + "1" * 40, "1" * 40 + ".00"],
+        ["1" + "0" * 500, "1e500", "10e499"],
+        ["0", "00", "-0", "0.000"],
+    ],
+    ids=lambda spellings: spellings[0][:8],
+)
+def test_one_person_has_one_spelling(spellings):
+    assert len({one_spelling(word) for word in spellings}) == 1
+
+
+def test_different_people_stay_different():
+    words = ["1", "10", "-1", "1.5", "p1", "p01", "1a", "1" * 40, "1" * 39 + "2", "ann lee", "annlee", "1e9999999999"]
+    assert len({one_spelling(word) for word in words}) == len(words)
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "\u200b\ufeff"], ids=repr)
+def test_a_blank_name_is_nobodys(encoding, table, blank):
+    with pytest.raises(TableError, match="'who' is empty in row 2"):
+        encoding.person_codes(changed(table, "who", ["p", blank]))
 
 
 def test_persons_are_hashes_that_agree_between_blocks(encoding, table):

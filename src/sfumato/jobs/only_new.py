@@ -105,11 +105,14 @@ def find_new(source: Source, memory: RowMemory, folder: Path, progress: Progress
 
     def fresh() -> Iterator[Hashes]:
         for number in range(BUCKETS):
-            hashes, places = _bucket(buckets / f"{number}")
-            order = np.argsort(hashes, kind="stable")
-            hashes, places = hashes[order], places[order]
+            found = _bucket(buckets / f"{number}")
+            found = found[np.argsort(found["hash"], kind="stable")]
+            hashes, places = found["hash"], found["row"]
             first = np.searchsorted(hashes, hashes, side="left")
             before = _times_known(hashes, memory)
+            if people:  # whoever is known under any of the spellings in this table
+                np.maximum.at(before, first, _times_known(found["written"], memory))
+                before = before[first]
             # The i-th of equal rows is new if fewer than i were released before; a person is new or is not.
             is_new = before == 0 if people else np.arange(len(hashes)) - first >= before
             new[places] = is_new
@@ -123,7 +126,7 @@ def find_new(source: Source, memory: RowMemory, folder: Path, progress: Progress
 def _deal(source: Source, memory: RowMemory, buckets: Path, progress: Progress) -> int:
     """Append the hashes and numbers of all rows to the file of their bucket; returns how many rows there are."""
     rows = 0
-    for hashes in _hashes(source, memory):
+    for hashes, written in _hashes(source, memory):
         bucket = np.searchsorted(BUCKET_STARTS, hashes, side="right") - 1
         order = np.argsort(bucket, kind="stable")
         ends = np.cumsum(np.bincount(bucket, minlength=BUCKETS))
@@ -133,13 +136,14 @@ def _deal(source: Source, memory: RowMemory, buckets: Path, progress: Progress) 
             chosen, start = order[start:end], end
             if len(chosen):
                 with (buckets / f"{number}").open("ab") as file:
-                    file.write(_record(hashes[chosen], places[chosen]).tobytes())
+                    file.write(_record(hashes[chosen], written[chosen], places[chosen]).tobytes())
         rows += len(hashes)
         progress("Comparing", rows, source.rows)
     return rows
 
 
-def _hashes(source: Source, memory: RowMemory) -> Iterator[Hashes]:
+def _hashes(source: Source, memory: RowMemory) -> Iterator[tuple[Hashes, Hashes]]:
+    """Of every row, and of people also as version 0.1.0 hashed them: what it remembered stays known."""
     if source.encoding.schema.person is not None:
         yield from source.person_hashes(memory.hasher.person_key)
         return
@@ -148,21 +152,21 @@ def _hashes(source: Source, memory: RowMemory) -> Iterator[Hashes]:
         codes = np.full(len(block.X), -1.0) if block.y is None else block.y.astype(np.float64)
         return memory.hasher.of_rows(np.column_stack([block.X, codes]))
 
-    yield from each_block(source, work)
+    for hashes in each_block(source, work):
+        yield hashes, hashes
 
 
-_RECORD = np.dtype([("hash", f"S{HASH_BYTES}"), ("row", np.int64)])
+_RECORD = np.dtype([("hash", f"S{HASH_BYTES}"), ("written", f"S{HASH_BYTES}"), ("row", np.int64)])
 
 
-def _record(hashes: Hashes, places: NDArray[np.int64]) -> NDArray[np.void]:
+def _record(hashes: Hashes, written: Hashes, places: NDArray[np.int64]) -> NDArray[np.void]:
     records = np.empty(len(hashes), dtype=_RECORD)
-    records["hash"], records["row"] = hashes, places
+    records["hash"], records["written"], records["row"] = hashes, written, places
     return records
 
 
-def _bucket(path: Path) -> tuple[Hashes, NDArray[np.int64]]:
-    records = np.fromfile(path, dtype=_RECORD) if path.exists() else np.empty(0, dtype=_RECORD)
-    return records["hash"], records["row"]
+def _bucket(path: Path) -> NDArray[np.void]:
+    return np.fromfile(path, dtype=_RECORD) if path.exists() else np.empty(0, dtype=_RECORD)
 
 
 def _times_known(hashes: Hashes, memory: RowMemory) -> NDArray[np.int64]:

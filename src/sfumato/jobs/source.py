@@ -117,8 +117,8 @@ class Source:
                 rows, batch = rows[keep], batch.filter(pa.array(keep))
         return Piece(number, rows, batch, first)
 
-    def person_hashes(self, key: bytes) -> Iterator[NDArray[np.bytes_]]:
-        """Whom every row belongs to, block by block; other columns are not looked at."""
+    def person_hashes(self, key: bytes) -> Iterator[tuple[NDArray[np.bytes_], NDArray[np.bytes_]]]:
+        """Whom every row belongs to, block by block, now and as version 0.1.0 hashed it; no other column is read."""
         first = 0
         for batch in self.table.blocks(MOST_BLOCK_ROWS):
             yield self.encoding.person_hashes(batch, key, first_row=first)

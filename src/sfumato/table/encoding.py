@@ -198,8 +198,11 @@ class Encoding:
             raise SchemaError("The schema has no person column. Give one column `role: person`.")
         return person_codes(column_of(batch, person.name), person.name, first_row)
 
-    def person_hashes(self, batch: pa.RecordBatch | pa.Table, key: bytes, *, first_row: int = 0) -> Hashes:
-        """Who each row belongs to, as 128-bit hashes under a key of the owner's."""
+    def person_hashes(
+        self, batch: pa.RecordBatch | pa.Table, key: bytes, *, first_row: int = 0
+    ) -> tuple[Hashes, Hashes]:
+        """Who each row belongs to, as 128-bit hashes under a key of the owner's; the second ones as version 0.1.0
+        made them."""
         person = self.schema.person
         if person is None:
             raise SchemaError("The schema has no person column. Give one column `role: person`.")
