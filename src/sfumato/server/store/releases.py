@@ -106,6 +106,12 @@ class Releases(Studies):
         with self.reading() as connection:
             return [_release(row) for row in connection.execute(query)]
 
+    def unproved_cards(self, study: str) -> list[dict[str, Any]]:
+        """Cards of releases that prove nothing, withdrawn ones too: what they learned stays learned."""
+        query = select(releases.c.card).where(releases.c.study == study, releases.c.epsilon.is_(None))
+        with self.reading() as connection:
+            return [json.loads(row.card) for row in connection.execute(query)]
+
     def release(self, study: str, sha256: str, site: str | None = None) -> ReleaseInfo | None:
         """One release; for a `site`, only its own."""
         with self.reading() as connection:
