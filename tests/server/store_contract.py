@@ -112,6 +112,15 @@ class StoreContract:
         with pytest.raises(UsageError):
             store.invite(study, name, days)
 
+    def test_a_double_of_another_site_is_refused(self, store, study):
+        store.invite(study, "Clinic 1")
+        for double in ("clinic 1", "Clinic l", "Clinic I"):
+            with pytest.raises(UsageError, match="'Clinic 1'"):
+                store.invite(study, double)
+        store.invite(study, "Clinic 1")
+        store.invite(study, "Clinic 2")
+        assert [site.name for site in store.sites(study)] == ["A", "B", "Clinic 1", "Clinic 2"]
+
     def test_sites_of_two_studies_are_apart(self, store, study):
         other, _ = store.create_study(consortium.study())
         store.invite(other, "A")
@@ -203,6 +212,17 @@ class StoreContract:
         assert store.release(study, SHA, "A").guarantee == "epsilon at most 2 for the record"
         assert store.release(study, OTHER).guarantee == "no formal guarantee"
         assert not store.withdraw(study, SHA, "B")
+
+    def test_releases_come_in_pages(self, store, study):
+        hashes = [f"{number:064x}" for number in range(7)]
+        for number, sha256 in enumerate(hashes):
+            self.record(store, study, "AB"[number % 2], sha256)
+        first = store.releases(study, most=3)
+        second = store.releases(study, after=first[-1].sha256, most=3)
+        third = store.releases(study, after=second[-1].sha256, most=3)
+        assert [one.sha256 for one in (*first, *second, *third)] == hashes
+        assert [one.sha256 for one in store.releases(study, "B", after=hashes[2], most=3)] == [hashes[3], hashes[5]]
+        assert store.releases(study, after=64 * "f", most=3) == []
 
     def test_sites_are_summed_up(self, store, study, clock):
         self.record(store, study, rows=10, epsilon=2.0)

@@ -13,6 +13,8 @@ from sfumato.protocol.messages import Receipt, ReleaseInfo
 from sfumato.server.store.studies import Studies, guarantee_words
 from sfumato.server.store.tables import model_releases, models, releases, shared_rows, studies, test_tables
 
+PAGE_BYTES = 8 << 20
+"""Cards on one page, or a single one."""
 NEW, SAME, SAME_ROWS, ELSEWHERE, WITHDRAWN = "new", "same", "same-rows", "elsewhere", "withdrawn"
 
 
@@ -96,15 +98,33 @@ class Releases(Studies):
         outcome = ELSEWHERE if row.site != site else WITHDRAWN if row.withdrawn else SAME
         return Recorded(outcome, _receipt(row))
 
-    def releases(self, study: str, site: str | None = None, *, withdrawn: bool = True) -> list[ReleaseInfo]:
-        """All releases in the order of their coming, or those of one site."""
-        query = select(releases).where(releases.c.study == study).order_by(releases.c.number)
+    def releases(
+        self,
+        study: str,
+        site: str | None = None,
+        *,
+        withdrawn: bool = True,
+        after: str | None = None,
+        most: int | None = None,
+    ) -> list[ReleaseInfo]:
+        """Releases in the order of their coming, or those of one site; a page: `most`, `after` one of a hash."""
+        query = select(releases).where(releases.c.study == study).order_by(releases.c.number).limit(most)
+        if after is not None:
+            last = select(releases.c.number).where(releases.c.study == study, releases.c.sha256 == after)
+            query = query.where(releases.c.number > last.scalar_subquery())
         if site is not None:
             query = query.where(releases.c.site == site)
         if not withdrawn:
             query = query.where(releases.c.withdrawn.is_(None))
+        found: list[ReleaseInfo] = []
+        size = 0
         with self.reading() as connection:
-            return [_release(row) for row in connection.execute(query)]
+            for row in connection.execute(query):
+                size += len(row.card)
+                if found and most is not None and size > PAGE_BYTES:
+                    break
+                found.append(_release(row))
+        return found
 
     def unproved_cards(self, study: str) -> list[dict[str, Any]]:
         """Cards of releases that prove nothing, withdrawn ones too: what they learned stays learned."""

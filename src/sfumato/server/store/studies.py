@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sfumato.errors import UsageError
 from sfumato.protocol.messages import Invited, SiteInfo, StudyInfo
-from sfumato.protocol.names import check_name, spelled
+from sfumato.protocol.names import check_name, skeleton, spelled
 from sfumato.protocol.study_file import Study
 from sfumato.server.store.database import Database
 from sfumato.server.store.tables import releases, sites, studies, tokens
@@ -107,11 +107,24 @@ class Studies(Database):
             raise UsageError(f"A token must last between 1 and {LONGEST_DAYS} days. Got {days} instead.")
         token, expires = new_token(SITE), int(self.now()) + days * DAY
         with self.writing() as connection:
+            # One invitation to a study at a time: two doubles must not come in together.
+            connection.execute(select(studies.c.id).where(studies.c.id == study).with_for_update())
+            self._refuse_double(connection, study, name)
             with contextlib.suppress(IntegrityError), connection.begin_nested():  # it may be known already
                 connection.execute(insert(sites).values(study=study, name=name, created=self.today()))
             connection.execute(update(tokens).where(_tokens_of(study, name)).values(revoked=True))
             self._add_token(connection, token, study, SITE, name, expires)
         return Invited(name, token, self.day_of(expires))
+
+    def _refuse_double(self, connection: Connection, study: str, name: str) -> None:
+        """A site whose name looks like another's could be taken for it, on every page and in every list."""
+        known = connection.execute(select(sites.c.name).where(sites.c.study == study)).scalars().all()
+        doubles = [other for other in known if other != name and skeleton(other) == skeleton(name)]
+        if doubles and name not in known:
+            raise UsageError(
+                f"The study has a site {doubles[0]!r}, whose name looks like this one. Choose a name that nobody can "
+                "take for another, or invite that site again by its own spelling."
+            )
 
     def revoke(self, study: str, name: str) -> bool:
         """End a site's tokens; whether there is such a site."""
