@@ -16,6 +16,8 @@ from sfumato.server.store.tables import model_releases, models, releases, shared
 PAGE_BYTES = 8 << 20
 """Cards on one page, or a single one."""
 NEW, SAME, SAME_ROWS, ELSEWHERE, WITHDRAWN = "new", "same", "same-rows", "elsewhere", "withdrawn"
+MOST_EARLIER = 2**31 - 1
+"""The largest number that a column of the database holds; a card may say anything."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class Releases(Studies):
             "rows": rows,
             "received": self.today(),
             "epsilon": epsilon,
+            **_all_releases(epsilon, card),
             "card": json.dumps(card, ensure_ascii=False, allow_nan=False),
             "identity": identity,
             "sketch": sketch,
@@ -188,6 +191,15 @@ class Releases(Studies):
         return None if row is None else TestTable(row.sha256, row.format, row.bytes, row.rows, row.received)
 
 
+def _all_releases(epsilon: float | None, card: dict[str, Any]) -> dict[str, Any]:
+    """What the card says of earlier releases of the same rows; never less than what was recomputed for this one."""
+    stated = card.get("earlier_releases") or {}
+    earlier, total = min(int(stated.get("count") or 0), MOST_EARLIER), stated.get("total_epsilon_record")
+    if not earlier:
+        return {"earlier": 0, "total_epsilon": epsilon}
+    return {"earlier": earlier, "total_epsilon": None if total is None or epsilon is None else max(total, epsilon)}
+
+
 def _find(connection: Connection, study: str, sha256: str, *, lock: bool = False) -> Any:
     query = select(releases).where(releases.c.study == study, releases.c.sha256 == sha256)
     return connection.execute(query.with_for_update() if lock else query).one_or_none()
@@ -223,6 +235,9 @@ def _release(row: Any) -> ReleaseInfo:
         rows=row.rows,
         received=row.received,
         withdrawn=row.withdrawn is not None,
-        guarantee=guarantee_words(row.epsilon),
+        guarantee=guarantee_words(row.epsilon, row.earlier, row.total_epsilon),
+        epsilon=row.epsilon,
+        earlier=row.earlier,
+        total_epsilon=row.total_epsilon,
         card=json.loads(row.card),
     )

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, up
 from sqlalchemy.exc import IntegrityError
 
 from sfumato.errors import UsageError
+from sfumato.guarantee.rounding import rounded_up
 from sfumato.protocol.messages import Invited, SiteInfo, StudyInfo
 from sfumato.protocol.names import check_name, skeleton, spelled
 from sfumato.protocol.study_file import Study
@@ -147,6 +148,9 @@ class Studies(Database):
                 func.max(releases.c.received).label("last_push"),
                 func.max(releases.c.epsilon).label("epsilon"),
                 func.count(releases.c.epsilon).label("formal"),
+                func.max(releases.c.earlier).label("earlier"),
+                func.max(releases.c.total_epsilon).label("total_epsilon"),
+                func.count(releases.c.total_epsilon).label("bounded"),
             )
             .where(kept)
             .group_by(releases.c.site)
@@ -173,6 +177,9 @@ class Studies(Database):
                 pushed.c.last_push,
                 pushed.c.epsilon,
                 pushed.c.formal,
+                pushed.c.earlier,
+                pushed.c.total_epsilon,
+                pushed.c.bounded,
                 latest.c.good,
                 func.coalesce(latest.c.expires, ever.c.expires).label("expires"),
             )
@@ -188,6 +195,7 @@ class Studies(Database):
 
     def _site(self, row: Any) -> SiteInfo:
         weakest = row.epsilon if row.releases and row.formal == row.releases else None
+        total = row.total_epsilon if row.releases and row.bounded == row.releases else None
         return SiteInfo(
             name=row.name,
             created=row.created,
@@ -196,13 +204,22 @@ class Studies(Database):
             releases=row.releases or 0,
             rows=int(row.rows or 0),
             last_push=row.last_push,
-            guarantee=guarantee_words(weakest) if row.releases else None,
+            guarantee=guarantee_words(weakest, row.earlier, total) if row.releases else None,
+            epsilon=weakest,
+            earlier=row.earlier or 0,
+            total_epsilon=total,
         )
 
 
-def guarantee_words(epsilon: float | None) -> str:
-    """What was recomputed, in short."""
-    return "no formal guarantee" if epsilon is None else f"epsilon at most {epsilon:.3g} for the record"
+def guarantee_words(epsilon: float | None, earlier: int, total: float | None) -> str:
+    """What was recomputed, in short, for people; programs have the numbers."""
+    if epsilon is None:
+        return "no formal guarantee"
+    if not earlier:
+        return f"epsilon at most {rounded_up(epsilon)} for the record"
+    if total is None:
+        return "no bound with earlier releases"
+    return f"epsilon at most {rounded_up(total)} for the record, with earlier releases"
 
 
 def _study(row: Any) -> StudyInfo:
