@@ -28,7 +28,7 @@ help:
 	@echo "make papers     every table and figure of the papers, resumable"
 	@echo "make bench      speed and memory, side by side with other tools"
 	@echo "make lock       write the lock again (UPGRADE=--upgrade takes new versions)"
-	@echo "make reference  write docs/reference/cli.md from the program"
+	@echo "make reference  write docs/reference/cli.md and the hashes of the survey's page"
 	@echo "make clean      remove .venv, caches and demo-out"
 
 demo: $(READY)
@@ -72,6 +72,7 @@ lock: $(READY)
 	$(BIN)/$(COMPILE) requirements-peers.in -o requirements-peers.txt
 
 reference: $(READY)
+	@$(BIN)/python scripts/write_page_hashes.py
 	@$(BIN)/python scripts/write_reference.py
 
 clean:

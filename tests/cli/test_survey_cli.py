@@ -70,7 +70,7 @@ def test_a_survey_from_beginning_to_end(
     assert run("survey", "new", file, "--data", data, "--json") == 0
     made = json.loads(capsys.readouterr().out)
     owner = ["--to", address, "--token-file", made["token_file"]]
-    link = f"{address}/survey/#survey={made['id']}"
+    link = f"{address}/survey/#survey={made['id']}&hash={made['hash'].removeprefix('sha256:')}"
     assert run("survey", "codes", made["id"], "--number", 4, "--out", tmp_path / "codes", *owner) == 0
     codes = (tmp_path / "codes").read_text().split()
     assert (tmp_path / "codes").stat().st_mode & 0o077 == 0
@@ -82,6 +82,7 @@ def test_a_survey_from_beginning_to_end(
         assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes", "--again") == 0
         said = capsys.readouterr().out
         assert "smokes: no=" in said
+        assert f"{made['hash']} (as in the link)" in said
         assert "cannot be withdrawn" in said
     assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes") == 7  # this file was answered from
     assert "another draw would tell more" in capsys.readouterr().err
@@ -89,16 +90,17 @@ def test_a_survey_from_beginning_to_end(
     answers.write_text("smokes: no\nill: no\n")
     assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes") == 8  # the code was used
     assert "was used already" in capsys.readouterr().err
-    waiting = [file for file in (tmp_path / "memory").glob("answer-*.json") if "bits" in file.read_text()]
-    drawn = json.loads(waiting[0].read_text())
+    assert not any("bits" in file.read_text() for file in (tmp_path / "memory").glob("answer-*.json"))
     assert run("survey", "codes", made["id"], "--number", 1, "--out", tmp_path / "more", *owner) == 0
+    assert f"{link}&code=CODE" in capsys.readouterr().out
     monkeypatch.setenv("SFUMATO_CODE", (tmp_path / "more").read_text().strip())
     with monkeypatch.context() as silent:
         posted: list[dict[str, object]] = []
         silent.setattr(SurveyServer, "send", lambda _, answer: bool(posted.append(answer)) or True)
-        assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes") == 0  # the same bits, the new code
-    assert {**posted[0], "code": drawn["code"]} == drawn
-    assert posted[0]["code"] != drawn["code"]
+        assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes") == 0  # the new code helps
+    assert "code" not in posted[0]
+    assert len(str(posted[0]["ticket"])) == 342
+    assert not list((tmp_path / "memory").glob("ticket-*.json"))
     capsys.readouterr()
 
     deadline = time.monotonic() + 120
@@ -109,6 +111,7 @@ def test_a_survey_from_beginning_to_end(
             break
         time.sleep(0.1)
     assert (verified["answers"], verified["version"], verified["recomputed"]) == (3, 2, 2)
+    assert (verified["survey"], verified["pinned"]) == (made["hash"], True)
     assert run("survey", "witness", link, "--out", tmp_path / "head.json") == 0
     assert json.loads((tmp_path / "head.json").read_text())["hash"] == verified["head"]
     assert run("survey", "witness", link, "--out", tmp_path / "head.json") == 0
@@ -118,7 +121,7 @@ def test_a_survey_from_beginning_to_end(
 
     assert run("survey", "status", made["id"], *owner, "--json") == 0
     status = json.loads(capsys.readouterr().out)
-    assert (status["answers"], status["counted"], status["codes"]) == (4, 3, {"given": 5, "used": 4})
+    assert (status["answers"], status["counted"], status["codes"]) == (4, 3, {"given": 5, "used": 5})
     assert status["versions"][-1]["epsilon"] > 0
     assert run("survey", "export", made["id"], "--out", tmp_path / "bits", *owner) == 0
     parts = sorted((tmp_path / "bits").iterdir())
@@ -151,7 +154,9 @@ def test_a_new_survey_tells_its_link_and_cannot_be_over(
     file = tmp_path / "survey.yaml"
     file.write_text(yaml.safe_dump(SURVEY))
     assert run("survey", "new", file, "--data", data) == 0
-    assert re.search(r"https://your-host/survey/#survey=\w+  \(for respondents\)", capsys.readouterr().out)
+    assert re.search(
+        r"https://your-host/survey/#survey=\w+&hash=[0-9a-f]{64}  \(for respondents\)", capsys.readouterr().out
+    )
     file.write_text(yaml.safe_dump({**SURVEY, "closes": "2020-01-01"}))
     assert run("survey", "new", file, "--data", data) == 2
     assert "closed on 2020-01-01: nobody could answer it" in capsys.readouterr().err
@@ -236,7 +241,9 @@ def test_plain_answers_are_classified_in_the_words_of_the_survey(
             }
         )
     )
-    assert run("survey", "new", file, "--data", data, "--json") == 0
+    assert run("survey", "new", file, "--data", data, "--json") == 2
+    assert "a class has 1 start-up row," in capsys.readouterr().err
+    assert run("survey", "new", file, "--data", data, "--public-start-up", "--json") == 0
     made = json.loads(capsys.readouterr().out)
     for number in range(30):
         answers = tmp_path / f"{number}.yaml"
@@ -247,7 +254,7 @@ def test_plain_answers_are_classified_in_the_words_of_the_survey(
     model = tmp_path / "m.skops"
     assert run("train", *sorted(bits.iterdir()), "--classifier", "bernoulli-naive-bayes", "--out", model) == 0
     people.write_text("hours,other\n8.5,a\n4,b\n")  # the label is what is asked
-    assert run("predict", model, people, "--out", tmp_path / "raw.csv") != 0
+    assert run("predict", model, people, "--unknown", "refuse", "--out", tmp_path / "raw.csv") != 0
     assert run("predict", model, people, "--survey", file, "--out", tmp_path / "p.csv") == 0
     rows = (tmp_path / "p.csv").read_text().splitlines()[1:]
     assert [row.split(",")[0].strip('"') for row in rows] == ["no", "yes"]

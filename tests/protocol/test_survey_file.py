@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import datetime
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,3 +143,43 @@ def test_the_example_of_the_guide_is_a_survey(tmp_path: Path) -> None:
     found = load_study(file)
     assert isinstance(found, SurveyStudy)
     assert [question.name for question in found.questions] == ["nights", "hours", "aid"]
+
+
+def test_start_up_rows_are_counted_and_dropped() -> None:
+    given = survey(start_up=[[0, 1, 0, 0], [1, 2, 0, 1]])
+    told = given.to_dict()["start_up"]
+    assert told["classes"]["0"]["n"] == told["classes"]["1"]["n"] == 1
+    assert SurveyStudy.from_dict(given.to_dict()) == given
+    assert SurveyStudy.from_dict(given.to_dict()).hash == given.hash
+    assert given.hash != survey().hash
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda counts: counts.pop("width"),
+        lambda counts: counts.update(rows=[[0, 1, 0, 0]]),
+        lambda counts: counts.update(width=3),
+        lambda counts: counts.update(classes={}),
+        lambda counts: counts["classes"].update({"9": counts["classes"]["0"]}),
+        lambda counts: counts["classes"]["0"].update(n=2),  # not every row would have chosen
+        lambda counts: counts["classes"]["0"]["upper"].pop(),
+        lambda counts: counts["classes"]["0"]["upper"].__setitem__(0, "1"),
+    ],
+    ids=map(str, range(8)),
+)
+def test_counts_that_no_rows_have_are_refused(spoil: Callable[[dict[str, Any]], object]) -> None:
+    found = survey(start_up=[[0, 1, 0, 0], [1, 2, 0, 1]]).to_dict()
+    spoil(found["start_up"])
+    with pytest.raises(SchemaError, match="counts in `start_up`"):
+        SurveyStudy.from_dict(found)
+
+
+def test_an_origin_is_a_hash_and_becomes_the_root() -> None:
+    before = "sha256:" + "0a" * 32
+    assert survey().root == survey().hash
+    assert survey(origin=before).root == before
+    assert survey(origin=before).hash != survey().hash
+    for wrong in ("sha256:0a", 7, before.upper()):
+        with pytest.raises(SchemaError, match="origin"):
+            survey(origin=wrong)

@@ -19,6 +19,8 @@ from sfumato.protocol.canonical import canonical_json
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.protocol.survey_guidance import answer_space, guidance_for
 from sfumato.protocol.survey_log import LogEntry
+from sfumato.protocol.tickets import read_number, write_number
+from sfumato.server.survey.ticket_key import TicketKey
 
 PAGE = Path(sfumato.__file__).parent / "server" / "web" / "survey"
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -103,8 +105,14 @@ SURVEY: dict[str, Any] = {
 class SurveyDouble:
     """A pretended server. `k` is the level asked for (None: any); `spoil` changes what is answered to a path."""
 
-    def __init__(self, k: int | None = 2, survey: dict[str, Any] | None = None) -> None:
-        self.study = SurveyStudy.from_dict(survey or SURVEY)
+    def __init__(self, k: int | None = 2, survey: dict[str, Any] | None = None, page: Path = PAGE) -> None:
+        self.pages = page
+        asked, self.key = dict(survey or SURVEY), None
+        if asked.get("invitations"):
+            self.key = TicketKey.new()
+            asked["ticket_key"] = self.key.public
+        self.codes: dict[str, str] = {}
+        self.study = SurveyStudy.from_dict(asked)
         self.survey, self.hash = self.study.to_dict(), self.study.hash
         self.space = answer_space(self.study)
         self.state, self.down = "open", False
@@ -115,7 +123,7 @@ class SurveyDouble:
         self.requests: list[tuple[str, str, bytes]] = []
         self.headers: list[dict[str, str]] = []
         self.spoil: dict[str, Any] = {}
-        self.lose_receipts = 0
+        self.lose_receipts = self.lose_signatures = 0
         self.witness: dict[str, Any] | None = None
         self.issue(k)
 
@@ -172,13 +180,26 @@ class SurveyDouble:
             return 200, {"entries": [entry.to_dict() for entry in self.log[after:]]}
         if path.startswith("/log/"):
             return 200, self.inputs[int(path.split("/")[2])]
+        if path == "/tickets":
+            return self.exchange(**json.loads(body))
         if path == "/answers":
             return self.receive(json.loads(body))
         if path == "/witness":
             return (200, self.witness) if self.witness else (404, {"error": "none", "message": "No witness."})
         return 404, {"error": "unknown", "message": "There is nothing here."}
 
+    def exchange(self, code: str, blinded: str) -> tuple[int, Any]:
+        """Codes that begin with "good" are good, once."""
+        if not code.startswith("good") or self.codes.setdefault(code, blinded) != blinded:
+            return 403, {"error": "bad-code", "message": "The code is unknown, or was used already."}
+        if self.lose_signatures > 0:
+            self.lose_signatures -= 1
+            return 503, {"error": "away", "message": "Come back later."}
+        return 200, {"signature": write_number(self.key.sign(read_number(blinded)))}
+
     def receive(self, answer: dict[str, Any]) -> tuple[int, Any]:
+        if self.key and not self.key.is_good(self.hash, answer["id"], answer["ticket"]):
+            return 403, {"error": "bad-ticket", "message": "The ticket is not good."}
         known = answer["id"] in self.answers
         if known and self.answers[answer["id"]] != answer:
             return 409, {"error": "other", "message": "Another answer has this id."}
@@ -195,7 +216,7 @@ class SurveyDouble:
             def do_GET(self) -> None:
                 path, _, query = self.path.partition("?")
                 if path.startswith("/survey/"):
-                    file = PAGE / (path.removeprefix("/survey/") or "index.html")
+                    file = double.pages / (path.removeprefix("/survey/") or "index.html")
                     found = file.is_file()
                     return self.reply(
                         200 if found else 404, file.read_bytes() if found else b"", TYPES.get(file.suffix, "text/plain")
@@ -237,7 +258,7 @@ class SurveyDouble:
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         self.origin = f"http://127.0.0.1:{self.server.server_port}"
-        self.page = f"{self.origin}/survey/#survey=s1"
+        self.page = f"{self.origin}/survey/#survey=s1&hash={self.hash.removeprefix('sha256:')}"
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -33,8 +33,8 @@ def some_bits(rng: np.random.Generator, width: int = 10) -> list[int]:
     return [int(j) for j in np.flatnonzero(rng.random(width) < 0.4)]
 
 
-def some_answer(rng: np.random.Generator, version: int = 1, code: bytes | None = None) -> Answer:
-    return Answer(secrets.token_bytes(16), version, int(rng.integers(2)), pack(some_bits(rng), 10), code)
+def some_answer(rng: np.random.Generator, version: int = 1) -> Answer:
+    return Answer(secrets.token_bytes(16), version, int(rng.integers(2)), pack(some_bits(rng), 10))
 
 
 def message(bits: Sequence[int], *, label: int = 0, version: int = 1, **more: Any) -> bytes:

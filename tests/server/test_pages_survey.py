@@ -9,7 +9,9 @@ import pytest
 from consortium import Study
 from survey_examples import example_survey, message, some_bits
 from test_pages import Browser
+from ticket_holder import Holder
 
+from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.server.web.timeline import bars, round_top, steps
 
 
@@ -19,10 +21,13 @@ def survey(client):
 
 
 def answer(survey, codes, seed=0):
-    rng = np.random.default_rng(seed)
+    rng, where = np.random.default_rng(seed), f"/api/v1/surveys/{survey.id}"
+    asked = SurveyStudy.from_dict(survey.client.get(where).json()["survey"])
     for code in codes:
-        body = message(some_bits(rng), label=int(rng.integers(2)), code=code)
-        assert survey.client.post(f"/api/v1/surveys/{survey.id}/answers", content=body).status_code == 201
+        person = Holder(asked, code)
+        ticket = person.ticket(survey.client.post(f"{where}/tickets", json=person.asks()).json())
+        body = message(some_bits(rng), label=int(rng.integers(2)), id=person.name, ticket=ticket)
+        assert survey.client.post(f"{where}/answers", content=body).status_code == 201
 
 
 def test_the_owner_makes_codes_follows_answers_and_saves_the_bits(survey):
@@ -31,7 +36,7 @@ def test_the_owner_makes_codes_follows_answers_and_saves_the_bits(survey):
     assert "No batch of answers is full yet" in empty
     assert "Nobody has answered yet" in empty
     assert "Download the bits" not in empty
-    assert f"/survey/#survey={survey.id}" in empty
+    assert re.search(rf'href="[^"]*/survey/#survey={survey.id}&amp;hash=[0-9a-f]{{64}}"', empty)
     shown = owner.act("codes", number="25")
     codes = re.search(r"<textarea[^>]*>([^<]*)</textarea>", shown.text)[1].split()
     assert len(codes) == len(set(codes)) == 25
@@ -41,7 +46,7 @@ def test_the_owner_makes_codes_follows_answers_and_saves_the_bits(survey):
     text = owner.get().text
     assert re.search(r'data-testid="hours".*Answers by hour \(UTC\), (from )?\d{4}-\d\d-\d\d, \d\d h', text)
     assert "Download the bits" in text
-    assert "25 of 25 codes are used" in text
+    assert "25 of 25 codes were exchanged" in text
     assert 'class="step"' in text
     saved = owner.get(f"/studies/{survey.id}/export")
     assert zipfile.ZipFile(io.BytesIO(saved.content)).namelist()

@@ -12,7 +12,7 @@ from sfumato.server.survey.answers import AnswerError, pack, read_answer, unpack
 
 
 def read(body: bytes, **how: object) -> object:
-    return read_answer(body, **{"width": 10, "classes": 2, "latest": 3, "needs_code": False, **how})  # type: ignore[arg-type]
+    return read_answer(body, **{"width": 10, "classes": 2, "latest": 3, **how})  # type: ignore[arg-type]
 
 
 def test_bits_survive_packing() -> None:
@@ -51,11 +51,16 @@ def test_what_does_not_fit_is_refused(body: bytes, code: str) -> None:
     assert refused.value.code == code
 
 
-def test_a_survey_by_invitation_asks_for_the_code() -> None:
-    with pytest.raises(AnswerError, match="by invitation"):
-        read(message([1]), needs_code=True)
-    assert read(message([1], code="abc"), needs_code=True).code == b"abc"  # type: ignore[attr-defined]
-    assert read(message([1], code="abc")).code is None  # type: ignore[attr-defined]
+def test_a_survey_by_invitation_asks_for_a_ticket_of_this_name() -> None:
+    body = message([1], ticket="abc")
+    for refused in (message([1]), body):
+        with pytest.raises(AnswerError, match="by invitation"):
+            read(refused, good_ticket=lambda _name, _ticket: False)
+    asked: list[tuple[str, str]] = []
+    read(body, good_ticket=lambda *given: bool(asked.append(given)) or True)
+    assert asked == [(json.loads(body)["id"], "abc")]
+    with pytest.raises(AnswerError, match="JSON object"):  # a code beside an answer would say whose it is
+        read(message([1], code="abc"))
 
 
 def test_numbers_that_are_too_large_do_no_harm() -> None:

@@ -395,28 +395,6 @@ def test_the_page_and_the_server_of_this_package(visit, tmp_path):
 # -- publishing, languages, policy ------------------------------------------------------------------------------------
 
 
-def test_the_page_can_be_published_elsewhere_and_carries_an_invitation(visit):
-    with SurveyDouble(survey={**SURVEY, "invitations": True}) as double, SurveyDouble() as elsewhere:
-        link = f"{elsewhere.origin}/survey/#survey={double.origin}/api/v1/surveys/s1"
-        page = visit(link)
-        assert "for invited people" in page.get_by_role("alert").text_content()
-        page.goto("about:blank")
-        page.goto(f"{link}&code=once")
-        heading(page, "Sleep and shift work")
-        assert page.url == link
-        page.reload()  # the code is kept, encrypted
-        fill_in(page)
-        choose_level(page, 2)
-        heading(page, "This is what would be sent")
-        page.goto("about:blank")
-        page.goto(f"{link}&code=twice")  # a better invitation for the bits that were drawn
-        choose_level(page, 2)
-        page.get_by_role("button", name="Send").click()
-        heading(page, "Thank you")
-        assert elsewhere.requests == []
-        assert sent(double)[0]["code"] == "twice"
-
-
 def test_questions_may_have_any_name_and_any_text(visit):
     evil = "<img src=x onerror=alert(1)> {{1}} \u202e 🎨"
     names = ("constructor", "__proto__", 'q"<b>&')

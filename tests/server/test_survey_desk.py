@@ -18,7 +18,7 @@ from sfumato.server.settings import Settings
 from sfumato.server.store import Store
 from sfumato.server.survey.answers import Answer, unpack
 from sfumato.server.survey.desk import REMEMBERED, SurveyDesk
-from sfumato.server.survey.survey_store import BAD_CODE, DIFFERENT, NEW, SAME, SurveyStore
+from sfumato.server.survey.survey_store import DIFFERENT, NEW, SAME, SurveyStore
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -42,18 +42,6 @@ def test_an_answer_is_kept_once(store: Store, study: str) -> None:
     assert surveys.add(study, [one, changed, some_answer(rng)]) == [SAME, DIFFERENT, NEW]
     assert surveys.count(study) == 3
     assert surveys.add(study, []) == []
-
-
-def test_a_code_opens_one_answer_and_is_not_joined_to_it(store: Store, study: str) -> None:
-    surveys, rng = SurveyStore(store), np.random.default_rng(1)
-    first, second = (code.encode() for code in surveys.add_codes(study, 2))
-    answer = some_answer(rng, code=first)
-    assert surveys.add(study, [answer]) == [NEW]
-    assert surveys.add(study, [answer]) == [SAME]  # a retry after a lost receipt
-    assert surveys.add(study, [some_answer(rng, code=first), some_answer(rng, code=b"none")]) == [BAD_CODE, BAD_CODE]
-    assert surveys.add(study, [some_answer(rng, code=second), some_answer(rng, code=second)]).count(NEW) == 1
-    assert surveys.codes(study) == (2, 2)
-    assert surveys.count(study) == 2
 
 
 def run_answers(desk: SurveyDesk, number: int, seed: int) -> list[str]:
@@ -158,7 +146,7 @@ def test_an_answer_that_another_process_keeps_meanwhile_is_the_same_answer(
     store: Store, study: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     surveys, rng = SurveyStore(store), np.random.default_rng(8)
-    answer = some_answer(rng, code=surveys.add_codes(study, 1)[0].encode())
+    answer = some_answer(rng)
     assert surveys.add(study, [answer]) == [NEW]
     look, seen = surveys._known, []
 

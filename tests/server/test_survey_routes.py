@@ -21,7 +21,8 @@ from survey_examples import example_survey, message, some_bits
 
 from sfumato.client.heads import RememberedHeads
 from sfumato.client.respondent import NotYetError, choices_of, prepare, resend, send, was_sent
-from sfumato.client.survey_server import SurveyServer, read_link
+from sfumato.client.survey_link import SurveyLink, read_link
+from sfumato.client.survey_server import SurveyServer
 from sfumato.errors import CardError, CoordinatorError, SchemaError, UsageError
 from sfumato.guidance import GuidanceError, SurveyCounts, decode_matrix
 from sfumato.jobs.predict import predict
@@ -146,15 +147,6 @@ def test_a_closed_survey_counts_no_more(app: FastAPI, client: TestClient) -> Non
     assert (refused.status_code, refused.json()["error"]) == (410, "closed")
 
 
-def test_invitations_are_used_once(app: FastAPI, client: TestClient) -> None:
-    study = app.state.store.create_study(example_survey(invitations=True))[0]
-    code = app.state.surveys.surveys.add_codes(study, 1)[0]
-    assert client.post(path(study, "/answers"), content=message([1])).json()["error"] == "no-code"
-    assert client.post(path(study, "/answers"), content=message([1], code=code)).status_code == 201
-    refused = client.post(path(study, "/answers"), content=message([1], code=code))
-    assert (refused.status_code, refused.json()["error"]) == (403, "bad-code")
-
-
 def test_any_page_may_ask_and_nothing_is_remembered_in_it(client: TestClient, study: str) -> None:
     asked = client.options(path(study, "/answers"), headers={"Origin": "https://elsewhere.example"})
     assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, "*")
@@ -249,7 +241,8 @@ def test_the_owners_pages_work_inside_a_foreign_app(app: FastAPI) -> None:
     addresses = re.findall(r'(?:href|src|action)="(/[^"]*)"', shown.text)
     assert len(addresses) > 5
     assert all(address.startswith("/ours/") for address in addresses)
-    assert f'href="http://testserver/ours/survey/#survey={study}"' in shown.text
+    pinned = example_survey(name="Inside").hash.removeprefix("sha256:")
+    assert f'href="http://testserver/ours/survey/#survey={study}&amp;hash={pinned}"' in shown.text
     assert foreign.get("/ours/static/page.css").status_code == 200
     assert str(foreign.post("/ours/sign-out", data={"a": "b"}, headers=same).url).endswith("/ours/")
 
@@ -257,7 +250,7 @@ def test_the_owners_pages_work_inside_a_foreign_app(app: FastAPI) -> None:
 def test_the_description_names_every_route(client: TestClient) -> None:
     paths = client.get("/api/v1/openapi.json").json()["paths"]
     assert {name.rpartition("}")[2] for name in paths if "/surveys/" in name} == {
-        *("", "/inquiry", "/ready", "/answers", "/log", "/inputs", "/head")
+        *("", "/inquiry", "/ready", "/tickets", "/answers", "/log", "/inputs", "/head")
     }
 
 
@@ -360,7 +353,18 @@ def test_answers_that_do_not_fit_are_named() -> None:
     ],
 )
 def test_links_are_read(link: str, base: str) -> None:
-    assert read_link(link) == (base, "abc")
+    found = read_link(link)
+    assert (found.base, found.identity, found.hash, found.witnesses) == (base, "abc", None, ())
+
+
+def test_a_link_names_the_survey_and_its_witnesses() -> None:
+    digest = "0f" * 32
+    link = f"https://pages.example/#survey=https://host/api/v1/surveys/abc&hash={digest}&witness=https://a&witness=b"
+    assert read_link(link) == SurveyLink("https://host", "abc", f"sha256:{digest}", ("https://a", "b"))
+    assert read_link(f"https://host/survey/#survey=abc&hash=sha256:{digest}").hash == f"sha256:{digest}"
+    for half in (digest[:-1], "", "é" * 64, f"{digest}&hash={digest}"):
+        with pytest.raises(UsageError, match=r"not whole|not the link"):
+            read_link(f"https://host/survey/#survey=abc&hash={half}x")
 
 
 @pytest.mark.parametrize("link", ["https://host/", "https://host/survey/", "https://host/survey/#survey=a/b", "x"])

@@ -11,16 +11,19 @@ import httpx
 import pytest
 from served import Served
 from survey_examples import example_survey
+from ticket_holder import Holder
 
 from sfumato.guidance import SurveyCounts
+from sfumato.protocol.study_file import study_from_dict
 from sfumato.protocol.survey_log import check_chain
 from sfumato.server.settings import Settings
 from sfumato.server.store import Store
 from sfumato.server.survey.answers import unpack
+from sfumato.server.survey.code_store import CodeStore, Exchange
 from sfumato.server.survey.survey_store import SurveyStore
 
 pytestmark = pytest.mark.system
-ROUNDS, CLIENTS = 5, 6
+ROUNDS, CLIENTS, PEOPLE = 5, 6, 600
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
@@ -91,6 +94,61 @@ def test_kill_under_load(tmp_path, backend, request):
     assert counted.n == log[-1].answers
     store.close()
     print(json.dumps({"sent": len(sent), "acknowledged": len(acknowledged), "kept": len(kept), "versions": len(log)}))
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
+def test_kill_while_invitations_are_exchanged(tmp_path, backend, request):
+    """A code is never good for two tickets, and none is lost: what was asked for is asked for again, and answered."""
+    more = {} if backend == "sqlite" else {"database": request.getfixturevalue("a_database")}
+    store = Store.open(Settings(data=tmp_path / "data", **more))
+    study, _ = store.create_study(example_survey(batch=50, invitations=True))
+    survey = study_from_dict(store.study(study).definition)
+    codes, surveys = CodeStore(store), SurveyStore(store)
+    people = [Holder(survey, code) for code in codes.add(study, PEOPLE)]
+    signed, answered, lock = {}, set(), threading.Lock()
+    waiting, chance = list(people), random.Random(5)
+
+    def take_part(address):
+        with httpx.Client(timeout=10, trust_env=False, base_url=f"{address}/api/v1/surveys/{study}") as client:
+            while True:
+                with lock:
+                    if not waiting:
+                        return
+                    person = waiting.pop()
+                try:
+                    exchanged = client.post("/tickets", json=person.asks())
+                    assert exchanged.status_code == 200, exchanged.text
+                    ticket = person.ticket(exchanged.json())
+                    with lock:
+                        assert signed.setdefault(person.name, ticket) == ticket
+                    body = {"id": person.name, "version": 1, "label": 0, "bits": [1], "ticket": ticket}
+                    assert client.post("/answers", json=body).status_code in (200, 201)
+                    with lock:
+                        answered.add(person.name)
+                except httpx.TransportError:
+                    with lock:
+                        waiting.append(person)  # the same code, the same blinded name, the next server
+                    return
+
+    killed = 0
+    while waiting:
+        server = Served(tmp_path / "data", worker=False, respondent_rate=(1e6, 1e6), **more)
+        threads = [threading.Thread(target=take_part, args=(server.address,)) for _ in range(CLIENTS)]
+        for thread in threads:
+            thread.start()
+        if killed < ROUNDS:
+            time.sleep(chance.uniform(0.2, 0.8))
+            server.kill()
+            killed += 1
+        for thread in threads:
+            thread.join()
+        server.close()
+    assert killed == ROUNDS
+    assert len(answered) == len(signed) == surveys.count(study) == PEOPLE
+    assert codes.counts(study) == (PEOPLE, PEOPLE)
+    thieves = [Exchange(person.code.encode(), b"another name".ljust(32)) for person in people]
+    assert codes.exchange(study, thieves) == [False] * PEOPLE
+    store.close()
 
 
 def _everything(surveys, study):

@@ -23,6 +23,7 @@ from sfumato.cli import (
     serve,
     study,
     survey,
+    survey_watch,
 )
 from sfumato.cli.console import run_guarded
 
@@ -69,6 +70,7 @@ app.command()(push.push)
 app.command()(push.withdraw)
 app.add_typer(study.app, name="study")
 app.add_typer(survey.app, name="survey")
+survey.app.add_typer(survey_watch.app)
 app.command()(respond.respond)
 app.command()(serve.serve)
 app.command()(demo.demo)

@@ -12,19 +12,24 @@ import typer
 
 from sfumato.cli.console import Console, Json, Quiet
 from sfumato.cli.push import InsecureHttp, Yes
+from sfumato.cli.survey_watch import Witnesses
 from sfumato.errors import NothingNewError, UsageError
 
 CODE_VARIABLE = "SFUMATO_CODE"
 
 
 def respond(
-    link: Annotated[str, typer.Argument(metavar="URL", help="The survey's link: https://host/survey/#survey=ID.")],
+    link: Annotated[
+        str, typer.Argument(metavar="URL", help="The survey's link: https://host/survey/#survey=ID&hash=HASH.")
+    ],
     answers: Annotated[Path, typer.Option(metavar="FILE", help="Your answers, name: answer, as YAML or JSON.")],
     max_level: Annotated[int, typer.Option(metavar="K", help="The highest level you accept; it is told to nobody.")],
     wait: Annotated[float, typer.Option(metavar="SECONDS", help="Ask again for so long if the level is higher.")] = 0.0,
     max_epsilon: Annotated[
-        float | None, typer.Option(metavar="E", help="Send nothing if more than this could be learned.")
+        float | None,
+        typer.Option(metavar="E", help="Send nothing if more than this could be learned; else it need only be finite."),
     ] = None,
+    witnesses: Witnesses = None,
     code_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help=f"Your invitation; else the variable {CODE_VARIABLE}.")
     ] = None,
@@ -35,22 +40,27 @@ def respond(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Answer a survey: ask for the level, check the guidance, blur the answers here, show the bits, send them.
+    """Answer a survey: ask for the level, recompute the guidance, blur the answers here, show the bits, send them.
+
+    The hash in the link says which survey this must be; without one, what is shown is taken on trust. An invitation is
+    exchanged for a ticket first, which does not tell whose answer it comes with.
 
     A question that the file leaves out counts as "prefer not to say". Bits are drawn once: if sending fails, the same
     command sends the same bits again. An answer that was sent is not drawn a second time without --again.
 
-    Example: sfumato respond 'https://study.example/survey/#survey=k3f9abcd2345' --answers me.yaml --max-level 3
+    Example: sfumato respond 'https://study.example/survey/#survey=k3f9&hash=HASH' --answers me.yaml --max-level 3
     """
     from sfumato.client.heads import RememberedHeads, default_heads
     from sfumato.client.respondent import alone, pending_path, prepare, resend, send, was_sent
     from sfumato.client.survey_server import SurveyServer
+    from sfumato.client.ticket_box import TicketBox
 
     console = Console(quiet, as_json)
     given, code = read_answers(answers), read_code(code_file)
     heads = RememberedHeads(default_heads())
     server = SurveyServer(link, insecure_http=insecure_http)
     pending = pending_path(heads.path.parent, server, answers)
+    tickets = TicketBox(pending.with_name(pending.name.replace("answer-", "ticket-")))
     with server, nullcontext() if dry_run else alone(pending):
         if was_sent(pending) and not (again or dry_run):
             raise NothingNewError(
@@ -58,7 +68,8 @@ def respond(
                 "Nothing was sent. Add --again if the file now holds somebody else's."
             )
         if pending.exists() and not (was_sent(pending) or dry_run):
-            new = resend(server, pending, code)
+            new = resend(server, pending, tickets, code)
+            tickets.clear()
             console.say("The bits that were drawn before are " + ("now sent." if new else "with the survey already."))
             console.result({"sent": True, "counted": new})
             return
@@ -69,11 +80,14 @@ def respond(
             heads=heads,
             wait=wait,
             code=code,
-            max_epsilon=float("inf") if max_epsilon is None else max_epsilon,
+            tickets=None if dry_run else tickets,
+            max_epsilon=max_epsilon,
+            pinned=witnesses or (),
         )
-        for line in shown(prepared):
+        for line in shown(prepared, linked=server.link.hash is not None):
             console.say(line)
-        told = {"level": prepared.k, "epsilon": prepared.epsilon, "witnesses": prepared.witnesses}
+        told: dict[str, Any] = {"survey": prepared.survey.hash}
+        told |= {"level": prepared.k, "epsilon": prepared.epsilon, "witnesses": prepared.witnesses}
         told["bits"] = prepared.drawn.bits
         if dry_run:
             console.say("Nothing was sent.")
@@ -82,6 +96,7 @@ def respond(
         if not yes:
             _ask(as_json)
         new = send(server, prepared, pending)
+        tickets.clear()
     console.say("Sent." if new else "The survey had this answer already.")
     console.result({**told, "sent": True, "counted": new})
 
@@ -111,13 +126,14 @@ def read_code(file: Path | None) -> str | None:
     return file.read_text(encoding="utf-8").strip() or None
 
 
-def shown(prepared: Any) -> list[str]:
+def shown(prepared: Any, *, linked: bool) -> list[str]:
     """Exactly what would leave this machine, and what it is worth to others."""
     from sfumato.guarantee.rounding import epsilon_at_most
 
     survey, ones = prepared.survey, set(prepared.drawn.bits)
     lines = [
         f"{survey.name}, asked by {survey.by}",
+        f"{survey.hash} " + ("(as in the link)" if linked else "(the link names none: compare it by another way)"),
         f"Level {prepared.k}; epsilon {epsilon_at_most(prepared.epsilon)} for all answers together; "
         f"{prepared.witnesses}.",
         "These bits would be sent (1: the mark is set), with your answer to "

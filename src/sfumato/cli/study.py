@@ -11,6 +11,7 @@ import typer
 
 from sfumato.cli.console import Console, Force, Json, Quiet
 from sfumato.cli.push import InsecureHttp, To, TokenFile, Yes, coordinator
+from sfumato.cli.survey_terms import PublicStartUp, check_start_up, respondents_link
 from sfumato.errors import CoordinatorError, OutputError, UsageError
 from sfumato.wording import counted
 
@@ -39,6 +40,7 @@ def new(
     file: Annotated[Path, typer.Argument(metavar="STUDY_FILE", help="What the study asks for, as YAML.")],
     data: Annotated[Path, typer.Option(metavar="DIR", help="The server's data folder.")],
     database: Database = None,
+    public_start_up: PublicStartUp = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -63,11 +65,14 @@ def new(
         rehearse(study)
     if isinstance(study, SurveyStudy) and study.closed(datetime.now(UTC).date()):
         raise UsageError(f"{file}: the survey closed on {study.closes}: nobody could answer it. Give a later day.")
+    if isinstance(study, SurveyStudy) and not public_start_up:
+        check_start_up(file, study)
     settings = server_part("settings").Settings.from_environment(data=data, database=database)
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     store = server_part("store").Store.open(settings)
     try:
         identity, token = store.create_study(study)
+        digest = store.study(identity).hash
     finally:
         store.close()
     token_file = data / f"owner-{identity}.token"
@@ -79,11 +84,11 @@ def new(
             f"sfumato study owner-token {identity} --data {data}"
         ) from None
     console.say(
-        f"Study {study.name}\n  id     {identity}\n  hash   {study.hash}\n  token  {token_file}  (the owner's; keep it)"
+        f"Study {study.name}\n  id     {identity}\n  hash   {digest}\n  token  {token_file}  (the owner's; keep it)"
     )
     if isinstance(study, SurveyStudy):
-        console.say(f"  link   https://your-host/survey/#survey={identity}  (for respondents)")
-    console.result({"id": identity, "name": study.name, "hash": study.hash, "token_file": str(token_file)})
+        console.say(f"  link   https://your-host{respondents_link(identity, digest)}  (for respondents)")
+    console.result({"id": identity, "name": study.name, "hash": digest, "token_file": str(token_file)})
 
 
 @app.command("owner-token")

@@ -1,4 +1,4 @@
-"""survey plan, audit, new, preview, codes, status, verify, witness, export: the survey operator's commands."""
+"""survey plan, audit, new, preview, codes, status, export: the survey operator's commands."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sfumato.cli.console import Console, Force, Json, Quiet
 from sfumato.cli.push import InsecureHttp, To, TokenFile, coordinator
 from sfumato.cli.study import Database, StudyId, server_part
 from sfumato.cli.study import new as new_study
+from sfumato.cli.survey_terms import PublicStartUp, respondents_link
 from sfumato.errors import OutputError, SchemaError, UsageError
 from sfumato.wording import counted
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:  # --help needs none of it
 app = typer.Typer(no_args_is_help=True, help="Surveys whose respondents blur their answers themselves.")
 
 SurveyFile = Annotated[Path, typer.Argument(metavar="SURVEY_FILE", help="The survey, as YAML.")]
-Link = Annotated[str, typer.Argument(metavar="URL", help="The survey's link: https://host/survey/#survey=ID.")]
 
 
 def read_survey(path: Path) -> SurveyStudy:
@@ -63,6 +63,7 @@ def plan(
     from dataclasses import asdict
 
     from sfumato.jobs.survey_plan import FLOORS, assumed_population, plan_survey
+    from sfumato.protocol.start_up import RANDOM
     from sfumato.protocol.survey_guidance import answer_space, startup_counts, survey_rules
     from sfumato.protocol.survey_table import population_of
     from sfumato.table import open_table
@@ -73,7 +74,7 @@ def plan(
         people = assumed_population(space, len(survey.classes), informative=informative, strength=strength)
     else:
         people = population_of(survey, open_table(population).read())
-    startup = None if isinstance(survey.start_up, str) else startup_counts(survey)
+    startup = None if survey.start_up == RANDOM else startup_counts(survey)
     with console.listening() as progress:
         found = plan_survey(
             space,
@@ -104,17 +105,19 @@ def new(
     file: SurveyFile,
     data: Annotated[Path, typer.Option(metavar="DIR", help="The server's data folder.")],
     database: Database = None,
+    public_start_up: PublicStartUp = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Make a survey on this machine's server; the same as `sfumato study new`.
 
-    Respondents reach it at https://your-host/survey/#survey=ID. A survey cannot be edited afterwards: make a new one.
+    Respondents get the link that is printed: its hash says which survey they are asked to answer, whatever the server
+    shows them. A survey cannot be edited afterwards: make a new one.
 
     Example: sfumato survey new survey.yaml --data server
     """
     read_survey(file)
-    new_study(file, data, database, quiet, as_json)
+    new_study(file, data, database, public_start_up, quiet, as_json)
 
 
 @app.command()
@@ -132,10 +135,11 @@ def preview(
         settings = server_part("settings").Settings(data=Path(folder), worker=False)
         store = server_part("store").Store.open(settings)
         identity, _ = store.create_study(survey)
+        fragment = respondents_link(identity, store.study(identity).hash)
         store.close()
 
         def ready(address: str) -> None:
-            print(f"{address}/survey/#survey={identity}", flush=True)
+            print(f"{address}{fragment}", flush=True)
 
         with contextlib.suppress(KeyboardInterrupt):
             server_part("run").serve(settings, "127.0.0.1", port, ready)
@@ -153,7 +157,7 @@ def codes(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Make codes of invitation for a survey that asks for them; which answer used which code is not kept.
+    """Make codes of invitation for a survey that asks for them; which answer used which code cannot be told.
 
     Example: sfumato survey codes k3f9abcd2345 --number 500 --out codes.txt --to https://study.example
     """
@@ -164,10 +168,9 @@ def codes(
     console = Console(quiet, as_json)
     with coordinator(to, token_file, insecure_http, console) as connected:
         made = connected.survey_codes(study, number)
+        link = respondents_link(study, connected.study(study).hash)
     write_whole(out, "".join(f"{code}\n" for code in made), private=True)
-    console.say(
-        f"Wrote {counted(len(made), 'code')} to {out}. Each opens one answer: .../survey/#survey={study}&code=CODE"
-    )
+    console.say(f"Wrote {counted(len(made), 'code')} to {out}. Each opens one answer: {to}{link}&code=CODE")
     console.result({"codes": len(made), "file": str(out)})
 
 
@@ -265,57 +268,6 @@ def audit_survey(
     console.say(f"Report (private): {out / 'answers' / 'report.html'}")
     miners = [miner_dict(one) for one in found.miners]
     console.result({"folder": str(out), "miners": miners, "attacks": found.audit.data["attacks"]})
-
-
-@app.command()
-def verify(
-    link: Link,
-    last: Annotated[int, typer.Option(help="Recompute so many of the newest versions; 0 for all.")] = 0,
-    insecure_http: InsecureHttp = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
-) -> None:
-    """Follow a survey's public log from its beginning, and recompute the guidance from the published counts.
-
-    Example: sfumato survey verify 'https://study.example/survey/#survey=k3f9abcd2345'
-    """
-    from sfumato.client.survey_server import SurveyServer
-    from sfumato.client.verify import verify_survey
-
-    console = Console(quiet, as_json)
-    if last < 0:
-        raise UsageError(f"--last must be at least 0. Got {last} instead.")
-    with SurveyServer(link, insecure_http=insecure_http) as server, console.listening() as progress:
-        found = verify_survey(server, last=last or None, progress=progress)
-    console.say(
-        f"{found.entries} versions follow from each other; {found.recomputed} were recomputed from their counts and "
-        f"are right. {found.answers:,} answers were counted.\nhead {found.head} (version {found.version})"
-    )
-    console.result(found._asdict())
-
-
-@app.command()
-def witness(
-    link: Link,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="File to publish at the address the survey names.")],
-    insecure_http: InsecureHttp = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
-) -> None:
-    """Be a witness: check that the log continues what FILE says, and write its newest entry there for others to see.
-
-    Run it every few minutes and publish FILE; respondents compare it with what the server shows them.
-
-    Example: sfumato survey witness 'https://study.example/survey/#survey=k3f9abcd2345' --out public/head.json
-    """
-    from sfumato.client.survey_server import SurveyServer
-    from sfumato.client.verify import witness_survey
-
-    console = Console(quiet, as_json)
-    with SurveyServer(link, insecure_http=insecure_http) as server:
-        found = witness_survey(server, out)
-    console.say(f"Witnessed version {found['version']}: {out}")
-    console.result(found)
 
 
 @app.command()

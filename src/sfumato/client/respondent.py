@@ -6,14 +6,13 @@ often it must be tried. The respondent's own limit never leaves this program.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import math
 import os
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,14 +23,15 @@ from numpy.typing import NDArray
 
 from sfumato.client.answers import RefusedError
 from sfumato.client.heads import RememberedHeads
-from sfumato.client.survey_server import Inquiry, IssuedGuidance, SurveyServer
+from sfumato.client.survey_checks import check_log
+from sfumato.client.survey_server import Inquiry, SurveyServer
+from sfumato.client.ticket_box import TicketBox, new_name
 from sfumato.errors import CoordinatorError, NothingNewError, SchemaError, UsageError
 from sfumato.files import exclusive, write_whole
 from sfumato.guarantee.rounding import epsilon_at_most
-from sfumato.guidance import GuidanceError, perturb_bits, survey_epsilon, uniforms_from_bytes
+from sfumato.guidance import perturb_bits, survey_epsilon, uniforms_from_bytes
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.protocol.survey_guidance import answer_space
-from sfumato.protocol.survey_log import LogEntry
 
 MEAN_WAIT = 60.0
 SENT = {"sent": True}
@@ -50,7 +50,7 @@ class Drawn:
     version: int
     label: int
     bits: list[int]
-    code: str | None = None
+    ticket: str | None = None
 
     def message(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value is not None}
@@ -98,25 +98,35 @@ def prepare(
     heads: RememberedHeads | None = None,
     wait: float = 0.0,
     code: str | None = None,
-    max_epsilon: float = math.inf,
+    tickets: TicketBox | None = None,
+    max_epsilon: float | None = None,
+    pinned: Sequence[str] = (),
     randomness: Bytes = os.urandom,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Prepared:
-    """Wait until the level is acceptable, check the guidance, and draw the bits."""
+    """Wait until the level is acceptable, check the guidance, and draw the bits.
+
+    An invitation is exchanged first, as long before the answer as can be; without `tickets` it is not, and what is
+    drawn can only be looked at. Without `max_epsilon` any finite epsilon is accepted. `pinned` witnesses must agree.
+    """
     if max_level < 1:
         raise UsageError(f"--max-level must be at least 1. Got {max_level} instead.")
     survey, state = server.describe()
     if state != "open":
         raise CoordinatorError("The survey is closed. Nothing was sent.")
-    if survey.invitations and not code:
-        raise UsageError("This survey is by invitation: give the code that you were sent.")
     chosen, label = choices_of(survey, answers, randomness=randomness)
+    ticket = tickets.obtain(server, survey, code) if survey.invitations and tickets is not None else None
     asked = _acceptable(server, max_level, wait, sleep)
     guidance = server.guidance(asked, survey.width)
-    witnesses = check_log(server, survey, guidance, asked, heads)
+    witnesses = check_log(server, survey, guidance, asked, heads, pinned)
     space = answer_space(survey)
     epsilon = survey_epsilon(guidance.V, space, survey.floor, survey.link).record
-    if epsilon > max_epsilon:
+    if max_epsilon is None and not math.isfinite(epsilon):
+        raise NotYetError(
+            "The survey has no floor: your answers could be read with certainty, and no epsilon holds. Nothing was "
+            "sent. Add --max-epsilon inf if you mean to answer all the same."
+        )
+    if max_epsilon is not None and epsilon > max_epsilon:
         raise NotYetError(
             f"The guidance would let somebody learn as much as epsilon {epsilon_at_most(epsilon)} of your answers, "
             f"more than the {max_epsilon:.9g} that you allow. Nothing was sent."
@@ -124,8 +134,8 @@ def prepare(
     uniforms = uniforms_from_bytes(randomness(8 * survey.width))
     bits = perturb_bits(space.onehot(chosen[None, :])[0], guidance.V, uniforms, survey.floor, survey.link)
     ones = [int(place) for place in np.flatnonzero(bits)]
-    name = base64.urlsafe_b64encode(randomness(16)).rstrip(b"=").decode("ascii")
-    drawn = Drawn(name, guidance.version, label, ones, code if survey.invitations else None)
+    name, proof = (new_name(), None) if ticket is None else (ticket.name, ticket.ticket)
+    drawn = Drawn(name, guidance.version, label, ones, proof)
     return Prepared(survey, drawn, guidance.k, epsilon, witnesses)
 
 
@@ -150,45 +160,6 @@ def jittered(mean: float) -> float:
     return min(mean * (0.2 + 0.8 * random.SystemRandom().expovariate(1.0)), 5 * mean)
 
 
-def check_log(
-    server: SurveyServer, survey: SurveyStudy, guidance: IssuedGuidance, asked: Inquiry, heads: RememberedHeads | None
-) -> str:
-    """Whether the guidance stands in a log that continues the one remembered, and what witnesses say of it."""
-    entries = server.log(survey.hash)
-    by_version: dict[int, LogEntry] = {entry.version: entry for entry in entries}
-    mine = by_version.get(guidance.version)
-    if mine is None or (mine.sha256, mine.k, mine.hash) != (guidance.sha256, guidance.k, asked.head):
-        raise GuidanceError("The guidance is not the one in the public log. Nothing was sent.")
-    remembered = heads.head(server.name) if heads else None
-    if remembered is not None and getattr(by_version.get(remembered[0]), "hash", None) != remembered[1]:
-        raise GuidanceError(
-            f"The log is not the one that this device saw before (version {remembered[0]}): the server shows different "
-            "people different guidance, or began anew. Nothing was sent."
-        )
-    agreeing = 0
-    for witness in survey.witnesses:
-        seen = witnessed_head(witness)
-        if seen is None:
-            continue
-        if seen[0] != survey.hash or getattr(by_version.get(seen[1]), "hash", None) != seen[2]:
-            raise GuidanceError(f"The witness {witness} saw another log. Nothing was sent.")
-        agreeing += 1
-    if heads is not None:
-        heads.remember(server.name, entries[-1].version, entries[-1].hash)
-    return f"{agreeing} of {len(survey.witnesses)} witnesses agree" if agreeing else "not witnessed"
-
-
-def witnessed_head(url: str) -> tuple[str, int, str] | None:
-    """(survey, version, hash) that a witness publishes, or None where it is silent."""
-    import httpx
-
-    try:
-        found = httpx.get(url, timeout=15.0, follow_redirects=False).raise_for_status().json()
-        return str(found["survey"]), int(found["version"]), str(found["hash"])
-    except (httpx.HTTPError, ValueError, KeyError, TypeError):
-        return None
-
-
 def alone(pending: Path) -> AbstractContextManager[None]:
     """One program at a time answers from a file, from the look at what was drawn before to the receipt."""
     words = "Another `sfumato respond` is answering from this file at present. Nothing was sent from here."
@@ -200,14 +171,17 @@ def send(server: SurveyServer, prepared: Prepared, pending: Path | None = None) 
     return _bring_over(server, prepared.drawn, pending)
 
 
-def resend(server: SurveyServer, pending: Path, code: str | None = None) -> bool:
-    """Send what an earlier attempt drew and could not bring over; a `code` takes the place of one that was refused."""
+def resend(server: SurveyServer, pending: Path, tickets: TicketBox | None = None, code: str | None = None) -> bool:
+    """Send what an earlier attempt drew and could not bring over."""
     found = _waiting(pending)
     try:
+        before = found.pop("code", None)  # version 0.1.0 sent the invitation with the answer
         drawn = Drawn(**found)
-    except TypeError as error:
+    except (TypeError, AttributeError) as error:
         raise _unreadable(pending) from error
-    return _bring_over(server, replace(drawn, code=code or drawn.code) if drawn.code else drawn, pending)
+    if before and tickets is not None:
+        drawn = replace(drawn, ticket=tickets.obtain(server, server.describe()[0], code or before, drawn.id).ticket)
+    return _bring_over(server, drawn, pending)
 
 
 def was_sent(pending: Path) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, Self
-from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +11,16 @@ from numpy.typing import NDArray
 from sfumato.client.address import Address
 from sfumato.client.answers import body_of
 from sfumato.client.connection import Connection, Patience
-from sfumato.errors import CardError, CoordinatorError, SfumatoError, UsageError
+from sfumato.client.survey_link import API, SurveyLink, read_link
+from sfumato.errors import CardError, CoordinatorError, SfumatoError
 from sfumato.guidance import GuidanceError, decode_matrix, hash_matrix
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.protocol.survey_guidance import inputs_hash
 from sfumato.protocol.survey_log import LogEntry, check_chain
+from sfumato.protocol.tickets import read_number
 
-API = "/api/v1/surveys/"
 LARGEST_COUNTS = 1 << 30  # bytes: 2,000 bits and two classes make 8 MB in the first batch, more with every digit
 LONGEST_LOG = 1_000_000  # versions: a log that never ends keeps a program busy for ever
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class IssuedGuidance:
 
 
 class SurveyServer:
-    """Speaks to one survey at its `link`: the page's address with #survey=ID, or .../api/v1/surveys/ID."""
+    """Speaks to one survey at its `link`: the page's address with #survey=ID&hash=HASH, or .../api/v1/surveys/ID."""
 
     def __init__(
         self,
@@ -55,8 +53,9 @@ class SurveyServer:
         patience: Patience | None = None,
         transport: Any = None,
     ):
-        base, self.identity = read_link(link)
-        self.address = Address.read(base, insecure_http=insecure_http)
+        self.link: SurveyLink = read_link(link)
+        self.identity = self.link.identity
+        self.address = Address.read(self.link.base, insecure_http=insecure_http)
         self._connection = Connection(self.address, None, patience=patience, transport=transport)
 
     def __enter__(self) -> Self:
@@ -71,7 +70,7 @@ class SurveyServer:
         return f"{self.address.base}{API}{self.identity}"
 
     def describe(self) -> tuple[SurveyStudy, str]:
-        """The survey, checked against its hash, and whether it is open."""
+        """The survey, checked against its hash and the one in the link, and whether it is open."""
         found = self._ask("GET", "")
         try:
             survey = SurveyStudy.from_dict(found["survey"])
@@ -80,6 +79,11 @@ class SurveyServer:
             raise CoordinatorError("What answered is not a survey that this program can read.") from error
         if survey.hash != stated:
             raise CardError("The survey was changed on its way: its hash does not fit. Nothing was sent.")
+        if self.link.hash not in (None, survey.hash):
+            raise CardError(
+                "This is not the survey that the link names: its hash is another. Nothing was sent. Tell whoever gave "
+                "you the link."
+            )
         return survey, state
 
     def inquire(self) -> Inquiry:
@@ -96,7 +100,15 @@ class SurveyServer:
             raise GuidanceError("The guidance was changed on its way: its hash does not fit.")
         return IssuedGuidance(asked.version, asked.k, V, hash_matrix(V))
 
-    def log(self, survey_hash: str) -> list[LogEntry]:
+    def exchange(self, code: str, hidden: str) -> int:
+        """Use up an invitation for the signature of a blinded name; the same two give the same signature again."""
+        found = self._ask("POST", "/tickets", json={"code": code, "blinded": hidden})
+        try:
+            return read_number(_text(found, "signature"))
+        except ValueError:
+            raise CoordinatorError("The server's answer lacks a proper 'signature': this is not a survey.") from None
+
+    def log(self, root: str) -> list[LogEntry]:
         """All entries from the beginning, each following from the one before."""
         entries: list[LogEntry] = []
         while True:
@@ -110,7 +122,7 @@ class SurveyServer:
             if page[0].version != len(entries) + 1 or len(entries) > LONGEST_LOG:  # the same page for ever, or no end
                 raise CardError(f"The log of guidance is broken after version {len(entries)}. Nothing was sent.")
             entries += page
-        check_chain(entries, survey_hash)
+        check_chain(entries, root)
         return entries
 
     def inputs(self, entry: LogEntry) -> str:
@@ -121,10 +133,6 @@ class SurveyServer:
             raise CardError(f"The counts behind version {entry.version} are not those that the log promised.")
         return text
 
-    def matrix(self, entry: LogEntry, width: int) -> NDArray[np.float64]:
-        """The guidance of any version in the log."""
-        return self.guidance(Inquiry(entry.version, entry.k, entry.hash), width).V
-
     def send(self, answer: dict[str, Any]) -> bool:
         """Send one answer; whether the server counted it only now. The same id is never counted twice."""
         with self._connection.answer("POST", f"{API}{self.identity}/answers", json=answer) as response:
@@ -134,21 +142,6 @@ class SurveyServer:
 
     def _ask(self, method: str, path: str, **words: Any) -> Any:
         return self._connection.ask(method, f"{API}{self.identity}{path}", **words)
-
-
-def read_link(link: str) -> tuple[str, str]:
-    """(address of the server, id of the survey) of a link that somebody was given."""
-    parts = urlsplit(link.strip())
-    fragment = parse_qs(parts.fragment).get("survey", [""])[0]
-    if fragment.startswith(("https://", "http://")):  # a page elsewhere names the server in full
-        return read_link(fragment)
-    base, _, last = parts.path.rstrip("/").partition(API)
-    if fragment:
-        base = base.removesuffix("index.html").rstrip("/").removesuffix("/survey")
-    identity = fragment or last
-    if not _ID.fullmatch(identity) or parts.query or not parts.scheme:
-        raise UsageError("This is not the link of a survey. It looks like https://host/survey/#survey=ID.")
-    return f"{parts.scheme}://{parts.netloc}{base}", identity
 
 
 def _whole(found: Any, key: str) -> int:

@@ -3,50 +3,65 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sfumato.client.survey_server import SurveyServer
+from sfumato.client.survey_checks import ask_witnesses, check_counts
+from sfumato.client.survey_server import Inquiry, SurveyServer
 from sfumato.errors import CardError
 from sfumato.files import write_whole
-from sfumato.guidance import SurveyCounts
-from sfumato.protocol.survey_guidance import verify_guidance
 
 Progress = Callable[[str, int, int | None], None]
 
 
 class Verified(NamedTuple):
-    """What was checked."""
+    """What was checked; `survey` is the hash of its file, `pinned` whether the link named it."""
 
     entries: int
     recomputed: int
     answers: int
     version: int
     head: str
+    survey: str
+    pinned: bool
+    witnesses: str
 
 
-def verify_survey(server: SurveyServer, *, last: int | None = None, progress: Progress | None = None) -> Verified:
-    """Follow the log, and recompute the `last` versions (all without it); an error says what does not fit."""
+def verify_survey(
+    server: SurveyServer, *, last: int | None = None, pinned: Sequence[str] = (), progress: Progress | None = None
+) -> Verified:
+    """Follow the log, and recompute the `last` versions (all without it); an error says what does not fit.
+
+    Witnesses are asked as a respondent asks them; `pinned` ones must answer.
+    """
     survey, _ = server.describe()
-    entries = server.log(survey.hash)
+    entries = server.log(survey.root)
     if not entries:
         raise CardError("The survey has no guidance yet, so there is nothing to verify.")
+    said = ask_witnesses(survey, {entry.version: entry for entry in entries}, server.link.witnesses, pinned)
     chosen = entries if last is None else entries[-last:]
     for number, entry in enumerate(chosen, start=1):
-        inputs = server.inputs(entry)
-        if SurveyCounts.from_json(inputs).n != entry.answers:
-            raise CardError(f"Version {entry.version} says how many answers it counts, and its counts say otherwise.")
-        verify_guidance(survey, inputs, server.matrix(entry, survey.width), entry.k)
+        check_counts(server, survey, entry, server.guidance(Inquiry(entry.version, entry.k, entry.hash), survey.width))
         if progress is not None:
             progress("Versions", number, len(chosen))
-    return Verified(len(entries), len(chosen), entries[-1].answers, entries[-1].version, entries[-1].hash)
+    newest = entries[-1]
+    return Verified(
+        len(entries),
+        len(chosen),
+        newest.answers,
+        newest.version,
+        newest.hash,
+        survey.hash,
+        bool(server.link.hash),
+        said,
+    )
 
 
 def witness_survey(server: SurveyServer, path: Path) -> dict[str, Any]:
     """Write the newest entry, if the log continues the one that was written before."""
     survey, _ = server.describe()
-    entries = server.log(survey.hash)
+    entries = server.log(survey.root)
     if path.exists():
         try:
             before = json.loads(path.read_text(encoding="utf-8"))

@@ -7,7 +7,9 @@ of the server.
 from __future__ import annotations
 
 import datetime
+import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -17,10 +19,13 @@ from sfumato.errors import SchemaError
 from sfumato.guidance import FLOOR, LINKS, MU, ORDERS, Link, Order
 from sfumato.protocol.canonical import hash_of
 from sfumato.protocol.question import Question, Text, read_text, text_dict
+from sfumato.protocol.start_up import RANDOM, read_start_up
+from sfumato.protocol.tickets import read_key
 
 MOST_ANSWERS = 20_000  # of one batch: they lie in memory while their guidance is computed
 MOST_BITS = 2000  # counts grow with the square of the bits, guidance with the cube: 8 MB and seconds for each batch
 MOST_CELLS = 2 * MOST_BITS**2  # of the matrices of all classes: many classes leave room for fewer bits
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,8 @@ class SurveyStudy:
     """A study of kind `survey`.
 
     `mu`, `order`, `link` fix the guidance, `floor` the least probability of every bit, `batch` how many answers change
-    it; `start_up` is "random" or a number of rows that the owner gives (see `Guidance`).
+    it; `start_up` is "random" or counts of the owner's rows, as text. The server adds `ticket_key` (where there are
+    invitations: what tickets are checked by) and `origin` (the hash that an older version gave to this survey).
     """
 
     kind: ClassVar[str] = "survey"
@@ -45,10 +51,12 @@ class SurveyStudy:
     floor: float = FLOOR
     link: Link = "square"
     order: Order = "magnitude"
-    start_up: str | tuple[tuple[int, ...], ...] = "random"
+    start_up: str = RANDOM
     closes: str | None = None
     witnesses: tuple[str, ...] = ()
     invitations: bool = False
+    ticket_key: str | None = None
+    origin: str | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -73,6 +81,11 @@ class SurveyStudy:
         """SHA-256 of the canonical file: what respondents and witnesses compare."""
         return hash_of(self.to_dict())
 
+    @property
+    def root(self) -> str:
+        """What the log begins from and random start-up rows follow from: the hash, or the one it had at first."""
+        return self.origin or self.hash
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
@@ -88,10 +101,13 @@ class SurveyStudy:
             "floor": self.floor,
             "link": self.link,
             "order": self.order,
-            "start_up": self.start_up if isinstance(self.start_up, str) else [list(row) for row in self.start_up],
+            "start_up": RANDOM if self.start_up == RANDOM else json.loads(self.start_up),
             "closes": self.closes,
             "witnesses": list(self.witnesses),
             "invitations": self.invitations,
+            # Only where they are: files without them keep the hash that they always had.
+            **({} if self.ticket_key is None else {"ticket_key": self.ticket_key}),
+            **({} if self.origin is None else {"origin": self.origin}),
         }
 
     @classmethod
@@ -110,7 +126,14 @@ class SurveyStudy:
             raise SchemaError("The label must be a choice, not a number: classes are to be predicted.")
         if label.name in {question.name for question in questions}:
             raise SchemaError(f"The label {label.name!r} is also one of the questions. Ask it once.")
-        survey = cls(
+        sizes, classes = [len(question.choices) for question in questions], len(label.choices)
+        most = min(MOST_BITS, math.isqrt(MOST_CELLS // classes))
+        if sum(sizes) > most:
+            raise SchemaError(
+                f"The questions have {sum(sizes)} choices together; at most {most} are possible where the label has "
+                f"{classes}. Merge choices or drop questions."
+            )
+        return cls(
             name=_line(found, "name"),
             by=_line(found, "by"),
             about=read_text(found.get("about", ""), languages, "about"),
@@ -123,18 +146,13 @@ class SurveyStudy:
             floor=_number(found, "floor", FLOOR, 0.0, 0.4999),
             link=cast(Link, _word(found, "link", LINKS)),
             order=cast(Order, _word(found, "order", ORDERS)),
-            start_up=_start_up(found.get("start_up", "random"), questions, label),
+            start_up=read_start_up(found.get("start_up", RANDOM), sizes, classes),
             closes=_date(found.get("closes")),
             witnesses=_addresses(found.get("witnesses", ())),
             invitations=_truth(found, "invitations"),
+            ticket_key=_ticket_key(found),
+            origin=_origin(found.get("origin")),
         )
-        most = min(MOST_BITS, math.isqrt(MOST_CELLS // len(survey.classes)))
-        if survey.width > most:
-            raise SchemaError(
-                f"The questions have {survey.width} choices together; at most {most} are possible where the label has "
-                f"{len(survey.classes)}. Merge choices or drop questions."
-            )
-        return survey
 
 
 def _languages(found: Any) -> tuple[str, ...]:
@@ -155,27 +173,6 @@ def _questions(found: Any, languages: tuple[str, ...]) -> tuple[Question, ...]:
     if twice:
         raise SchemaError(f"Two questions are called {twice[0]!r}. Names must differ.")
     return read
-
-
-def _start_up(found: Any, questions: tuple[Question, ...], label: Question) -> str | tuple[tuple[int, ...], ...]:
-    """ "random", or rows of people who do not mind: one choice number per question, then the class."""
-    if found == "random":
-        return "random"
-    sizes = [len(question.choices) for question in (*questions, label)]
-    if not isinstance(found, Sequence) or isinstance(found, str) or not found:
-        raise SchemaError(
-            "`start_up` must be the word random, or a list of rows of choice numbers with the class last."
-        )
-    rows = []
-    for number, row in enumerate(found, start=1):
-        fits = isinstance(row, Sequence) and not isinstance(row, str) and len(row) == len(sizes)
-        if not fits or not all(type(c) is int and 0 <= c < size for c, size in zip(row, sizes, strict=True)):
-            raise SchemaError(
-                f"Row {number} of `start_up` does not fit the questions: it needs {len(sizes)} choice numbers, "
-                "counted from 0, the class last."
-            )
-        rows.append(tuple(row))
-    return tuple(rows)
 
 
 def _line(found: Mapping[str, Any], key: str) -> str:
@@ -213,6 +210,22 @@ def _truth(found: Mapping[str, Any], key: str) -> bool:
     if not isinstance(value, bool):
         raise SchemaError(f"`{key}` must be true or false. Got {value!r} instead.")
     return value
+
+
+def _ticket_key(found: Mapping[str, Any]) -> str | None:
+    key = found.get("ticket_key")
+    if key is None:
+        return None
+    if not found.get("invitations"):
+        raise SchemaError("`ticket_key` belongs to a survey by invitation; the server writes it there.")
+    read_key(key)
+    return str(key)
+
+
+def _origin(found: Any) -> str | None:
+    if found is not None and not (isinstance(found, str) and _HASH.fullmatch(found)):
+        raise SchemaError("`origin` must be the hash that the survey had before; the server writes it there.")
+    return found
 
 
 def _date(found: Any) -> str | None:

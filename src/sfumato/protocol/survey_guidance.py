@@ -18,6 +18,7 @@ from sfumato.guidance import (
     class_difference,
 )
 from sfumato.guidance.guidance import ORTHONORMAL, least_level
+from sfumato.protocol.start_up import RANDOM
 from sfumato.protocol.survey_file import SurveyStudy
 
 TOLERANCE = 1e-6
@@ -31,17 +32,16 @@ def answer_space(survey: SurveyStudy) -> AnswerSpace:
 
 @lru_cache(maxsize=256)
 def startup_counts(survey: SurveyStudy) -> SurveyCounts:
-    """Rows that the survey starts from: the owner's, or as many random ones as there are questions [4.1].
+    """Counts that the survey starts from: of the owner's rows, or of as many random ones as there are questions [4.1].
 
     Random rows come from SHA-256 of the survey file, so that everybody gets the same ones.
     """
     space = answer_space(survey)
-    if not isinstance(survey.start_up, str):
-        rows = np.array(survey.start_up, dtype=np.int64)
-        return SurveyCounts.of(space.onehot(rows[:, :-1]), rows[:, -1])
+    if survey.start_up != RANDOM:
+        return SurveyCounts.from_json(survey.start_up)
     number = max(len(survey.sizes), len(survey.classes))
     rows = np.column_stack(
-        [_random_choices(survey.hash, place, size, number) for place, size in enumerate(survey.sizes)]
+        [_random_choices(survey.root, place, size, number) for place, size in enumerate(survey.sizes)]
     )
     return SurveyCounts.of(space.onehot(rows), np.arange(number) % len(survey.classes))
 

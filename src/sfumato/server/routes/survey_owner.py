@@ -17,6 +17,7 @@ from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.server.access import Ctx, Owner
 from sfumato.server.context import Context
 from sfumato.server.problems import declared, not_found
+from sfumato.server.survey.code_store import CodeStore
 from sfumato.server.survey.export import write_parts
 from sfumato.server.survey.progress import survey_progress
 from sfumato.server.survey.survey_store import SurveyStore
@@ -51,9 +52,9 @@ def progress(caller: Owner, context: Ctx) -> dict[str, Any]:
 
 @router.post("/codes", status_code=201, responses=declared(400, 401, 403, 404, 408, 413, 422, 429, 503))
 def new_codes(wanted: CodesWanted, caller: Owner, context: Ctx) -> dict[str, list[str]]:
-    """New codes of invitation, shown this once; which answer used which code is not kept."""
+    """New codes of invitation, shown this once; nothing that is kept tells which answer came by which code."""
     survey_of(context, caller.study)
-    return {"codes": SurveyStore(context.store).add_codes(caller.study, wanted.number)}
+    return {"codes": CodeStore(context.store).add(caller.study, wanted.number)}
 
 
 @router.get(

@@ -1,6 +1,6 @@
 """What anybody may ask of a survey: what it is, its public log, the newest entry; see docs/survey-protocol.md.
 
-Any page may call these routes: they know no cookie and no token. The three requests of every respondent are answered in
+Any page may call these routes: they know no cookie and no token. The requests of every respondent are answered in
 `sfumato.server.survey.quick`.
 """
 
@@ -127,8 +127,15 @@ def described() -> dict[str, Any]:
             "version": integer,
             "label": integer,
             "bits": {"type": "array", "items": integer, "description": "Numbers of the bits that are 1, ascending."},
-            "code": {"type": ["string", "null"]},
+            "ticket": {"type": ["string", "null"]},
         },
+    }
+    number = {"type": "string", "minLength": 342, "maxLength": 342, "pattern": "^[A-Za-z0-9_-]{342}$"}
+    body_ticket = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["code", "blinded"],
+        "properties": {"code": {"type": "string", "minLength": 1, "maxLength": 64}, "blinded": number},
     }
     body_ready = {
         "type": "object",
@@ -156,11 +163,23 @@ def described() -> dict[str, Any]:
         return found
 
     bad = {413: "The body is too large.", 422: "Not as described.", 408: "Nothing came for too long."}
-    taken = {201: "Counted.", 200: "Counted before.", 403: "The code is not good.", 409: "Another answer has this id."}
+    taken = {
+        201: "Counted.",
+        200: "Counted before.",
+        403: "The ticket is not good.",
+        409: "Another answer has this id.",
+    }
     return {
         PREFIX: {"get": operation("What is asked, by whom, until when", {200: "The survey."})},
         f"{PREFIX}/inquiry": {"get": operation("Round 1: the level k* at present", {200: "Version, k, head."})},
         f"{PREFIX}/ready": {"post": operation("Round 2: guidance of a version", {200: "V.", **bad}, body_ready)},
+        f"{PREFIX}/tickets": {
+            "post": operation(
+                "Exchange an invitation for the signature of a blinded name",
+                {200: "The signature.", 403: "The code is not good.", 410: "The survey is closed.", **bad},
+                body_ticket,
+            )
+        },
         f"{PREFIX}/answers": {
             "post": operation("Count one perturbed answer", {**taken, 410: "The survey is closed.", **bad}, body_answer)
         },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -15,6 +15,7 @@ ID_LETTERS = 22  # 128 random bits in base64url
 ID_BYTES = 16
 LONGEST_CODE = 64
 UNKNOWN_VERSION = "unknown-version"
+BAD_TICKET = "bad-ticket"
 
 
 class SentAnswer(msgspec.Struct, forbid_unknown_fields=True):
@@ -24,7 +25,7 @@ class SentAnswer(msgspec.Struct, forbid_unknown_fields=True):
     version: int
     label: int
     bits: list[int]
-    code: str | None = None
+    ticket: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,6 @@ class Answer:
     version: int
     label: int
     bits: bytes
-    code: bytes | None = None
 
 
 class AnswerError(ValueError):
@@ -49,22 +49,29 @@ class AnswerError(ValueError):
 _decoder = msgspec.json.Decoder(SentAnswer)
 
 
-def read_answer(body: bytes, *, width: int, classes: int, latest: int, needs_code: bool) -> Answer:
-    """Check everything that can be checked without the database; `latest` is the newest version of the guidance."""
+def read_answer(
+    body: bytes, *, width: int, classes: int, latest: int, good_ticket: Callable[[str, str], bool] | None = None
+) -> Answer:
+    """Check everything that can be checked without the database; `latest` is the newest version of the guidance.
+
+    `good_ticket` says whether a ticket is good for the name of an answer, where the survey is by invitation.
+    """
     try:
         sent = _decoder.decode(body)
     except msgspec.MsgspecError:
         raise AnswerError(
-            "malformed", "An answer is a JSON object with id, version, label, bits and, where asked for, code."
+            "malformed", "An answer is a JSON object with id, version, label, bits and, where asked for, ticket."
         ) from None
     if not 1 <= sent.version <= latest:
         raise AnswerError(UNKNOWN_VERSION, "There is no such version of the guidance. Ask for guidance again.")
     if not 0 <= sent.label < classes:
         raise AnswerError("unknown-label", f"The label must be the number of a class, 0 to {classes - 1}.")
-    if needs_code and not (sent.code and len(sent.code) <= LONGEST_CODE):
-        raise AnswerError("no-code", "This survey is by invitation: send the code of your invitation along.")
-    code = sent.code.encode() if needs_code and sent.code else None
-    return Answer(_identifier(sent.id), sent.version, sent.label, pack(sent.bits, width), code)
+    answer = Answer(_identifier(sent.id), sent.version, sent.label, pack(sent.bits, width))
+    if good_ticket is not None and not (sent.ticket and good_ticket(sent.id, sent.ticket)):
+        raise AnswerError(
+            BAD_TICKET, "This survey is by invitation, and this answer has no good ticket. Exchange your code for one."
+        )
+    return answer
 
 
 def _identifier(text: str) -> bytes:

@@ -27,6 +27,7 @@ from sfumato.protocol.survey_log import LogEntry
 from sfumato.server.survey.answers import UNKNOWN_VERSION, Answer, AnswerError, read_answer, unpack
 from sfumato.server.survey.group_commit import GroupCommit
 from sfumato.server.survey.survey_store import NEW, SurveyStore, Version
+from sfumato.server.survey.ticket_desk import TicketDesk
 
 Result = TypeVar("Result")
 
@@ -41,6 +42,7 @@ class SurveyDesk:
     def __init__(self, store: SurveyStore, study: str, survey: SurveyStudy):
         self.store, self.study, self.survey = store, study, survey
         self._commit: GroupCommit[Answer, str] = GroupCommit(self._write)
+        self.tickets = TicketDesk(store.codes, study, survey) if survey.invitations else None
         self._closer = ThreadPoolExecutor(2, thread_name_prefix="survey")
         self._closing = threading.Lock()
         self._fresh = 0
@@ -110,7 +112,7 @@ class SurveyDesk:
             width=self.survey.width,
             classes=len(self.survey.classes),
             latest=self.version,
-            needs_code=self.survey.invitations,
+            good_ticket=None if self.tickets is None else self.tickets.is_good,
         )
 
     # Batches
@@ -149,7 +151,7 @@ class SurveyDesk:
     def _version(self, guidance: Guidance, counts: SurveyCounts, previous: LogEntry | None) -> Version:
         inputs = counts.to_json()
         entry = LogEntry.chained(
-            previous.hash if previous else self.survey.hash,
+            previous.hash if previous else self.survey.root,
             version=previous.version + 1 if previous else 1,
             k=guidance.k,
             sha256=guidance.sha256,
@@ -185,6 +187,8 @@ class SurveyDesk:
         await self.in_thread(self._look)
 
     def _look(self) -> None:
+        if self.tickets is not None:
+            self.tickets.tidy()
         if self.store.latest(self.study) > self.version:
             found = self.store.version(self.study)
             if found is not None:
@@ -195,6 +199,8 @@ class SurveyDesk:
     async def close(self) -> None:
         """Finish what is under way."""
         await self._commit.close()
+        if self.tickets is not None:
+            await self.tickets.close()
         with contextlib.suppress(RuntimeError):
             self._closer.shutdown(wait=True)
 

@@ -28,7 +28,7 @@ def survey_progress(store: SurveyStore, study: str, survey: SurveyStudy) -> dict
         hours[hour] += entry.answers - before
         before = entry.answers
     spread = {round(place) for place in np.linspace(0, len(log) - 1, min(len(log), MOST_POINTS))} if log else set()
-    codes, used = store.codes(study)
+    codes, used = store.codes.counts(study)
     return {
         "answers": store.count(study),
         "counted": before,

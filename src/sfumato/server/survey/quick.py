@@ -1,4 +1,4 @@
-"""The three requests that every respondent makes, answered before anything else is asked about them.
+"""The requests that every respondent makes, answered before anything else is asked about them.
 
 Inquiry and guidance are ready-made bytes; an answer is decoded in one step and waits for nothing but its transaction.
 All other requests go on to the app. What the app does for every request (limits, headers, metrics) is done here too,
@@ -20,11 +20,11 @@ from sfumato.server.metrics import Metrics
 from sfumato.server.problems import ApiError, busy, not_found, too_large, too_slow, unavailable
 from sfumato.server.settings import Settings
 from sfumato.server.shell import Receive, Scope, Send
-from sfumato.server.survey.answers import AnswerError, spelled
+from sfumato.server.survey.answers import BAD_TICKET, AnswerError, spelled
 from sfumato.server.survey.desk import SurveyDesk
 from sfumato.server.survey.desks import SurveyDesks
 from sfumato.server.survey.group_commit import OverloadError
-from sfumato.server.survey.survey_store import BAD_CODE, DIFFERENT, NEW
+from sfumato.server.survey.survey_store import DIFFERENT, NEW
 
 PREFIX = "/api/v1/surveys/"
 OPEN_TO_ALL = {
@@ -74,25 +74,44 @@ async def ready(desk: SurveyDesk, body: bytes) -> tuple[int, bytes]:
 
 async def answer(desk: SurveyDesk, body: bytes) -> tuple[int, bytes]:
     """Count one answer: 201, or 200 if it was counted before."""
-    if not desk.is_open():
-        raise ApiError(410, "closed", "The survey is closed: no more answers are counted.")
+    _must_be_open(desk)
     try:
         kept, outcome = await desk.take(body)
+    except AnswerError as error:
+        raise ApiError(403 if error.code == BAD_TICKET else 422, error.code, str(error)) from None
+    except OverloadError:
+        raise unavailable("disk") from None
+    if outcome == DIFFERENT:
+        raise ApiError(409, "other-answer", "Another answer has this id. Every answer needs its own 128 random bits.")
+    return 201 if outcome == NEW else 200, b'{"id":"%s"}' % spelled(kept.id).encode()
+
+
+async def ticket(desk: SurveyDesk, body: bytes) -> tuple[int, bytes]:
+    """Exchange an invitation for the signature of a blinded name: once, and the same one however often it is asked."""
+    _must_be_open(desk)
+    if desk.tickets is None:
+        raise ApiError(404, "no-invitations", "This survey needs no invitation. Answer it without a ticket.")
+    try:
+        signed = await desk.tickets.exchange(body)
     except AnswerError as error:
         raise ApiError(422, error.code, str(error)) from None
     except OverloadError:
         raise unavailable("disk") from None
-    if outcome == BAD_CODE:
+    if signed is None:
         raise ApiError(403, "bad-code", "The code of this invitation is unknown, or was used already.")
-    if outcome == DIFFERENT:
-        raise ApiError(409, "other-answer", "Another answer has this id. Every answer needs its own 128 random bits.")
-    return 201 if outcome == NEW else 200, b'{"id":"%s"}' % spelled(kept.id).encode()
+    return 200, signed
+
+
+def _must_be_open(desk: SurveyDesk) -> None:
+    if not desk.is_open():
+        raise ApiError(410, "closed", "The survey is closed: no more answers are counted.")
 
 
 HANDLERS: dict[tuple[str, str], Handler] = {
     ("POST", "answers"): answer,
     ("GET", "inquiry"): inquiry,
     ("POST", "ready"): ready,
+    ("POST", "tickets"): ticket,
 }
 
 
@@ -103,7 +122,7 @@ class QuickPath:
         self._desks, self._metrics, self._settings = desks, metrics, settings
 
     async def answered(self, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Answer, if it is one of the three requests."""
+        """Answer, if it is one of these requests."""
         if scope["type"] != "http":
             return False
         path = scope["path"].removeprefix(scope.get("root_path", ""))

@@ -1,9 +1,7 @@
-"""What a survey keeps: answers, the log of guidance, codes. The same statements on SQLite and PostgreSQL."""
+"""What a survey keeps: answers and the log of guidance. The same statements on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,9 +16,10 @@ from sfumato.protocol.survey_file import MOST_ANSWERS
 from sfumato.protocol.survey_log import LogEntry
 from sfumato.server.store.database import Database
 from sfumato.server.survey.answers import Answer
-from sfumato.server.survey.tables import survey_answers, survey_codes, survey_versions
+from sfumato.server.survey.code_store import CodeStore
+from sfumato.server.survey.tables import survey_answers, survey_versions
 
-NEW, SAME, DIFFERENT, BAD_CODE = "new", "same", "different", "bad-code"
+NEW, SAME, DIFFERENT = "new", "same", "different"
 AT_ONCE = 500  # names in one statement: SQLite allows 32,766 parameters
 
 
@@ -43,6 +42,7 @@ class SurveyStore:
 
     def __init__(self, database: Database):
         self._database = database
+        self.codes = CodeStore(database)
         dialect, place = (postgresql, "%s") if database.engine.dialect.name == "postgresql" else (sqlite, "?")
         self._insert = dialect.insert(survey_answers).on_conflict_do_nothing().returning(survey_answers.c.id)
         places = ", ".join([place] * 5)
@@ -55,19 +55,15 @@ class SurveyStore:
         if self._add_new(study, answers):
             return [NEW] * len(answers)
         with self._database.writing() as connection:
-            bad = self._claim_codes(connection, study, answers)
             first: dict[bytes, Answer] = {}
             for answer in answers:
-                if answer.id not in bad:
-                    first.setdefault(answer.id, answer)
+                first.setdefault(answer.id, answer)
             rows = [_row(study, first[name]) for name in sorted(first)]  # one order: no two groups wait for each other
             kept = set(connection.execute(self._insert, rows).scalars()) if rows else set()
             known = self._known(connection, study, [name for name in first if name not in kept])
         outcomes = []
         for answer in answers:
-            if answer.id in bad:
-                outcomes.append(BAD_CODE)
-            elif answer.id in kept:
+            if answer.id in kept:
                 outcomes.append(NEW)
                 kept.remove(answer.id)  # a second one of the same group is a repetition
             else:
@@ -76,11 +72,11 @@ class SurveyStore:
         return outcomes
 
     def _add_new(self, study: str, answers: Sequence[Answer]) -> bool:
-        """The usual case, by the driver itself: nobody repeats an answer, and no code is used up. False: not that case.
+        """The usual case, by the driver itself: nobody repeats an answer. False: not that case.
 
         Of a group that holds a repetition nothing is kept here; the careful way does it again.
         """
-        if not answers or any(answer.code is not None for answer in answers):
+        if not answers:
             return False
         rows = sorted((study, answer.id, answer.version, answer.label, answer.bits) for answer in answers)
         try:
@@ -89,22 +85,6 @@ class SurveyStore:
         except IntegrityError:
             return False
         return True
-
-    def _claim_codes(self, connection: Connection, study: str, answers: Sequence[Answer]) -> set[bytes]:
-        """Use up the codes of answers that come with one; returns the answers whose code is unknown or was used.
-
-        A code is only marked, never joined to its answer. An answer that is already kept needs its code no more.
-        """
-        coded = {answer.id: answer for answer in answers if answer.code is not None}
-        bad = set()
-        for name in sorted(coded.keys() - self._known(connection, study, list(coded)).keys()):
-            code = coded[name].code
-            assert code is not None
-            mine = (survey_codes.c.study == study, survey_codes.c.hash == _code_hash(code), ~survey_codes.c.used)
-            if connection.execute(update(survey_codes).where(*mine).values(used=True)).rowcount != 1:
-                bad.add(name)
-        # Another process may have kept the same answer a moment ago, and used up its code.
-        return bad - self._known(connection, study, sorted(bad)).keys()
 
     def _known(self, connection: Connection, study: str, names: Sequence[bytes]) -> dict[bytes, tuple[Any, ...]]:
         found: dict[bytes, tuple[Any, ...]] = {}
@@ -197,23 +177,6 @@ class SurveyStore:
         with self._database.reading() as connection:
             return [(_entry(row), row.hour) for row in connection.execute(query)]
 
-    # Codes of invitation
-
-    def add_codes(self, study: str, number: int) -> list[str]:
-        """New single-use codes; only their hashes are kept."""
-        codes = [secrets.token_urlsafe(12) for _ in range(number)]
-        rows = [{"study": study, "hash": _code_hash(code.encode()), "used": False} for code in codes]
-        with self._database.writing() as connection:
-            connection.execute(insert(survey_codes), rows)
-        return codes
-
-    def codes(self, study: str) -> tuple[int, int]:
-        """How many codes there are, and how many were used."""
-        query = select(survey_codes.c.used, func.count()).where(survey_codes.c.study == study)
-        with self._database.reading() as connection:
-            found = {bool(used): int(n) for used, n in connection.execute(query.group_by(survey_codes.c.used))}
-        return sum(found.values()), found.get(True, 0)
-
     def hour(self) -> str:
         """The hour in UTC: what pages show answers by, and no finer."""
         return datetime.fromtimestamp(self._database.now(), UTC).strftime("%Y-%m-%dT%H")
@@ -236,7 +199,3 @@ def _content(answer: Answer) -> tuple[Any, ...]:
 
 def _entry(row: Any) -> LogEntry:
     return LogEntry(**{name: getattr(row, name) for name in LogEntry.__dataclass_fields__})
-
-
-def _code_hash(code: bytes) -> bytes:
-    return hashlib.sha256(code).digest()

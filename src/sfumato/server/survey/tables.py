@@ -60,4 +60,12 @@ survey_codes = Table(
     Column("study", ForeignKey("studies.id"), primary_key=True),
     Column("hash", LargeBinary(32), primary_key=True),
     Column("used", Boolean, nullable=False),
+    Column("blinded", LargeBinary(32), nullable=False),  # hash of what was signed for it; zeros before: rows keep size
+)
+
+survey_keys = Table(
+    "survey_keys",
+    metadata,
+    Column("study", ForeignKey("studies.id"), primary_key=True),
+    Column("private", LargeBinary, nullable=False),
 )

@@ -50,7 +50,7 @@ def survey_page(
         disclosed=steps("Epsilon of an answer, by answers counted", bounded, progress["counted"]),
         models=models_shown(context, caller),
         classifiers=[*ON_BITS, *[name for name in CLASSIFIERS if name in ("forest", "boosting", "mlp")]],
-        link=f"{address_of(request)}/survey/#survey={study.id}",
+        link=f"{address_of(request)}/survey/#survey={study.id}&hash={study.hash.removeprefix('sha256:')}",
     )
 
 

@@ -21,8 +21,8 @@ export class Overtaken extends Error {}
 export const onItsWay = (kept) => Boolean(kept?.confirmed && kept.draw);
 
 export class Conduct {
-  constructor(address) {
-    this.server = new SurveyServer(address, { memory: storage() });
+  constructor({ address, hash, witnesses }) {
+    this.server = new SurveyServer(address, { memory: storage(), hash, witnesses });
     this.vault = new Vault(this.server.address);
     this.turn = 0; // of the page that is shown
   }

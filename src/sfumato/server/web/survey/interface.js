@@ -6,6 +6,7 @@
  */
 
 import { Conduct, Gone, MEAN_WAIT, onItsWay } from "./conduct.js";
+import { exchange, exchangeSoon } from "./invitation.js";
 import { asAgreed, levelPage, revealed } from "./level.js";
 import * as notices from "./notices.js";
 import { answerId, answerSpace, drawBits, fillBlanks, oneHot, readGuidance } from "./perturb.js";
@@ -16,9 +17,9 @@ import { ServerRefused, Unreachable, jittered, readLink, rest } from "./web.js";
 import { LANGUAGES, Speaker, firstLanguage } from "./words.js";
 
 class Interface extends Conduct {
-  constructor({ address, code }) {
-    super(address);
-    this.code = code;
+  constructor(link) {
+    super(link);
+    this.code = link.code;
     this.remembered = Boolean(this.server.remembered().head); // from an earlier visit
     this.speaker = new Speaker(firstLanguage(navigator.languages ?? ["en"], Object.keys(LANGUAGES)));
   }
@@ -50,11 +51,7 @@ class Interface extends Conduct {
   lookUp() {
     if (!this.survey.invitations) this.code = null; // it would only tell whose answer this is
     if (!this.code || this.server.remembered().sent) return this.vault.get();
-    return this.vault.change((kept) => {
-      const state = { ...(kept ?? this.blank()), code: this.code };
-      if (state.draw) state.draw.code = this.code; // the same bits, by another invitation
-      return state;
-    });
+    return this.vault.change((kept) => (kept?.ticket?.signed ? kept : { ...(kept ?? this.blank()), code: this.code }));
   }
 
   resume() {
@@ -64,7 +61,7 @@ class Interface extends Conduct {
     if (state.hash !== this.description.hash) return this.show("about", notices.changed);
     if (state.confirmed) return this.wait();
     if (this.server.remembered().sent && !this.stored) return this.show("send", notices.already);
-    if (this.survey.invitations && !state.code) return this.show("about", notices.failed("failed_invitation"));
+    if (this.survey.invitations && !state.code && !state.ticket?.signed) return this.show("about", notices.failed("failed_invitation"));
     if (state.step === "level") return this.go("level");
     return this.go(state.step === "questions" ? "questions" : "about");
   }
@@ -75,6 +72,7 @@ class Interface extends Conduct {
     else if (remember && history.state.step !== step) history.pushState({ step }, "");
     this.state.step = step;
     if (this.stored) this.keepSoon();
+    if (step === "questions") this.guarded(() => exchangeSoon(this));
     if (step === "level") return this.guarded(() => this.openLevel());
     return this.show(step, step === "questions" ? questionsPage : aboutPage);
   }
@@ -102,6 +100,7 @@ class Interface extends Conduct {
     if (!this.state.filled) return void this.go("questions");
     const turn = this.show("level", notices.asking);
     await this.keep();
+    await this.patiently(turn, () => exchange(this));
     const preview = await this.patiently(turn, async () => {
       const asked = await this.server.inquiry();
       const history = await this.server.history(this.description, asked);
@@ -169,11 +168,12 @@ class Interface extends Conduct {
     this.still(turn); // the answers and the limit are still those of the page that asked
     recomputed?.check(message);
     const { v, sha256, k, width, version } = message;
-    const witnesses = history.witnesses.map((witness) => ({ url: witness.url, state: witness.state }));
+    const witnesses = history.witnesses.map(({ url, state: said, own }) => ({ url, state: said, own }));
     const bits = drawBits(oneHot(space, state.filled), message, this.rule);
     state.guidance = { v, sha256, k, width, version };
     state.checks = { why, remembered: this.remembered, witnesses };
-    state.draw = { id: answerId(), version, label: state.label, bits, ...(state.code ? { code: state.code } : {}) };
+    const { name = answerId(), signed } = state.ticket ?? {};
+    state.draw = { id: name, version, label: state.label, bits, ...(signed ? { ticket: signed } : {}) };
   }
 
   /** The respondent said "send", or "wait, then send". */
@@ -240,9 +240,11 @@ class Interface extends Conduct {
   forget() {
     return this.guarded(async () => {
       clearTimeout(this.soon);
-      this.state = this.blank(this.code);
+      const { ticket } = this.state;
+      this.state = { ...this.blank(this.code), ...(ticket ? { ticket } : {}) };
       this.show("about", notices.deleting); // whatever is under way has nothing to keep or to send any more
       await this.vault.clear();
+      if (ticket) await this.vault.change(() => this.state); // it says nothing, and the invitation gives no other
       this.server.forget();
       this.stored = false;
       this.show("about", notices.deleted);

@@ -84,10 +84,11 @@ export function refused(error) {
   return (ctx) => {
     const say = (key, values) => ctx.speaker.say(key, values);
     const reason = say(error.reason, { detail: error.detail });
+    const wrong = error.reason.startsWith("survey_");
     return [
-      title(say("refused_title")),
+      title(say(wrong ? "refused_survey" : "refused_title")),
       h("div", { class: "notice bad", role: "alert" }, h("p", {}, say("refused_text")), h("p", {}, h("strong", {}, reason))),
-      h("p", {}, say("refused_help")),
+      h("p", {}, say(wrong ? "refused_survey_help" : "refused_help")),
       h("p", { class: "actions" }, button(say("again"), () => location.reload(), "primary")),
     ];
   };

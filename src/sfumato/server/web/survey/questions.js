@@ -14,6 +14,7 @@ export function aboutPage(ctx) {
     say("promise_blur"),
     say("promise_level"),
     say("promise_label", { label: ctx.speaker.text(survey.label.text) }),
+    survey.invitations ? say("promise_ticket") : null,
     h("strong", {}, say("promise_final")),
   ];
   return [
@@ -24,12 +25,27 @@ export function aboutPage(ctx) {
       "section",
       { class: "card" },
       h("h2", {}, say("promise_title")),
-      h("ul", { class: "points" }, points.map((point) => h("li", {}, point))),
+      h("ul", { class: "points" }, points.filter(Boolean).map((point) => h("li", {}, point))),
     ),
     consent ? h("section", {}, h("h2", {}, say("consent_title")), paragraphs(consent)) : null,
+    identity(ctx),
     trust(ctx),
     h("p", { class: "actions" }, button(say("begin"), () => ctx.go("questions"), "primary")),
   ];
+}
+
+/** The hash of the survey file, and whether the link vouches for it. */
+function identity(ctx) {
+  const { linked } = ctx.server;
+  const fingerprint = ctx.description.hash.replace(/^sha256:/, "");
+  const parts = fingerprint.match(/.{8}/g).map((part) => h("span", {}, part));
+  return h(
+    "section",
+    { class: linked ? "identity" : "identity unlinked" },
+    h("h2", {}, ctx.speaker.say("hash_title")),
+    h("p", {}, ctx.speaker.say(linked ? "hash_linked" : "hash_unlinked")),
+    h("code", { class: "fingerprint" }, parts),
+  );
 }
 
 export function trust(ctx) {

@@ -15,20 +15,26 @@ export function canRecompute(width, classes) {
   return matrices * width ** 3 <= WIDEST ** 3;
 }
 
-/** Rows the survey starts from, as counts: the owner's, or random ones that follow from the hash of the survey file. */
+/** Counts the survey starts from: of the owner's rows, or of random ones that follow from the survey file's first hash. */
 export async function startupCounts(survey, hash) {
   const space = answerSpace(survey.questions.map((question) => question.choices.length));
   const classes = survey.label.choices.length;
-  const given = Array.isArray(survey.start_up);
-  const number = given ? survey.start_up.length : Math.max(space.sizes.length, classes);
   const found = {};
+  if (survey.start_up?.classes) {
+    for (const [label, { n, upper }] of Object.entries(survey.start_up.classes)) {
+      found[label] = { n, A: unfold(upper, space.width) };
+    }
+    return found;
+  }
+  const seed = survey.origin ?? hash;
+  const number = Math.max(space.sizes.length, classes);
   for (let row = 0; row < number; row++) {
     const random = async (size, place) => {
-      const digest = await sha256(`${hash}|${place}|${row}`);
+      const digest = await sha256(`${seed}|${place}|${row}`);
       return Number(BigInt(`0x${digest.slice(0, 16)}`) % BigInt(size));
     };
-    const choices = given ? survey.start_up[row].slice(0, -1) : await Promise.all(space.sizes.map(random));
-    const label = given ? survey.start_up[row].at(-1) : row % classes;
+    const choices = await Promise.all(space.sizes.map(random));
+    const label = row % classes;
     const part = (found[label] ??= { n: 0, A: new Float64Array(space.width ** 2) });
     const ones = oneHot(space, choices);
     part.n += 1;

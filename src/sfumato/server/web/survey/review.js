@@ -76,9 +76,12 @@ function checks(ctx) {
   const found = ctx.state.checks;
   const witnessed = found.witnesses.map((witness) => {
     const agrees = witness.state === "agrees";
-    return [agrees, say(agrees ? "check_witness" : "check_silent", witness)];
+    return [agrees, say(agrees ? (witness.own ? "check_witness_own" : "check_witness") : "check_silent", witness)];
   });
+  const { linked } = ctx.server;
   const lines = [
+    [linked, say(linked ? "check_link" : "check_link_not")],
+    ctx.survey.invitations ? [true, say("check_ticket")] : null,
     [true, say("check_size")],
     [true, say("check_hash", { version: ctx.state.draw.version })],
     [true, say("check_chain")],
@@ -90,6 +93,6 @@ function checks(ctx) {
     "section",
     { class: "checks" },
     h("h2", {}, say("checks_title")),
-    h("ul", {}, lines.map(([good, text]) => h("li", { class: good ? "yes" : "no" }, text))),
+    h("ul", {}, lines.filter(Boolean).map(([good, text]) => h("li", { class: good ? "yes" : "no" }, text))),
   );
 }

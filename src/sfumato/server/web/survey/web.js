@@ -51,19 +51,34 @@ export async function rest(seconds) {
   over.abort();
 }
 
-/** The link's fragment -> {address, code}. A fragment never reaches a server; so neither does an invitation. */
+const SECURE = /^https:\/\/|^http:\/\/(127\.0\.0\.1|localhost)[:/]/;
+
+/**
+ * The link's fragment -> {address, code, hash, witnesses}, or null. A fragment never reaches a server; so neither does
+ * an invitation. `hash` is that of the survey the link names: whoever gave the link vouches for it, not the server.
+ */
 export function readLink(fragment, page) {
   const parts = new URLSearchParams(fragment.replace(/^#/, ""));
   const survey = parts.get("survey") ?? "";
-  const whole = /^https:\/\/|^http:\/\/(127\.0\.0\.1|localhost)[:/]/.test(survey);
+  const hash = parts.get("hash")?.replace(/^sha256:/, "") ?? null;
+  const witnesses = parts.getAll("witness");
+  const whole = SECURE.test(survey);
   if (!whole && !/^[\w-]+$/.test(survey)) return null;
-  return { address: whole ? survey : new URL(`../api/v1/surveys/${survey}`, page).href, code: parts.get("code") };
+  if (hash !== null && !/^[0-9a-f]{64}$/.test(hash)) return null; // half a hash would be checked by nobody
+  if (!witnesses.every((url) => SECURE.test(url))) return null;
+  const address = whole ? survey : new URL(`../api/v1/surveys/${survey}`, page).href;
+  return { address, code: parts.get("code"), hash: hash && `sha256:${hash}`, witnesses };
 }
 
 export class SurveyServer {
-  /** `address` is the survey's own: .../api/v1/surveys/ID. `memory` remembers heads (localStorage, or null). */
-  constructor(address, { memory = null, fetch = globalThis.fetch.bind(globalThis) } = {}) {
+  /**
+   * `address` is the survey's own: .../api/v1/surveys/ID. `memory` remembers heads (localStorage, or null). `hash` and
+   * `witnesses` are what the link names.
+   */
+  constructor(address, { memory = null, hash = null, witnesses = [], fetch = globalThis.fetch.bind(globalThis) } = {}) {
     this.address = address.replace(/\/+$/, "");
+    this.linked = hash;
+    this.chosen = witnesses;
     this.memory = memory;
     this.fetch = fetch;
   }
@@ -75,6 +90,7 @@ export class SurveyServer {
     const description = await this.json("");
     const { file, hash } = description;
     if (typeof file !== "string" || `sha256:${await sha256(file)}` !== hash) throw new GuidanceRefused("survey_hash");
+    if (this.linked && this.linked !== hash) throw new GuidanceRefused("survey_link");
     return { ...description, survey: JSON.parse(file) };
   }
 
@@ -100,9 +116,16 @@ export class SurveyServer {
     return JSON.parse(text);
   }
 
+  /** Use up an invitation for the signature of a blinded name; the same two give the same signature again. */
+  async exchange(code, blinded) {
+    const { signature } = await this.json("/tickets", { code, blinded });
+    return signature;
+  }
+
   /** Send one answer: 201, or 200 when the server already had it. */
-  async send({ id, version, label, bits, code }) {
-    const receipt = await this.json("/answers", { id, version, label, bits, ...(code ? { code } : {}) }, { tries: 1 });
+  async send({ id, version, label, bits, ticket }) {
+    const answer = { id, version, label, bits, ...(ticket ? { ticket } : {}) };
+    const receipt = await this.json("/answers", answer, { tries: 1 });
     if (receipt.id !== id) throw new ServerRefused(200, "receipt", "The receipt names another answer.");
   }
 
@@ -111,11 +134,12 @@ export class SurveyServer {
   /** The log as far as it is needed, checked: chain, what this device remembers, what witnesses saw. */
   async history(description, asked) {
     const remembered = this.remembered().head ?? null;
-    const witnesses = await Promise.all((description.survey.witnesses ?? []).map((url) => this.witness(url)));
+    const named = [...new Set([...this.chosen, ...(description.survey.witnesses ?? [])])];
+    const witnesses = await Promise.all(named.map((url) => this.witness(url)));
     const seen = witnesses.filter((w) => w.survey === description.hash).map((w) => w.version);
     const from = Math.max(1, Math.min(asked.version - TAIL + 1, remembered?.version ?? Infinity, ...seen));
     const entries = await this.entries(from);
-    await checkChain(entries, from, description.hash);
+    await checkChain(entries, from, description.survey.origin ?? description.hash);
     const history = new History(entries, witnesses);
     if (history.entry(asked.version)?.hash !== asked.head) throw new GuidanceRefused("log_head");
     if (history.entry(asked.version).k !== asked.k) throw new GuidanceRefused("log_level");
@@ -149,7 +173,7 @@ export class SurveyServer {
   async witness(url) {
     try {
       const { survey, version, hash } = await this.request(url, {}, 1).then((response) => response.json());
-      return { url, survey, version, hash, state: "asked" };
+      return { url, survey, version, hash, state: "asked", own: !this.chosen.includes(url) };
     } catch {
       return { url, state: "silent" };
     }
