@@ -40,7 +40,7 @@ def a_key(mechanism, encoding):
     """One key for all fits of a test run, so that only the rows make a difference."""
     if not mechanism.needs_key:
         return None
-    place = (repr(mechanism), encoding.fingerprint())
+    place = (mechanism.name, repr(sorted(mechanism.get_params().items())), encoding.fingerprint())
     return _KEYS.setdefault(place, mechanism.draw_key(encoding))
 
 

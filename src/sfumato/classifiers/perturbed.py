@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from sfumato.classifiers.checked_rows import check_columns, matrix_of_rows, rows_and_targets, targets_beside
 from sfumato.classifiers.embedding import columnwise_map
 from sfumato.classifiers.factory import make_classifier
+from sfumato.classifiers.frame_encoding import GIVEN, as_frame, check_bounds, encoding_of, is_mixed
 from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_from_mechanism
 from sfumato.errors import PrivacyLeakWarning, UsageError
 from sfumato.mechanisms import Mechanism, PrincipalLaplace
 from sfumato.noise import Streams
 from sfumato.table import Column, Encoding, Schema
+from sfumato.table.filling import MISSING_INSTEAD
+from sfumato.table.unfit import warn_of_unfit
 
 Matrix = NDArray[np.float64]
 
@@ -25,13 +29,18 @@ Matrix = NDArray[np.float64]
 class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Perturb what is trained on, embed what is predicted; works in `cross_val_score` and `GridSearchCV`.
 
+    `X` is an array of numbers, a sparse matrix (which is made dense), or a DataFrame, whose columns may hold numbers,
+    words, truth values and dates, with empty cells. Categories that only `predict` meets are treated as missing and
+    warned of.
+
     Parameters
     ----------
     mechanism : a `Mechanism`; `PrincipalLaplace()` by default.
     classifier : a scikit-learn classifier, or a name of `sfumato train` ("radius-vote" by default).
-    bounds : (low, high), each a number or one per column, known without looking at the data. Without them they are
-        learned from the training rows, with a `PrivacyLeakWarning`.
+    bounds : (low, high), each a number or one per column, or {column: (low, high)} for a DataFrame; known without
+        looking at the data. Without them they are learned from the training rows, with a `PrivacyLeakWarning`.
     random_state : None draws from the operating system; a number makes the noise repeatable (experiments only).
+    schema : a `Schema` instead of bounds, which also knows categories, for a DataFrame.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -44,25 +53,26 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         mechanism: Mechanism | None = None,
         classifier: Any = "radius-vote",
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        bounds: tuple[ArrayLike, ArrayLike] | Mapping[str, tuple[float, float]] | None = None,
         random_state: int | None = None,
+        schema: Schema | None = None,
     ):
         self.mechanism = mechanism
         self.classifier = classifier
         self.bounds = bounds
         self.random_state = random_state
+        self.schema = schema
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: ArrayLike) -> Self:
         """Release the rows in memory and train on the release."""
-        matrix, targets = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(targets)
+        if self.schema is not None and self.bounds is not None:
+            raise UsageError("Give 'schema' or 'bounds', not both: a schema holds bounds.")
+        encoded, targets = self._training_rows(X, y)
         self.classes_, codes = np.unique(targets, return_inverse=True)
-        self.low_, self.high_ = self._domain(matrix)
         self.mechanism_ = clone(self.mechanism if self.mechanism is not None else PrincipalLaplace())
         streams = Streams() if self.random_state is None else Streams.seeded(self.random_state)
-        encoded = self._encode(matrix)
         rng = streams.generator(0, b"perturbed classifier", b"")
-        self.mechanism_.fit(encoded, codes, encoding=self._encoding(matrix.shape[1]))
+        self.mechanism_.fit(encoded, codes, encoding=self.encoding_)
         block = self.mechanism_.perturb(encoded, codes, rng)
         unfitted = make_classifier(self.classifier) if isinstance(self.classifier, str) else clone(self.classifier)
         noise = noise_from_mechanism(self.mechanism_)
@@ -71,13 +81,30 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classifier_ = fit_on_parts(unfitted, [part]) if len(self.classes_) > 1 else None
         return self
 
+    def _training_rows(self, X: Any, y: Any) -> tuple[Matrix, NDArray[Any]]:
+        """Encoded rows and their classes; sets `encoding_`."""
+        frame = as_frame(X)
+        by_name = self.schema is not None or isinstance(self.bounds, Mapping)
+        if frame is None and by_name:
+            raise UsageError("A schema, or bounds by name, need a DataFrame, whose columns have names.")
+        self.takes_frames_ = frame is not None and (by_name or is_mixed(frame))
+        if frame is None or not self.takes_frames_:
+            matrix, targets = rows_and_targets(self, X, y, accept_sparse=True)
+            self.encoding_ = self._encoding(*self._domain(matrix))
+            return self._encode(matrix), targets
+        check_columns(self, X, reset=True)
+        check_bounds(frame, self.bounds)
+        targets = targets_beside(X, y)
+        self.encoding_ = encoding_of(frame, self.schema, self.bounds)
+        return self.encoding_.encode(frame).X, targets
+
     def _domain(self, X: Matrix) -> tuple[Matrix, Matrix]:
         if self.bounds is None:
             warnings.warn(
                 "The bounds were learned from the training rows, so no formal guarantee holds. "
                 "Give `bounds` from what is known of the columns.",
                 PrivacyLeakWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
             return X.min(axis=0), X.max(axis=0)
         low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), X.shape[1]) for side in self.bounds)
@@ -85,22 +112,35 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise UsageError("The 'bounds' parameter of PerturbedClassifier must be (low, high) with low <= high.")
         return low, high
 
-    def _encoding(self, width: int) -> Encoding:
-        source, reason = ("learned", None) if self.bounds is None else ("public", "given as bounds")
-        columns = tuple(
-            Column(f"x{j}", "numeric", low=float(self.low_[j]), high=float(self.high_[j]), source=source, reason=reason)
-            for j in range(width)
+    def _encoding(self, low: Matrix, high: Matrix) -> Encoding:
+        source, reason = ("learned", None) if self.bounds is None else ("public", GIVEN)
+        columns = (
+            Column(f"x{j}", "numeric", low=float(low[j]), high=float(high[j]), source=source, reason=reason)
+            for j in range(len(low))
         )
-        return Encoding(Schema(columns))
+        return Encoding(Schema(tuple(columns)))
 
     def _encode(self, X: Matrix) -> Matrix:
-        span = self.high_ - self.low_
-        encoded = np.where(span > 0, (X - self.low_) / np.where(span > 0, span, 1.0), 0.5)
+        low = np.array([group.column.bounds[0] for group in self.encoding_.groups])
+        span = self.encoding_.scale
+        encoded = np.where(span > 0, (X - low) / np.where(span > 0, span, 1.0), 0.5)
         return np.clip(encoded, 0.0, 1.0)
 
-    def _embed(self, X: ArrayLike) -> Matrix:
+    def _plain_rows(self, X: Any) -> Matrix:
+        """Encoded rows to classify."""
+        if not self.takes_frames_:
+            return self._encode(matrix_of_rows(self, X, accept_sparse=True))
+        frame = as_frame(X)
+        if frame is None:
+            raise UsageError("The classifier was trained on a DataFrame, so it answers for DataFrames only.")
+        check_columns(self, X)
+        encoded, _, unfit = self.encoding_.encode(frame, unknown=MISSING_INSTEAD)
+        warn_of_unfit(unfit, "the training data", "", stacklevel=5)
+        return encoded
+
+    def _embed(self, X: Any) -> Matrix:
         check_is_fitted(self)
-        encoded = self._encode(validate_data(self, X, dtype=np.float64, reset=False))
+        encoded = self._plain_rows(X)
         if not self.embeds_:
             return encoded
         if self.mechanism_.columnwise:
@@ -109,7 +149,7 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         embedded: Matrix = self.mechanism_.embed(encoded)
         return embedded
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Classes of plain rows, embedded where the release lies (unless the classifier answers for plain ones)."""
         Z = self._embed(X)
         if self.classifier_ is None:
@@ -117,7 +157,7 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found: NDArray[Any] = self.classes_[self.classifier_.predict(Z)]
         return found
 
-    def predict_proba(self, X: ArrayLike) -> Matrix:
+    def predict_proba(self, X: Any) -> Matrix:
         """Probabilities, where the classifier has them."""
         Z = self._embed(X)
         if self.classifier_ is None:
@@ -130,3 +170,8 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         reasons = [] if self.random_state is None else ["a fixed seed: anybody can repeat the noise"]
         return self.mechanism_.guarantee().hindered(reasons)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

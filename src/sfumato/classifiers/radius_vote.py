@@ -15,9 +15,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from sfumato.classifiers.checked_rows import matrix_of_rows, rows_and_targets
 from sfumato.classifiers.distortion import NoiseSummary
 from sfumato.neighbours import Frame, Votes, nearest, radius_votes
 
@@ -100,8 +100,7 @@ class RadiusVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Without noise (and without `radius`) there is no distortion, and the fallback always votes.
         """
         self._check_parameters()
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
+        X, y = rows_and_targets(self, X, y)
         self.classes_, self.codes_ = np.unique(y, return_inverse=True)
         self.rows_ = np.ascontiguousarray(X)
         self.class_prior_ = np.bincount(self.codes_) / len(self.codes_)
@@ -125,7 +124,7 @@ class RadiusVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Votes of every class, normalised to one."""
         check_is_fitted(self)
-        queries = np.ascontiguousarray(validate_data(self, X, dtype=np.float64, reset=False))
+        queries = np.ascontiguousarray(matrix_of_rows(self, X))
         frame = Frame(self.centre_, self.reach_)
         votes = np.zeros((len(queries), len(self.classes_)))
         exact = np.zeros(votes.shape, dtype=np.int64)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from sfumato.classifiers.checked_rows import matrix_of_rows, rows_and_targets
 from sfumato.classifiers.class_densities import Slice
 from sfumato.classifiers.label_noise import response_matrix
 from sfumato.classifiers.release_columns import ReleaseColumns, clean_columns, columns_of
@@ -75,8 +75,7 @@ class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any, y: Any, sources: Any, part: Any, label_keep: Any) -> list[Rows]:
         """Validated rows, part by part; sets `classes_`."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
+        X, y = rows_and_targets(self, X, y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         given = list(sources) if isinstance(sources, Sequence) else [sources]
         place = np.zeros(len(X), dtype=np.int64) if part is None else np.asarray(part, dtype=np.int64)
@@ -101,7 +100,7 @@ class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _queries(self, X: Any) -> Floats:
         check_is_fitted(self)
-        return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
+        return matrix_of_rows(self, X)
 
 
 class GivesProbabilities(ReadsNoise, ABC):

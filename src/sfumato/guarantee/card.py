@@ -22,13 +22,14 @@ from sfumato.guarantee.consistency import contradiction
 from sfumato.guarantee.guarantee import LOCAL_DP, Guarantee
 from sfumato.noise import CUSTOM, Law, Operator, OperatorNoise, law_from_dict
 from sfumato.table import Encoding, Schema
+from sfumato.wording import counted
 
 FORMAT, VERSION = "sfumato-card", 1
 RANDOMIZED_RESPONSE = "randomized-response"
 ADDITIVE = "additive"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Card:
     """One release; see `card.schema.json` for the meaning of every field."""
 
@@ -52,6 +53,9 @@ class Card:
     versions: Mapping[str, str]
     format: str = FORMAT
     version: int = VERSION
+
+    def __repr__(self) -> str:
+        return f"<Card of {counted(self.rows, 'row')} by {self.mechanism['name']}: {self.guarantee['kind']}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; the format and version come first."""

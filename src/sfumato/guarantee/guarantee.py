@@ -10,6 +10,7 @@ from typing import Any
 from sfumato.guarantee.own_words import listed, quoted
 from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, amplification, posterior_bound
 from sfumato.guarantee.rounding import at_most, rounded_up
+from sfumato.wording import counted
 
 LOCAL_DP = "local-dp"
 EMPIRICAL = "empirical-only"
@@ -19,7 +20,7 @@ LABEL_ON_TOP = " What the label itself tells comes on top: it is released exactl
 UNPROTECTED = " That is formally bounded, practically unprotected."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Guarantee:
     """Epsilon for one released component, one source column, the whole record, and a person.
 
@@ -39,6 +40,12 @@ class Guarantee:
     assumptions: tuple[str, ...] = ()
     in_the_way: tuple[str, ...] = ()
     sentence: str = ""
+
+    def __repr__(self) -> str:
+        if not math.isfinite(self.record):
+            return f"<Guarantee {self.kind}: no bound>"
+        hindered = f", if it were not for {counted(len(self.in_the_way), 'reason')}" if self.in_the_way else ""
+        return f"<Guarantee {self.kind}: epsilon {rounded_up(self.record)} for the record{hindered}>"
 
     @classmethod
     def none(cls, sentence: str) -> Guarantee:

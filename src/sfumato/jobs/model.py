@@ -17,12 +17,13 @@ from sfumato.files import write_whole
 from sfumato.jobs.model_file import ForeignTypeError, ModelFile, UnsoundModelError
 from sfumato.jobs.model_structure import check_structure
 from sfumato.table import Encoding
+from sfumato.wording import counted
 
 FORMAT, VERSION = "sfumato-model", 1
 NOT_OURS = "is not a model that `sfumato train` wrote, or it is damaged"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """A trained classifier, and the public description of the space it works in.
 
@@ -32,6 +33,9 @@ class Model:
 
     classifier: Any
     about: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"<Model {self.about['classifier']} from {counted(self.about['rows'], 'released row')}>"
 
     @property
     def classes(self) -> list[str]:

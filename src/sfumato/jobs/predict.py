@@ -18,11 +18,12 @@ from sfumato.jobs.release import matrix_of, read_release
 from sfumato.table import Encoding, open_table, write_table
 from sfumato.table.filling import MISSING_INSTEAD, NOT_TOLD, UNKNOWN_WAYS
 from sfumato.table.unfit import warn_of_unfit
+from sfumato.wording import counted
 
 Matrix = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Predicted:
     """Class codes, probabilities where the classifier has them, and how often the label, if present, was met.
 
@@ -37,6 +38,9 @@ class Predicted:
     commonest: float | None
     rows: int
     unknown: Mapping[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Predicted {counted(self.rows, 'row')}>"
 
 
 def predict(

@@ -16,6 +16,7 @@ from sfumato.guarantee import Card, Key
 from sfumato.table import Encoding, open_table
 from sfumato.table.arrays import checked, numbers
 from sfumato.table.recoding import recode, unstated
+from sfumato.wording import counted
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -24,7 +25,7 @@ CARD_METADATA = b"sfumato.card"
 _FORMAT_METADATA = {b"ARROW:schema", b"PARQUET:field_id"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Release:
     """What lies in the folder that `sanitize` wrote.
 
@@ -57,6 +58,11 @@ class Release:
         if loaded is not None and loaded.commitment() != card.transform.get("commitment"):
             raise CardError(f"The key {key_path} is not the one that the release in {folder} was made with.")
         return cls(card, card.source_encoding(), Z, y, source, loaded)
+
+    def __repr__(self) -> str:
+        rows, columns = self.Z.shape
+        owner = " with its owner's files" if self.source is not None or self.key is not None else ""
+        return f"<Release of {counted(rows, 'row')} x {columns} by {self.card.mechanism['name']}{owner}>"
 
     def affine(self) -> tuple[Matrix, Matrix] | None:
         """(A, c) of the map from encoded source rows, as far as card and key tell."""

@@ -62,7 +62,7 @@ class Options:
     chosen_by: str = "parameters"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sanitized:
     """The card, and what only the owner is told."""
 
@@ -74,6 +74,9 @@ class Sanitized:
     search: SearchResult | None = None
     known: int | None = None
     """With `only_new`: rows that were left out because they were released before."""
+
+    def __repr__(self) -> str:
+        return f"<Sanitized into {self.folder}: {self.card!r}>"
 
 
 def sanitize(table: Any, out: Path | str, options: Options | None = None, progress: Progress = silent) -> Sanitized:

@@ -217,7 +217,10 @@ def count_of(components: float | int | None, width: int, owner: str) -> int:
 
 def as_matrix(X: ArrayLike) -> Matrix:
     """A two-dimensional float matrix."""
-    matrix: Matrix = np.asarray(X, dtype=np.float64)
+    try:
+        matrix: Matrix = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):  # numpy's own words quote the cell
+        raise TableError("Rows must be numbers. Encode the table with a schema first (Encoding.encode).") from None
     if matrix.ndim != 2:
         raise TableError(f"A table of rows and columns is needed. Got an array of {matrix.ndim} dimensions.")
     return matrix
@@ -225,7 +228,10 @@ def as_matrix(X: ArrayLike) -> Matrix:
 
 def as_codes(y: ArrayLike | None) -> Codes | None:
     """Class codes 0, 1, ..., or None."""
-    return None if y is None else np.asarray(y, dtype=np.int64)
+    try:
+        return None if y is None else np.asarray(y, dtype=np.int64)
+    except (TypeError, ValueError):
+        raise TableError("Classes must be codes 0, 1, ... Take them from Encoding.encode_label.") from None
 
 
 def _check_encoded(X: Matrix) -> None:

@@ -33,8 +33,26 @@ class Parameters:
     def __repr__(self) -> str:
         defaults = {name: item.default for name, item in inspect.signature(type(self)).parameters.items()}
         changed = {name: value for name, value in self.get_params().items() if value is not defaults[name]}
-        shown = (f"{name}={value!r}" for name, value in changed.items() if not _same(value, defaults[name]))
+        shown = (f"{name}={_short(value)}" for name, value in changed.items() if not _same(value, defaults[name]))
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+LONGEST = 60
+"""Letters of a parameter's value; a basis or guidance has thousands, which nobody reads in a message."""
+
+
+def _short(value: object) -> str:
+    """The value, or what kind of thing it is."""
+    shape = getattr(value, "shape", None)
+    if shape is None and isinstance(value, list | tuple) and value and isinstance(value[0], list | tuple):
+        shape = (len(value), len(value[0]))
+    if shape:
+        return f"<{' x '.join(map(str, shape))} numbers>"
+    text = repr(value)
+    if len(text) <= LONGEST:
+        return text
+    what = "letters" if isinstance(value, str) else "entries"
+    return f"<{type(value).__name__} of {len(value)} {what}>" if hasattr(value, "__len__") else f"{text[:LONGEST]}..."
 
 
 def _same(value: object, default: object) -> bool:

@@ -17,7 +17,7 @@ from sfumato.reconstruction.picture import steps_picture
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Density:
     """Probabilities `mass` of the cells of x; constant density within a cell (with `cells.atoms`: at its middle only).
 
@@ -34,6 +34,9 @@ class Density:
     rows: int = 0
     missing: float = 0.0
     about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Density of {self.name!r}: {len(self.mass)} cells from {self.rows:,} rows>"
 
     def pdf(self, x: ArrayLike) -> Floats:
         """Density at x; 0 outside the cells. For atoms, the probability of the atom's cell over its width."""

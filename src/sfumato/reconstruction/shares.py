@@ -18,7 +18,7 @@ from sfumato.wording import counted
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Shares:
     """Estimated shares of the categories; `low` and `high` are their pointwise bootstrap band, if there is one."""
 
@@ -29,6 +29,9 @@ class Shares:
     high: Floats | None
     confidence: float
     rows: int
+
+    def __repr__(self) -> str:
+        return f"<Shares of {self.name!r}: {len(self.mass)} categories from {self.rows:,} rows>"
 
     @property
     def band(self) -> tuple[Floats, Floats] | None:

@@ -23,7 +23,7 @@ EPOCH = datetime.date(1970, 1, 1)
 Bound = float | int | str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Column:
     """Name, kind and role of a column, with the bounds or categories that its encoding needs.
 
@@ -50,6 +50,10 @@ class Column:
             object.__setattr__(self, bound, _plain_bound(self, getattr(self, bound)))
         _check_words(self)
         _check_domain(self)
+
+    def __repr__(self) -> str:
+        """Without bounds and categories: learned ones are values of people."""
+        return f"<Column {self.name!r}: {self.kind}, {self.role}, {self.source}{', missing' if self.missing else ''}>"
 
     @property
     def is_categorical(self) -> bool:

@@ -13,7 +13,7 @@ from sfumato.table.column import MISSING, Column
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Group:
     """The encoded columns `start:stop` of one source column.
 
@@ -29,6 +29,9 @@ class Group:
     start: int
     stop: int
     vertices: Floats
+
+    def __repr__(self) -> str:
+        return f"<Group {self.column.name!r}: encoded columns {self.start}:{self.stop}>"
 
     @property
     def width(self) -> int:

@@ -12,9 +12,10 @@ from sfumato.files import write_whole
 from sfumato.table.column import Column, nearest
 from sfumato.table.infer import infer_columns
 from sfumato.table.schema_file import read_schema_file, schema_text
+from sfumato.wording import counted
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Schema:
     """The columns of a table, in order.
 
@@ -43,6 +44,11 @@ class Schema:
             raise SchemaError(f"The label {label.name!r} must be categorical. Got {label.kind!r} instead.")
         if label is not None and label.categories is not None and len(label.categories) < 2:
             raise SchemaError(f"The label {label.name!r} has only one class, so there is nothing to learn from it.")
+
+    def __repr__(self) -> str:
+        label = "" if self.label is None else f", label {self.label.name!r}"
+        learned = f", {len(self.learned)} of them learned" if self.learned else ""
+        return f"<Schema of {counted(len(self.columns), 'column')}: {len(self.private)} private{learned}{label}>"
 
     @property
     def names(self) -> tuple[str, ...]:

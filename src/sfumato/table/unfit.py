@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from sfumato.table.infer import TableWarning
 from sfumato.wording import counted
 
+REFUSING = " To refuse them instead: --unknown refuse."
+
 
 class UnknownCategoryWarning(TableWarning):
     """Rows hold categories or classes that nobody has seen before."""
@@ -21,9 +23,7 @@ def unfit_in_words(unfit: Mapping[str, int], whose: str) -> str:
     return f"Categories that {whose} does not have were treated as missing: {columns}."
 
 
-def warn_of_unfit(unfit: Mapping[str, int], whose: str, stacklevel: int = 2) -> None:
+def warn_of_unfit(unfit: Mapping[str, int], whose: str, instead: str = REFUSING, stacklevel: int = 2) -> None:
     """The same as a warning, with the way to refuse such rows."""
     if words := unfit_in_words(unfit, whose):
-        warnings.warn(
-            f"{words} To refuse them instead: --unknown refuse.", UnknownCategoryWarning, stacklevel=stacklevel + 1
-        )
+        warnings.warn(f"{words}{instead}", UnknownCategoryWarning, stacklevel=stacklevel + 1)

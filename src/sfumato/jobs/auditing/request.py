@@ -76,12 +76,16 @@ class AuditRequest:
         return None if place is None else Path(place)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
     """The audit as it stands in `audit.json`, and the files that were written."""
 
     data: dict[str, Any]
     files: tuple[Path, ...] = ()
+
+    def __repr__(self) -> str:
+        """Without its content, which shows original records."""
+        return f"<Audit of {len(self.data['attacks'])} attacks>"
 
     def attack(self, name: str) -> dict[str, Any]:
         """The entry of one attack."""
