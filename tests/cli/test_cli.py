@@ -179,6 +179,7 @@ def test_unreadable_files_are_explained(run, tmp_path):
         assert code == 3
         assert name in err
     assert run("show", tmp_path)[0] == 6
+    (tmp_path / "x.csv").write_text("a,b,c\n1,2,3\n")
     assert run("predict", tmp_path / "none.skops", tmp_path / "x.csv", "--out", tmp_path / "p.csv")[0] == 6
 
 

@@ -85,9 +85,18 @@ def test_an_empirical_release_names_the_options_that_make_it_formal(command, tab
 
 
 def test_every_usual_reason_has_a_way_out():
-    from sfumato.mechanisms import basis, guided_projection
+    from sfumato.guarantee import borrowed
+    from sfumato.mechanisms import basis, guided_projection, random_rotation
 
-    for reason in (basis.LEARNED_BASIS, basis.BORROWED_BASIS, basis.UNDECLARED_BASIS, guided_projection.LEARNED):
+    for reason in (
+        borrowed.LEARNED_BASIS,
+        borrowed.BORROWED_BASIS,
+        borrowed.LEARNED_GUIDANCE,
+        borrowed.BORROWED_GUIDANCE,
+        basis.UNDECLARED_BASIS,
+        guided_projection.UNDECLARED,
+        random_rotation.BORROWED,
+    ):
         assert ways_out([reason]), reason
 
 

@@ -204,6 +204,32 @@ def test_what_a_server_does_not_know_is_none(server, coordinator):
     assert coordinator.release("k3f9", "0" * 64) is None
 
 
+def test_releases_are_asked_for_until_no_more_come(server, coordinator):
+    def about(number):
+        known = {"sha256": f"{number:064x}", "site": "North", "purpose": "train", "bytes": 1, "rows": 1, "card": {}}
+        return {**known, "received": "2026-01-02", "withdrawn": False, "guarantee": "none"}
+
+    def page(request):
+        after = int(request["path"].partition("after=")[2] or "-1", 16)
+        return 200, [about(number) for number in range(after + 1, min(after + 4, 8))]
+
+    server.script = [page]
+    assert [int(one.sha256, 16) for one in coordinator.releases("k3f9")] == list(range(8))
+    assert [request["path"].partition("limit=")[2][:3] for request in server.seen] == ["100"] * 4
+    server.seen.clear()
+    server.script = [(200, [about(1), about(2)])]  # an older server gives all of them, whatever is asked
+    assert len(coordinator.releases("k3f9")) == 2
+
+
+def test_a_push_without_an_answer_is_said_to_be_one(server, coordinator, described, receipt, release):
+    """Its receipt may have been lost: repeating it tells, and counts nothing twice."""
+    server.script = [(200, described), *[BREAK] * 7, receipt]
+    plan = plan_push(coordinator, release(), "k3f9")
+    with pytest.raises(CoordinatorError, match=r"may be there all the same.*Push it again"):
+        carry_out(plan, coordinator)
+    assert carry_out(plan, coordinator).receipt.sha256 == plan.parcel.sha256
+
+
 @pytest.mark.parametrize("found", [None, {}, {"releases": 5}, [5], [{"sha256": "x"}], 7, "no"], ids=str)
 def test_lists_that_are_none(server, coordinator, found):
     server.script = [(200, found)]

@@ -44,7 +44,7 @@ CASES = [
     ("condensation", {"k": 10}),
     ("guided-projection", {"k": 2}),
     ("guided-projection", {"guidance": GUIDANCE, "floor": 0.2}),
-    ("guided-projection", {"guidance": GUIDANCE, "floor": 0.1, "link": "linear"}),
+    ("guided-projection", {"guidance": GUIDANCE, "floor": 0.1, "link": "linear", "guidance_reason": "drawn by lot"}),
     ("guided-projection", {"guidance": GUIDANCE, "floor": 0.0}),
     ("kernel-resampling", {}),
     ("kernel-resampling", {"kernel": "gaussian"}),

@@ -42,11 +42,12 @@ def test_it_learns_the_guidance_of_its_rows_and_says_so(table):
 def test_given_guidance_and_a_floor_are_proved_and_nothing_is_without_a_floor(table):
     X, y = table
     V = orthonormal()
-    proved = GuidedProjection(encode_matrix(V)).fit(X, y, encoding=ENCODING)
+    proved = GuidedProjection(encode_matrix(V), guidance_reason="drawn by lot").fit(X, y, encoding=ENCODING)
     assert np.array_equal(proved.V_, V)
     assert not proved.needs_statistics
     assert proved.guarantee().kind == LOCAL_DP
     assert not proved.guarantee().exact
+    assert GuidedProjection(encode_matrix(V)).fit(X, y, encoding=ENCODING).guarantee().kind == EMPIRICAL
     published = GuidedProjection(encode_matrix(V), floor=0.0).fit(X, y, encoding=ENCODING)
     assert published.guarantee().kind == EMPIRICAL
     assert published.guarantee().record == math.inf

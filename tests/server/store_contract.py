@@ -112,6 +112,15 @@ class StoreContract:
         with pytest.raises(UsageError):
             store.invite(study, name, days)
 
+    def test_a_double_of_another_site_is_refused(self, store, study):
+        store.invite(study, "Clinic 1")
+        for double in ("clinic 1", "Clinic l", "Clinic I"):
+            with pytest.raises(UsageError, match="'Clinic 1'"):
+                store.invite(study, double)
+        store.invite(study, "Clinic 1")
+        store.invite(study, "Clinic 2")
+        assert [site.name for site in store.sites(study)] == ["A", "B", "Clinic 1", "Clinic 2"]
+
     def test_sites_of_two_studies_are_apart(self, store, study):
         other, _ = store.create_study(consortium.study())
         store.invite(other, "A")
@@ -204,6 +213,17 @@ class StoreContract:
         assert store.release(study, OTHER).guarantee == "no formal guarantee"
         assert not store.withdraw(study, SHA, "B")
 
+    def test_releases_come_in_pages(self, store, study):
+        hashes = [f"{number:064x}" for number in range(7)]
+        for number, sha256 in enumerate(hashes):
+            self.record(store, study, "AB"[number % 2], sha256)
+        first = store.releases(study, most=3)
+        second = store.releases(study, after=first[-1].sha256, most=3)
+        third = store.releases(study, after=second[-1].sha256, most=3)
+        assert [one.sha256 for one in (*first, *second, *third)] == hashes
+        assert [one.sha256 for one in store.releases(study, "B", after=hashes[2], most=3)] == [hashes[3], hashes[5]]
+        assert store.releases(study, after=64 * "f", most=3) == []
+
     def test_sites_are_summed_up(self, store, study, clock):
         self.record(store, study, rows=10, epsilon=2.0)
         clock[0] += 86400
@@ -214,6 +234,24 @@ class StoreContract:
         assert (b.releases, b.rows, b.last_push, b.guarantee) == (0, 0, None, None)
         self.record(store, study, sha256="c" * 64, epsilon=None)
         assert store.sites(study)[0].guarantee == "no formal guarantee"
+
+    def test_earlier_releases_of_the_same_rows_count(self, store, study):
+        """Numbers travel, rounded nowhere; the words are those of who sees all releases, rounded up."""
+        earlier = {"count": 3, "total_epsilon_record": 16.0049}
+        self.record(store, study, epsilon=4.0049)
+        self.record(store, study, sha256=OTHER, epsilon=4.0, card={"earlier_releases": earlier})
+        first, second = store.releases(study)
+        assert (first.epsilon, first.earlier, first.total_epsilon) == (4.0049, 0, 4.0049)
+        assert first.guarantee == "epsilon at most 4.01 for the record"
+        assert (second.epsilon, second.earlier, second.total_epsilon) == (4.0, 3, 16.0049)
+        site = store.sites(study)[0]
+        assert (site.epsilon, site.earlier, site.total_epsilon) == (4.0049, 3, 16.0049)
+        assert site.guarantee == "epsilon at most 16.1 for the record, with earlier releases"
+        unbounded = {"earlier_releases": {"count": 10**40, "total_epsilon_record": None}}
+        self.record(store, study, sha256="c" * 64, card=unbounded)
+        site = store.sites(study)[0]
+        assert (site.epsilon, site.total_epsilon, site.guarantee) == (4.0049, None, "no bound with earlier releases")
+        assert store.sites(study)[1].total_epsilon is None
 
     def test_what_is_withdrawn_stays_withdrawn(self, store, study):
         self.record(store, study)
@@ -354,7 +392,8 @@ class StoreContract:
         old = Store.open(new_settings)
         identity, token = old.create_study(consortium.study())
         site = old.invite(identity, "A").token
-        release = f"'{identity}', '{SHA}', 'A', 'train', 99, 10, '2026-01-02', 2.0, '{{}}'"
+        card = '{"earlier_releases": {"count": 2, "total_epsilon_record": 6.5}}'
+        release = f"'{identity}', '{SHA}', 'A', 'train', 99, 10, '2026-01-02', 2.0, '{card}'"
         columns = "study, sha256, site, purpose, bytes, rows, received, epsilon, card"
         model = f"'m', '{identity}', 'knn', 'queued', 0.0, 'waiting', '2026-01-02', true, false, 0"
         about = "id, study, classifier, state, progress, step, created, contains_rows, uses_withdrawn, attempts"
@@ -368,7 +407,8 @@ class StoreContract:
         assert "survey_answers" in inspect(new.engine).get_table_names()
         assert new.authenticate(token).study == identity
         assert new.authenticate(site).site == "A"
-        assert [release.sha256 for release in new.releases(identity)] == [SHA]
+        (kept,) = new.releases(identity)
+        assert (kept.sha256, kept.epsilon, kept.earlier, kept.total_epsilon) == (SHA, 2.0, 2, 6.5)
         (waiting,) = new.models(identity)
         assert (waiting.id, waiting.classifier, waiting.state, waiting.sites) == ("m", "knn", "queued", "all")
         assert new.unidentified(identity) == [SHA]

@@ -102,10 +102,21 @@ def test_releases_of_every_kind_pass_where_the_study_allows(verdict, tmp_path, m
     assert (found.epsilon is None) == (not card.is_formal)
 
 
+def test_what_is_kept_of_a_card_is_worded_from_its_figures(verdict, body, tmp_path):
+    """`guarantee.words` of a pushed card is anybody's text, of any length."""
+    found = verdict(rewritten(body, tmp_path, card=edited(guarantee__words="Perfectly safe. " * 10_000)))
+    assert found.objections == []
+    assert found.card["guarantee"]["words"].startswith("Somebody who believes something")
+    assert "Perfectly safe" not in json.dumps(found.card)
+
+
 @pytest.mark.parametrize(
     ("card", "words"),
     [
         (edited(rows=61), "another number of rows"),
+        (edited(guarantee__sentence="x" * 5001), "schema at guarantee.sentence"),
+        (edited(threat_model__adversary=["x"] * 51), "schema at threat_model.adversary"),
+        (edited(earlier_releases={"count": 1, "total_epsilon_record": 0.1}), "total of all releases"),
         (edited(rows=10**12), "another number of rows"),
         (edited(version=2), "version 2"),
         (edited(format="other"), "schema at format"),

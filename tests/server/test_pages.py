@@ -15,7 +15,7 @@ from sfumato.server.web.chart_scale import Scale, percent
 from sfumato.server.web.curve import curve
 from sfumato.server.web.marks import mark, series
 from sfumato.server.web.session import COOKIE
-from sfumato.server.web.shown_study import guarantee
+from sfumato.server.web.shown_study import Guarantee, guarantee, used_guarantee
 
 HTML = {"Accept": "text/html"}
 OWN = {"Origin": "http://testserver", **HTML}
@@ -341,7 +341,25 @@ def test_the_curve_says_in_words_what_it_shows():
 
 
 def test_a_guarantee_is_told_as_what_somebody_can_become_sure_of():
-    assert guarantee("epsilon at most 1.5 for the record").state == "formal"
-    assert guarantee("epsilon at most 8 for the record").state == "weak"
-    assert guarantee("no formal guarantee").state == "none"
-    assert guarantee(None) is None
+    assert [guarantee(epsilon).state for epsilon in (1.5, 8.0, None)] == ["formal", "weak", "none"]
+    told = guarantee(4.0049)
+    assert told.short == "epsilon at most 4.01 for the record"
+    assert "at most 5.21% sure" in told.words
+    assert "what it tells comes on top" in told.words
+
+
+def test_a_guarantee_is_told_for_who_sees_all_releases():
+    told = guarantee(4.0, 3, 16.0)
+    assert (told.short, told.state) == ("epsilon at most 16 for the record, with earlier releases", "weak")
+    assert "over 99.9% sure of it by seeing all 4 releases" in told.words
+    unbounded = guarantee(4.0, 1, None)
+    assert (unbounded.short, unbounded.state) == ("no bound with earlier releases", "none")
+    assert unbounded.words.startswith("No bound holds for somebody who sees both releases")
+
+
+def test_the_guarantee_of_a_used_release_is_worded_from_figures():
+    """Models of 0.1.0 carry the words of a card, which anybody may have written."""
+    used = {"guarantee": "local-dp", "words": "Perfectly safe."}
+    assert used_guarantee(used) == Guarantee("proved", "none", "")
+    figures = {**used, "epsilon_record": 2.0, "earlier_releases": {"count": 1, "total_epsilon_record": 4.0}}
+    assert used_guarantee(figures) == guarantee(2.0, 1, 4.0)

@@ -71,7 +71,7 @@ def test_a_request_is_one_line_without_secrets(study, body, lines):
 
 
 def test_a_fault_is_answered_and_logged_without_its_words(study, lines, monkeypatch):
-    def faulty(*_):
+    def faulty(*_, **__):
         raise RuntimeError("the cell of Mary Miller is 42")
 
     monkeypatch.setattr(type(study.store), "releases", faulty)

@@ -100,6 +100,23 @@ SURVEYS = [
 
 
 @needs_node
+def test_bounds_on_the_page_are_rounded_up():
+    program = f"""
+        import {{ Speaker }} from {json.dumps((PAGE / "words.js").as_uri())};
+        const [en, de] = [new Speaker("en"), new Speaker("de")];
+        console.log(JSON.stringify([
+            [4.0049, 4, 1.1, 0.01].map((value) => en.numberAtMost(value)), de.numberAtMost(4.0049),
+            [0.501, 0.5, 0.29, 0.999, 0.0001].map((share) => en.percentAtMost(share)),
+        ]));"""
+    done = subprocess.run([str(NODE), "--input-type=module", "-e", program], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [
+        ["4.1", "4", "1.1", "0.1"],
+        "4,1",
+        ["51%", "50%", "29%", "> 99%", "< 1%"],
+    ]
+
+
+@needs_node
 def test_what_a_level_reveals_and_guidance_recomputed_from_counts():
     for case, result in zip(SURVEYS, replay(SURVEYS), strict=True):
         space, rule = AnswerSpace(case["sizes"]), (case["floor"], case["link"])

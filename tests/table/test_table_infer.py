@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import PrivacyLeakWarning, SchemaError, TableError
-from sfumato.table import ConstantWarning, IdentifierWarning, Schema
+from sfumato.table import Column, ConstantWarning, IdentifierWarning, Schema
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
 
@@ -162,6 +162,35 @@ def test_unused_categories_do_not_travel():
     assert schema["a"].categories == ("u", "v")
 
 
-def test_integers_that_no_double_can_count_become_numbers():
-    schema = infer(with_label(2, a=[2**60, 2**60 + 5000]))
+def test_integers_that_no_double_can_count_become_numbers_where_these_tell_them_apart():
+    schema = infer(with_label(2, a=[2**60, 2**61]))
     assert schema["a"].kind == "numeric"
+
+
+@pytest.mark.parametrize("first", [2**60, 10**24])
+def test_long_integers_are_not_called_the_same_value(tmp_path, first):
+    """Doubles merge them: they were one constant column, with its value on the card."""
+    cells = [first + number % 3 for number in range(60)]
+    path = tmp_path / "t.csv"
+    path.write_text("a,label\n" + "".join(f"{cell},{number % 2}\n" for number, cell in enumerate(cells)))
+    with pytest.raises(SchemaError, match=r"'a' holds integers beyond 2\^53 that lie too close together"):
+        infer(path)
+    same = tmp_path / "same.csv"
+    same.write_text("a,b,label\n" + "".join(f"{first},{number},{number % 2}\n" for number in range(30)))
+    with pytest.warns(ConstantWarning, match="same value in every row"):
+        Schema.infer(same, "label")
+
+
+@pytest.mark.parametrize("first", [2**60, 10**24])
+def test_long_numbers_of_people_are_identifiers(tmp_path, first):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,label\n" + "".join(f"{first + n},{n / 7},{n % 2}\n" for n in range(60)))
+    with pytest.warns(IdentifierWarning, match=r"beyond 2\^53 that are unique in nearly every row"):
+        schema = Schema.infer(path, "label")
+    assert schema["a"].role == "identifier"
+
+
+def test_bounds_beyond_what_doubles_count_are_refused_where_they_would_merge():
+    assert Column("a", "integer", low=2**60, high=2**61).bounds == (2.0**60, 2.0**61)
+    with pytest.raises(SchemaError, match=r"beyond 2\^53"):
+        Column("a", "integer", low=2**60, high=2**60 + 100)

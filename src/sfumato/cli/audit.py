@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.console import Console, Force, Json, Quiet
+from sfumato.cli.tables import POINT, UTF8, Decimal, Encoding, Tables
 from sfumato.errors import OutputError, UsageError
 
 
@@ -16,13 +17,11 @@ def audit(
     folder: Annotated[
         Path | None, typer.Argument(metavar="[DIR]", help="Folder that `sfumato sanitize` wrote.")
     ] = None,
-    original: Annotated[Path | None, typer.Option(metavar="TABLE", help="The private table.")] = None,
+    original: Annotated[str | None, typer.Option(metavar="TABLE", help="The private table.")] = None,
     holdout: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="Like people who are not in the table: the control.")
+        str | None, typer.Option(metavar="TABLE", help="Like people who are not in the table: the control.")
     ] = None,
-    release: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="A release of any tool, instead of DIR.")
-    ] = None,
+    release: Annotated[str | None, typer.Option(metavar="TABLE", help="A release of any tool, instead of DIR.")] = None,
     label: Annotated[str | None, typer.Option(metavar="COL", help="The label, for a release without a card.")] = None,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema, for a release without a card.")] = None,
     guess: Annotated[Path | None, typer.Option(metavar="FILE", help="Somebody else's guess, to be scored too.")] = None,
@@ -36,6 +35,8 @@ def audit(
     unknown: Annotated[
         str, typer.Option(help="Categories of the holdout alone: missing (counted, and taken as empty) or refuse.")
     ] = "missing",
+    decimal: Decimal = POINT,
+    encoding: Encoding = UTF8,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -63,11 +64,12 @@ def audit(
     page = place / "report.html"
     if out is not None and page.exists() and not force:
         raise OutputError(f"{page} exists already. Choose another --out, or add --force to replace it.")
+    tables = Tables(decimal, encoding)
     request = AuditRequest(
         folder=folder,
-        original=original,
-        holdout=holdout,
-        release=release,
+        original=tables.open(original),
+        holdout=tables.open_if_given(holdout),
+        release=tables.open_if_given(release),
         label=label,
         schema=schema,
         guess=guess,

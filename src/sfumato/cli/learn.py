@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.console import Console, Force, Json, Quiet
+from sfumato.cli.tables import POINT, UTF8, Decimal, Encoding, Tables
 from sfumato.wording import counted
 
 Survey = Annotated[
@@ -19,15 +20,14 @@ Unknown = Annotated[
 ]
 
 
-def answers_to(survey: Path | None, source: Path) -> Any:
+def answers_to(survey: Path | None, source: Any) -> Any:
     """TABLE as it is, or as answers in the words of a survey: numbers become the intervals that they fall into."""
-    if survey is None or source.is_dir():
+    if survey is None or isinstance(source, Path):
         return source
     from sfumato.cli.survey import read_survey
     from sfumato.protocol.survey_table import answers_in_words
-    from sfumato.table import open_table
 
-    return answers_in_words(read_survey(survey), open_table(source).read())
+    return answers_in_words(read_survey(survey), source.read())
 
 
 def train(
@@ -70,11 +70,13 @@ def train(
 
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that `sfumato train` wrote.")],
-    source: Annotated[Path, typer.Argument(metavar="TABLE_OR_DIR", help="Plain rows, or a folder of released ones.")],
+    source: Annotated[str, typer.Argument(metavar="TABLE_OR_DIR", help="Plain rows, or a folder of released ones.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Predictions to write: .csv or .parquet.")],
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, where they have one.")] = None,
     survey: Survey = None,
     unknown: Unknown = "missing",
+    decimal: Decimal = POINT,
+    encoding: Encoding = UTF8,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -90,7 +92,14 @@ def predict(
 
     console = Console(quiet, as_json)
     with console.listening():
-        predicted = run(model, answers_to(survey, source), out, key=key, unknown=unknown, force=force)
+        predicted = run(
+            model,
+            answers_to(survey, Tables(decimal, encoding).open_or_folder(source)),
+            out,
+            key=key,
+            unknown=unknown,
+            force=force,
+        )
     met = ""
     if predicted.accuracy is not None:
         met = f" Accuracy {predicted.accuracy:.3f}; always the commonest class: {predicted.commonest:.3f}."
@@ -108,10 +117,12 @@ def predict(
 
 def evaluate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, trained here or by a coordinator.")],
-    source: Annotated[Path, typer.Argument(metavar="TABLE_OR_DIR", help="Rows with their label, plain or released.")],
+    source: Annotated[str, typer.Argument(metavar="TABLE_OR_DIR", help="Rows with their label, plain or released.")],
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, where they have one.")] = None,
     survey: Survey = None,
     unknown: Unknown = "missing",
+    decimal: Decimal = POINT,
+    encoding: Encoding = UTF8,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON file to write, readable by you alone.")] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -125,7 +136,14 @@ def evaluate(
 
     console = Console(quiet, as_json)
     with console.listening():
-        found = run(model, answers_to(survey, source), key=key, out=out, unknown=unknown, force=force)
+        found = run(
+            model,
+            answers_to(survey, Tables(decimal, encoding).open_or_folder(source)),
+            key=key,
+            out=out,
+            unknown=unknown,
+            force=force,
+        )
     low, high = found.interval
     console.say(
         f"Error {found.error:.3f} (95% interval {low:.3f} to {high:.3f}) on {counted(found.rows, 'row')}; "

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.console import Console, Force, Json, Quiet
+from sfumato.cli.tables import POINT, UTF8, Decimal, Encoding, Tables
 from sfumato.errors import UsageError
 from sfumato.wording import counted
 
@@ -22,8 +23,10 @@ def reconstruct(
     confidence: Annotated[float, typer.Option(help="Of the band.")] = 0.9,
     resamples: Annotated[int, typer.Option(help="Bootstrap samples for the band; 0: no band.")] = 50,
     original: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="Owner only: tell how far the density is from this table.")
+        str | None, typer.Option(metavar="TABLE", help="Owner only: tell how far the density is from this table.")
     ] = None,
+    decimal: Decimal = POINT,
+    encoding: Encoding = UTF8,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -49,7 +52,7 @@ def reconstruct(
             out,
             method=method,
             penalty=_penalty(penalty),
-            original=original,
+            original=Tables(decimal, encoding).open_if_given(original),
             force=force,
             progress=progress,
             bins=bins,

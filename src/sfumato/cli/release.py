@@ -8,23 +8,22 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.console import Console, Force, Json, Quiet, parse_parameters
+from sfumato.cli.tables import POINT, UTF8, Decimal, Encoding, Query, TableArgument, Tables
 from sfumato.errors import OutputError, UsageError
 from sfumato.wording import counted
 
-Table = Annotated[
-    str, typer.Argument(metavar="TABLE", help="CSV, Parquet or Arrow file; or a database URL together with --query.")
-]
 Label = Annotated[str | None, typer.Option(metavar="COL", help="The column that classifiers are to predict.")]
 MECHANISM = "principal-laplace"
 STRENGTHS = {"b", "scale", "epsilon", "epsilon_record"}
 """Parameters that a wanted epsilon replaces."""
-Query = Annotated[str | None, typer.Option(metavar="SQL", help="Read this query; TABLE is then a database URL.")]
 
 
 def schema(
-    table: Table,
+    table: TableArgument,
     label: Label = None,
     query: Query = None,
+    decimal: Decimal = POINT,
+    encoding: Encoding = UTF8,
     out: Annotated[Path | None, typer.Option(help="File to write; standard output without it.")] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -34,13 +33,16 @@ def schema(
     Bounds and categories are marked `learned`; saving does not make them public. For a formal guarantee replace them
     by what is known without looking at the data, and write `source: public` and a `reason`.
 
-    Example: sfumato schema patients.csv --label diagnosis --out schema.yaml
+    Examples:
+      sfumato schema patients.csv --label diagnosis --out schema.yaml
+      sfumato schema patienten.csv --decimal , --encoding cp1252 --label diagnose --out schema.yaml
+      curl -s https://example.org/patients.csv | sfumato schema - --label diagnosis --out schema.yaml
     """
     from sfumato.table import Schema
 
     console = Console(quiet, False)
     with console.listening():
-        inferred = Schema.infer(table_of(table, query), label=label, refuse=False)
+        inferred = Schema.infer(Tables(decimal, encoding).open(table, query), label=label, refuse=False)
     if out is None:
         print(inferred.to_yaml(), end="")
         return
@@ -52,7 +54,7 @@ def schema(
 
 
 def sanitize(
-    table: Table,
+    table: TableArgument,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
     label: Label = None,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; else one is inferred.")] = None,
@@ -67,6 +69,8 @@ def sanitize(
     search: Annotated[int | None, typer.Option(metavar="N", help="random-rotation: the best of N rotations.")] = None,
     search_goal: Annotated[str, typer.Option(help="Guarantee that --search raises: minimum or average.")] = "minimum",
     query: Query = None,
+    decimal: Decimal = POINT,
+    encoding: Encoding = UTF8,
     format: Annotated[str, typer.Option(help="parquet or csv.")] = "parquet",
     like_original: Annotated[bool, typer.Option(help="Round and clip back to the source's kinds.")] = False,
     out_of_bounds: Annotated[str, typer.Option(help="Values outside declared bounds: clip or refuse.")] = "clip",
@@ -135,7 +139,7 @@ def sanitize(
         chosen_by=chosen_by,
     )
     with console.listening() as progress:
-        done = run(table_of(table, query), out, options, progress)
+        done = run(Tables(decimal, encoding).open(table, query), out, options, progress)
     card = done.card
     console.say(f"Released {counted(card.rows, 'row')} into {out}. {card.guarantee['words']}")
     if card.guarantee["conditional_epsilon"]:
@@ -218,17 +222,6 @@ def show(
     console = Console(quiet, as_json)
     console.say(card_in_words(card))
     console.result({"card": card.to_dict()})
-
-
-def table_of(table: str, query: str | None) -> Any:
-    """The table argument as something that can be opened."""
-    if query is not None:
-        from sfumato.table import SqlQuery
-
-        return SqlQuery(table, query)
-    if "://" in table:
-        raise UsageError("A database URL needs --query with the SQL to read.")
-    return Path(table)
 
 
 def _turn_knobs(

@@ -75,6 +75,7 @@ _SHAPES: dict[str, tuple[type, ...]] = {
     "float": (int, float),
     "bool": (bool,),
     "str | None": (str, type(None)),
+    "float | None": (int, float, type(None)),
     "dict[str, Any]": (dict,),
     "dict[str, Any] | None": (dict, type(None)),
 }

@@ -28,6 +28,10 @@ NOT_DONE = {429, 503}
 LONGEST_WAIT = 120.0
 
 
+class UnansweredError(CoordinatorError):
+    """Something was sent, and no answer came: whether it was done is not known."""
+
+
 @dataclass(frozen=True)
 class Patience:
     """Waits of 0.5, 1, 2, 4, ... seconds, shortened by up to half at random: sites that failed together spread out."""
@@ -142,8 +146,10 @@ class Connection:
             self._met = self._met or not sent_nothing
             # A server that was there and refuses now is being restarted; one that never was is not there.
             absent = None if self._met else _absent(error)
-            if last or certificate or absent or (once and not sent_nothing):
+            if certificate or absent:
                 raise CoordinatorError(self._words(error, certificate, absent)) from None
+            if last or (once and not sent_nothing):
+                raise UnansweredError(self._words(error, certificate, absent)) from None
             return None
 
     def _words(self, error: Exception, certificate: bool, absent: str | None) -> str:

@@ -10,8 +10,8 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from sfumato.client.address import Address
-from sfumato.client.answers import RefusedError, message_of, messages_of, misshapen, pieces_of
-from sfumato.client.connection import Connection, Patience
+from sfumato.client.answers import BrokenOffError, RefusedError, message_of, messages_of, misshapen, pieces_of
+from sfumato.client.connection import Connection, Patience, UnansweredError
 from sfumato.client.parcel import Parcel
 from sfumato.errors import CoordinatorError, OutputError, TableError, UsageError
 from sfumato.files import explained, sync_folder
@@ -29,6 +29,12 @@ from sfumato.protocol.messages import (
 )
 
 PIECE = 1 << 20
+PAGE = 100
+"""Releases that are asked for at a time; a server may give fewer, and gives none when there are no more."""
+UNACKNOWLEDGED = (
+    "The release was not acknowledged, and may be there all the same: its receipt may have been lost on the way. "
+    "Push it again. What is there already is not counted twice, and you get its receipt."
+)
 Progress = Callable[[str, int, int | None], None]
 
 
@@ -75,23 +81,34 @@ class Coordinator:
             raise UsageError(f"A release is pushed to {' or '.join(PURPOSES)}. Got {purpose!r} instead.")
         path = _path(study, "releases", parcel.sha256)
         headers = {"Content-Type": "application/vnd.apache.parquet", "Content-Length": str(parcel.bytes)}
-        receipt = message_of(
-            Receipt,
-            self._connection.ask(
+        try:
+            found = self._connection.ask(
                 "PUT",
                 path,
                 content=lambda: _pieces(parcel.file, parcel.bytes, progress),
                 headers=headers,
                 parameters={"purpose": purpose},
-            ),
-        )
+            )
+        except (UnansweredError, BrokenOffError) as error:
+            raise type(error)(f"{error} {UNACKNOWLEDGED}") from None
+        receipt = message_of(Receipt, found)
         if receipt.sha256 != parcel.sha256 or receipt.rows != parcel.rows:
             raise CoordinatorError("The coordinator's receipt is for something else than what was sent. Ask its owner.")
         return receipt
 
     def releases(self, study: str) -> list[ReleaseInfo]:
-        """A site's own releases; all of them for the owner."""
-        return messages_of(ReleaseInfo, self._connection.ask("GET", _path(study, "releases")))
+        """A site's own releases; all of them for the owner. They are asked for page by page."""
+        found: dict[str, ReleaseInfo] = {}
+        while True:
+            page = self._page(study, next(reversed(found), None))
+            known = len(found)
+            found |= {release.sha256: release for release in page}
+            if len(found) == known:
+                return list(found.values())
+
+    def _page(self, study: str, after: str | None) -> list[ReleaseInfo]:
+        asked = {"limit": str(PAGE)} | ({"after": after} if after else {})
+        return messages_of(ReleaseInfo, self._connection.ask("GET", _path(study, "releases"), parameters=asked))
 
     def release(self, study: str, sha256: str) -> ReleaseInfo | None:
         """One release, or None where the server has none of that content from this token."""

@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 
 from sfumato.errors import CardError
 from sfumato.files import exclusive, write_whole
+from sfumato.guarantee.borrowed import direction_hashes, is_remembered
 from sfumato.guarantee.rounding import sum_up
 
 VARIABLE = "SFUMATO_LEDGER"
 TILE = 1 << 15  # cells that are hashed at a time: they stay in the cache
 KEY_BYTES = 32
+LEARNED = "learned"
+"""Where hashes of learned directions stand; ledgers of earlier versions have none."""
 
 
 def default_ledger() -> Path:
@@ -100,7 +103,7 @@ class Earlier:
 
 
 class Ledger:
-    """A small JSON file, mode 0600: a random key, and per fingerprint the releases made."""
+    """A small JSON file, mode 0600: a random key, per fingerprint the releases made, and hashes of what was learned."""
 
     def __init__(self, path: Path | None = None):
         self.path = path or default_ledger()
@@ -115,6 +118,8 @@ class Ledger:
                 raise ValueError("the key was cut short")
             for releases in data["tables"].values():
                 _total(releases)
+            if not all(isinstance(item, str) for item in data.get(LEARNED, ())):
+                raise ValueError("what was learned is no list of hashes")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CardError(
                 f"The ledger of releases {self.path} cannot be read. Take it from a backup, or move it away "
@@ -142,6 +147,20 @@ class Ledger:
 
     def fingerprint(self, width: int) -> Fingerprint:
         return Fingerprint(self.key, width)
+
+    def remember_learned(self, rows: NDArray[np.float64]) -> None:
+        """Directions (rows) that a release learned from people's rows: hashes of them, kept for good."""
+        new = direction_hashes(self.key, rows)
+        with exclusive(self.path):
+            self._data = self._read() if self.path.exists() else self._data
+            known = self._data.setdefault(LEARNED, [])
+            if more := [item for item in dict.fromkeys(new) if item not in set(known)]:
+                known.extend(more)
+                write_whole(self.path, json.dumps(self._data, indent=1), private=True)
+
+    def has_learned(self, rows: NDArray[np.float64]) -> bool:
+        """Whether one of these directions was learned for an earlier release under this ledger."""
+        return is_remembered(self.key, rows, self._data.get(LEARNED, ()))
 
     def earlier(self, fingerprint: str) -> Earlier:
         """What was released of these rows before."""

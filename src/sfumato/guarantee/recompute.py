@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import CardError
 from sfumato.guarantee.affine import affine_epsilons, component_ranges
+from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.card import RANDOMIZED_RESPONSE, Card
 from sfumato.guarantee.consistency import LABEL_CLASSES
 from sfumato.guarantee.guarantee import EMPIRICAL, LOCAL_DP
@@ -104,8 +105,11 @@ def _hindrances(card: Card, encoding: Encoding) -> list[str]:
     if card.mechanism["name"] == "principal-laplace":
         if parameters.get("component_bounds") != "public":
             reasons.append("ranges of the components")
-        if parameters.get("basis") != "identity" and not parameters.get("basis_reason"):
+        if parameters.get("basis") != "identity" and not is_reason(parameters.get("basis_reason")):
             reasons.append("a basis that was learned, or not declared public")
+    public = parameters.get("guidance") == "given" and is_reason(parameters.get("guidance_reason"))
+    if card.mechanism["name"] == "guided-projection" and not public:
+        reasons.append("guidance that was learned, or not declared public")
     return [*reasons, *card.guarantee["in_the_way"]]
 
 

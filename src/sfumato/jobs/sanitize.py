@@ -141,6 +141,7 @@ def _sanitize_into(
     fingerprint = ledger.fingerprint(encoding.width)
     block_counts: list[dict[int, int]] = []
     rows = fit_on_source(mechanism, source, key, fingerprint, progress, block_counts)
+    _recognise(mechanism, ledger)
     released = mechanism.released(rows)
     layout = Layout(mechanism, encoding, options.like_original)
     guarantee = _guarantee(mechanism, encoding, source, response, options)
@@ -178,6 +179,18 @@ def _sanitize_into(
         key.save(options.key or folder / "key.json")
     known = remembered.known if remembered is not None and options.only_new else None
     return Sanitized(card, out, dict(source.clipped), schema.dropped, mechanism.notes(), found, known)
+
+
+def _recognise(mechanism: Mechanism, ledger: Ledger) -> None:
+    """Remember what was learned, also in a trial run: it stands on a card. What was remembered is not public, whatever
+    reason is given with it."""
+    directions = mechanism.directions()
+    if directions is None:
+        return
+    if mechanism.learns_directions:
+        ledger.remember_learned(directions)
+    elif ledger.has_learned(directions):
+        mechanism.borrow()
 
 
 def _count(ledger: Ledger, note: dict[str, Any], options: Options, if_it_fails: ExitStack) -> Earlier:

@@ -23,6 +23,7 @@ from sfumato.jobs.audit import audit
 from sfumato.jobs.auditing.request import Audit, AuditRequest
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.mechanisms.guided_projection import FROM_A_SURVEY
 from sfumato.table import Encoding, Schema, write_table
 
 MOST_PEOPLE = 4_000
@@ -75,7 +76,7 @@ def audit_survey(
         write_table(people.take(order[half:]), others)
         options = Options(
             mechanism="guided-projection",
-            parameters={"guidance": guidance, "floor": floor, "link": link},
+            parameters={"guidance": guidance, "floor": floor, "link": link, "guidance_reason": FROM_A_SURVEY},
             schema=schema,
             ledger=folder / "ledger.json",
         )

@@ -97,6 +97,8 @@ def about_model(classifier: str, cards: Sequence[Card], reconstruction: str | No
                 "mechanism": used.mechanism["name"],
                 "rows": used.rows,
                 "guarantee": used.guarantee["kind"],
+                "epsilon_record": used.guarantee["epsilon_record"],
+                "earlier_releases": dict(used.earlier_releases),
                 "words": used.guarantee["words"],
             }
             for used in cards

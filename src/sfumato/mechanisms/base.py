@@ -58,6 +58,8 @@ class Mechanism(Parameters, ABC):
     not_protected: ClassVar[tuple[str, ...]] = ()
 
     encoding_: Encoding
+    borrowed_: bool = False
+    """Whether a basis, guidance or rotation that was given is one that was learned from people's rows."""
 
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, encoding: Encoding | None = None, key: Key | None = None
@@ -139,6 +141,19 @@ class Mechanism(Parameters, ABC):
     def learned(self) -> list[str]:
         """What was learned from private data, in words; empty if everything was public."""
         return [learned_domain(name) for name in self.encoding_.learned]
+
+    @property
+    def learns_directions(self) -> bool:
+        """Whether `directions` were learned from private rows, here or for the release that they come from."""
+        return self.borrowed_
+
+    def directions(self) -> Matrix | None:
+        """The map's directions, as rows, that could carry something learned: see `sfumato.guarantee.borrowed`."""
+        return None
+
+    def borrow(self) -> None:
+        """The owner's ledger recognised the given directions as learned: whatever the reason, they are not public."""
+        self.borrowed_ = True
 
     @abstractmethod
     def laws(self) -> list[Law | None]:

@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import TableError, UsageError
+from sfumato.guarantee.borrowed import BORROWED_BASIS, LEARNED_BASIS
 from sfumato.statistics import Statistics
 
 Matrix = NDArray[np.float64]
 
 LEARNED, IDENTITY = "learned", "identity"
-LEARNED_BASIS = "basis of principal components, with their variances"
-BORROWED_BASIS = "basis that was learned from people's rows for another release"
 UNDECLARED_BASIS = "a given basis whose owner has not said why it is public (basis_reason)"
 
 

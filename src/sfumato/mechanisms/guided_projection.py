@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import RANDOMIZED_RESPONSE, Guarantee, Key
+from sfumato.guarantee.borrowed import BORROWED_GUIDANCE, LEARNED_GUIDANCE, is_reason
 from sfumato.guidance import (
     FLOOR,
     MU,
@@ -29,20 +32,24 @@ from sfumato.noise import Law
 from sfumato.statistics import NO_CLASS, Statistics
 from sfumato.table import Encoding
 
-LEARNED = "the guidance: the directions in which the classes differ"
+UNDECLARED = "given guidance whose owner has not said why it is public (guidance_reason)"
+FROM_A_SURVEY = "it follows from bits that respondents' own devices had perturbed, by the survey's public log"
 
 
 class GuidedProjection(Mechanism):
     """Project one-hot rows on the directions in which the classes differ, and draw one bit for every choice.
 
     ``P(R_j = 1) = floor + (1 - 2 floor) min(1, (t V V')_j^2)`` with the guidance V [Eqs. 7 and 8; the floor is ours].
-    In a survey V comes from rows that other respondents sent, so it is public. Here it is either given (`guidance`)
-    or learned from the table, and then the floor's epsilon holds only conditionally. Every private column must be
-    categorical: cut numbers at public edges first (`sfumato.guidance.binning`).
+    In a survey V comes from bits that other respondents sent, so it is public. Here it is either given (`guidance`,
+    with a reason) or learned from the table, and then the floor's epsilon holds only conditionally. Every private
+    column must be categorical: cut numbers at public edges first (`sfumato.guidance.binning`).
 
     Parameters
     ----------
-    guidance : base64 of V as it travels (little-endian float64, row by row), from outside this table; None to learn it.
+    guidance : base64 of V as it travels (little-endian float64, row by row), from outside this table, or the path of a
+        card (`.json`) that has one; None to learn it.
+    guidance_reason : why given guidance is public, in the owner's words. Without it, and with guidance that a card or
+        the owner's ledger says was learned, the claim stays conditional: rows that shaped a guidance are in it.
     mu, order, balance, k : how guidance is learned, see `Guidance`; `k` fixes the level. Without meaning where guidance
         is given.
     link : "square" as published, or "linear": P = (1 + (t V V')_j) / 2 before the floor.
@@ -66,6 +73,7 @@ class GuidedProjection(Mechanism):
         link: Link = "square",
         floor: float = FLOOR,
         balance: bool = True,
+        guidance_reason: str | None = None,
     ):
         self.guidance = guidance
         self.mu = mu
@@ -74,6 +82,7 @@ class GuidedProjection(Mechanism):
         self.link = link
         self.floor = floor
         self.balance = balance
+        self.guidance_reason = guidance_reason
 
     @property
     def needs_statistics(self) -> bool:
@@ -94,10 +103,10 @@ class GuidedProjection(Mechanism):
                 f"GuidedProjection works on categories only, and {numeric[0].name!r} is {numeric[0].kind}. "
                 "Cut it at public edges first and declare the intervals as categories."
             )
-        self.encoding_ = encoding
+        self.encoding_, self.borrowed_ = encoding, False
         self.space_ = AnswerSpace([group.width for group in encoding.groups])
         if self.guidance is not None:
-            self.V_ = _given(self.guidance, encoding.width)
+            self.V_, self.borrowed_ = _given(self.guidance, encoding.width)
         else:
             self.V_ = Guidance.from_counts(
                 SurveyCounts.empty(encoding.width),
@@ -126,17 +135,40 @@ class GuidedProjection(Mechanism):
         if self.floor == 0:
             return Guarantee.none(
                 "Without a floor a bit can be certain: whoever chooses the guidance reads chosen answers exactly."
-            ).hindered(self.learned())
+            ).hindered(self._in_the_way())
         return Guarantee(
             component=float(self.epsilon_.bits.max()),
             column=float(min(self.epsilon_.record, self.answers_.max())),
             record=self.epsilon_.record,
             exact=False,
-            assumptions=("The uniform numbers behind different bits and rows are independent and secret.",),
-        ).hindered(self.learned())
+            assumptions=(
+                "The uniform numbers behind different bits and rows are independent and secret.",
+                *([f"The guidance is public: {self.guidance_reason}"] if self._declared_public else []),
+            ),
+        ).hindered(self._in_the_way())
+
+    @property
+    def _declared_public(self) -> bool:
+        return self.guidance is not None and not self.borrowed_ and is_reason(self.guidance_reason)
+
+    def _in_the_way(self) -> list[str]:
+        undeclared = self.guidance is not None and not self.borrowed_ and not self._declared_public
+        return [*self.learned(), *([UNDECLARED] if undeclared else [])]
 
     def learned(self) -> list[str]:
-        return [*super().learned(), *([LEARNED] if self.guidance is None else [])]
+        found = super().learned()
+        if self.guidance is None:
+            found.append(LEARNED_GUIDANCE)
+        elif self.borrowed_:
+            found.append(BORROWED_GUIDANCE)
+        return found
+
+    @property
+    def learns_directions(self) -> bool:
+        return self.guidance is None or self.borrowed_
+
+    def directions(self) -> Matrix | None:
+        return self.V_.T
 
     def laws(self) -> list[Law | None]:
         return [None] * self.encoding_.width
@@ -161,7 +193,11 @@ class GuidedProjection(Mechanism):
         return used
 
 
-def _given(text: str, width: int) -> Matrix:
+def _given(text: str, width: int) -> tuple[Matrix, bool]:
+    """V, and whether it is known to have been learned: guidance of a card that says so stays learned."""
+    borrowed = False
+    if isinstance(text, str) and text.endswith(".json"):
+        text, borrowed = _from_card(Path(text))
     try:
         numbers = len(base64.b64decode(text, validate=True)) / 8
     except (binascii.Error, ValueError, TypeError):
@@ -170,7 +206,19 @@ def _given(text: str, width: int) -> Matrix:
         raise UsageError(
             f"The 'guidance' parameter of GuidedProjection must have a row for each of the {width} encoded columns."
         )
-    return decode_matrix(text, width, int(numbers) // width)
+    return decode_matrix(text, width, int(numbers) // width), borrowed
+
+
+def _from_card(path: Path) -> tuple[str, bool]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        told = data["learned_from_data"]
+        return data["transform"]["guidance"], LEARNED_GUIDANCE in told or BORROWED_GUIDANCE in told
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            "The 'guidance' parameter of GuidedProjection must be base64 of a matrix or the path of a card that has "
+            f"guidance. {path} is no such card."
+        ) from error
 
 
 def _counts(statistics: Statistics) -> SurveyCounts:

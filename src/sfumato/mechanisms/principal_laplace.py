@@ -9,12 +9,11 @@ from numpy.typing import ArrayLike
 
 from sfumato.errors import UsageError
 from sfumato.guarantee import Guarantee, Key, affine_epsilons, component_ranges
+from sfumato.guarantee.borrowed import BORROWED_BASIS, LEARNED_BASIS, is_reason
 from sfumato.mechanisms.base import Block, Codes, Matrix, Mechanism, as_matrix, count_of
 from sfumato.mechanisms.basis import (
-    BORROWED_BASIS,
     IDENTITY,
     LEARNED,
-    LEARNED_BASIS,
     UNDECLARED_BASIS,
     given_basis,
     principal_components,
@@ -48,8 +47,8 @@ class PrincipalLaplace(Mechanism):
         learned basis (as in the paper's experiments), all of a given one.
     basis : "learned", "identity", or a matrix (rows are components), or the path of a JSON file that holds one
         (another release's card serves: sites that share a basis share a space).
-    basis_reason : why a given basis is public, in the owner's words. Without it, and with a basis that a card says was
-        learned, the claim stays conditional: rows that shaped a basis are in it.
+    basis_reason : why a given basis is public, in the owner's words. Without it, and with a basis that a card or the
+        owner's ledger says was learned, the claim stays conditional: rows that shaped a basis are in it.
     component_bounds : "public" or "data".
     noise : "exact" (discrete Laplace on a grid) or "float" (for experiments).
     epsilon_record : the record's epsilon to reach; b is then derived.
@@ -87,6 +86,10 @@ class PrincipalLaplace(Mechanism):
     @property
     def _hand_given(self) -> bool:
         return not (isinstance(self.basis, str) and self.basis in (LEARNED, IDENTITY))
+
+    @property
+    def _declared_public(self) -> bool:
+        return self._hand_given and not self.borrowed_ and is_reason(self.basis_reason)
 
     @property
     def needs_statistics(self) -> bool:
@@ -184,12 +187,12 @@ class PrincipalLaplace(Mechanism):
             assumptions=(
                 "The noise of different rows and components is independent and secret.",
                 "Values outside the bounds were clipped to them before the projection.",
-                *([f"The basis is public: {self.basis_reason}"] if self._hand_given and self.basis_reason else []),
+                *([f"The basis is public: {self.basis_reason}"] if self._declared_public else []),
             ),
         ).hindered(self._in_the_way())
 
     def _in_the_way(self) -> list[str]:
-        undeclared = self._hand_given and not self.borrowed_ and not self.basis_reason
+        undeclared = self._hand_given and not self.borrowed_ and not self._declared_public
         return [
             *self.learned(),
             *([UNDECLARED_BASIS] if undeclared else []),
@@ -205,6 +208,13 @@ class PrincipalLaplace(Mechanism):
         if self.component_bounds == "data":
             learned.append("ranges of the components")
         return learned
+
+    @property
+    def learns_directions(self) -> bool:
+        return self._learns_basis or self.borrowed_
+
+    def directions(self) -> Matrix | None:
+        return self.matrix_
 
     def laws(self) -> list[Law | None]:
         return [Laplace(scale=float(scale)) for scale in self.noise_.scale]

@@ -25,6 +25,7 @@ WITHOUT_NOISE = (
 CENTRES = ("random", "zero")
 SEARCHED = "searched"
 """Name under which a key says that its rotation was chosen by looking at data, and among how many."""
+BORROWED = "rotation with directions that were learned from people's rows for another release"
 
 
 def diameter(group: Group) -> float:
@@ -103,7 +104,7 @@ class RandomRotation(Mechanism):
             raise CardError("RandomRotation needs a key: draw one with draw_key, or give --key.")
         key.check(self.name, encoding.fingerprint())
         self._check_key(key, encoding)
-        self.encoding_, self.key_ = encoding, key
+        self.encoding_, self.key_, self.borrowed_ = encoding, key, False
         self.matrix_, self.offset_ = key.affine()
         self.diameter_ = math.sqrt(sum(diameter(group) ** 2 for group in encoding.groups)) or 1.0
         self._set_noise()
@@ -186,7 +187,14 @@ class RandomRotation(Mechanism):
 
     def learned(self) -> list[str]:
         chosen = ["choice of the rotation, by a search that looked at the data"] if SEARCHED in self.key_.arrays else []
-        return [*super().learned(), *chosen]
+        return [*super().learned(), *chosen, *([BORROWED] if self.borrowed_ else [])]
+
+    @property
+    def learns_directions(self) -> bool:
+        return SEARCHED in self.key_.arrays or self.borrowed_
+
+    def directions(self) -> Matrix | None:
+        return self.matrix_
 
     def laws(self) -> list[Law | None]:
         return [self.law_] * len(self.matrix_)

@@ -69,7 +69,11 @@ class Invited(Message):
 
 @dataclass(frozen=True)
 class SiteInfo(Message):
-    """`guarantee` is in words, the weakest of its releases; `last_push` is a day."""
+    """`guarantee` is in words, for people; `last_push` is a day.
+
+    `epsilon` is that of the weakest release, `total_epsilon` that of who sees all releases of the same rows, by what
+    the cards say of `earlier` ones (the most that one of them names); None where there is no bound.
+    """
 
     name: str
     created: str
@@ -79,6 +83,9 @@ class SiteInfo(Message):
     rows: int
     last_push: str | None
     guarantee: str | None
+    epsilon: float | None = None
+    earlier: int = 0
+    total_epsilon: float | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +104,7 @@ class Receipt(Message):
 
 @dataclass(frozen=True)
 class ReleaseInfo(Message):
-    """A release as owner and site see it: counts and card, never rows."""
+    """A release as owner and site see it: counts and card, never rows; figures as in `SiteInfo`."""
 
     sha256: str
     site: str
@@ -109,6 +116,9 @@ class ReleaseInfo(Message):
     guarantee: str
     card: dict[str, Any]
     assertions: str = SITE_ASSERTED
+    epsilon: float | None = None
+    earlier: int = 0
+    total_epsilon: float | None = None
 
 
 @dataclass(frozen=True)

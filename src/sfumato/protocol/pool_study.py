@@ -97,6 +97,8 @@ class PoolStudy:
             expected["components"] = count_of(expected["components"], self.encoding.width, self.mechanism)
         if "basis" in expected and expected["basis"] not in ("learned", "identity"):
             expected["basis"] = "given"
+        if expected.get("guidance") is not None:
+            expected["guidance"] = "given"
         return expected
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from sfumato import __version__
@@ -105,10 +105,14 @@ async def _mistaken(request: Request, error: Exception) -> Response:
 
 
 async def _database_away(request: Request, error: Exception) -> Response:
+    if isinstance(error, DataError):  # what was sent is no text or number that a database has: nothing of ours is away
+        return _answer(request, ApiError(422, "invalid", "The request holds characters that cannot be stored."))
     log("database", 40, request=request.state.request_id, **fault(error))
     full = isinstance(error, DBAPIError) and "full" in str(error.orig).lower()
     return _answer(request, disk_full() if full else unavailable())
 
 
-async def _faulty(request: Request, _: Exception) -> Response:
+async def _faulty(request: Request, error: Exception) -> Response:
+    if isinstance(error, ApiError):
+        return _answer(request, error)
     return _answer(request, ApiError(500, "fault", "The server made a mistake. The log knows it by this request's id."))

@@ -11,12 +11,19 @@ from typing import Any
 from anyio import to_thread
 from starlette.requests import Request
 
+from sfumato.guarantee import Card
+from sfumato.guarantee.borrowed import lent_by
 from sfumato.protocol.messages import Receipt
 from sfumato.server.context import Context
 from sfumato.server.problems import ApiError, not_found
 from sfumato.server.receiving import Received, full_disk_explained, received_body
 from sfumato.server.store.releases import ELSEWHERE, NEW, SAME_ROWS, WITHDRAWN, Recorded, TestTable
 from sfumato.server.validation.verdict import Verdict
+
+BORROWED = (
+    "Its card gives a basis or guidance as public that another release of this study learned from people's rows. "
+    "Push it as what it is, without a formal guarantee, or use one that is public."
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,7 @@ class Push:
                 if verdict.objections:
                     context.metrics.pushes.labels("refused").inc()
                     raise refused("The release is refused", verdict)
+                await to_thread.run_sync(self._check_not_borrowed, context, verdict)
                 known = await to_thread.run_sync(self._settle, context, body, verdict, limiter=context.disk)
         context.metrics.pushes.labels(known.outcome).inc()
         return self._answer(known)
@@ -49,6 +57,15 @@ class Push:
             raise ApiError(
                 400, "hash-mismatch", "The body is not the content that the address names: it was changed or cut short."
             )
+
+    def _check_not_borrowed(self, context: Context, verdict: Verdict) -> None:
+        """No proof may rest on a basis or guidance that this study has seen somebody learn from people's rows."""
+        if verdict.epsilon is None or verdict.card["transform"]["kind"] not in ("affine", "guided"):
+            return
+        earlier = (Card(**card) for card in context.store.unproved_cards(self.study))
+        if lent_by(Card(**verdict.card), earlier):
+            context.metrics.pushes.labels("refused").inc()
+            raise refused("The release is refused", Verdict.refused(BORROWED))
 
     def _settle(self, context: Context, body: Received, verdict: Verdict) -> Recorded:
         """Rename and commit. A file whose row is not committed is nobody's, and is removed at the next start."""

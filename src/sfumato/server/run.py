@@ -46,8 +46,7 @@ def serve(
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=settings.trust_proxy,
-            forwarded_allow_ips="*" if settings.trust_proxy else None,
+            proxy_headers=False,  # the app's own door reads them
             timeout_graceful_shutdown=settings.shutdown_seconds,
             timeout_keep_alive=30,
             lifespan="on",

@@ -39,7 +39,8 @@ class Settings:
     """Every knob of the server. Sizes are in bytes, times in seconds.
 
     `database` None is SQLite in the data folder; several processes need PostgreSQL. `trust_proxy` believes a proxy's
-    X-Forwarded headers, which anybody can write who reaches the server without one.
+    X-Forwarded headers, which anybody can write who reaches the server without one; `proxy_hops` is how many proxies in
+    a row add to them. `hosts` are the names that the server goes by, with commas between them; empty for any.
     """
 
     data: Path
@@ -62,7 +63,13 @@ class Settings:
     shutdown_seconds: int = 60
     spare_disk_bytes: int = 64 << 20
     trust_proxy: bool = False
+    proxy_hops: int = 1
+    hosts: str = ""
     worker: bool = True
+
+    def host_names(self) -> list[str]:
+        """`hosts`, one by one."""
+        return [name.strip() for name in self.hosts.split(",") if name.strip()]
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, **given: Any) -> Settings:

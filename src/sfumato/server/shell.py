@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from sfumato.server.logs import fault, log
 from sfumato.server.metrics import Metrics
-from sfumato.server.problems import too_large, too_slow
+from sfumato.server.problems import ApiError, too_large, too_slow
 from sfumato.server.settings import Settings
 
 Scope = MutableMapping[str, Any]
@@ -66,13 +66,16 @@ class Shell:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                self._dress(MutableHeaders(scope=message), scope, headers, request)
+                self._dress(MutableHeaders(scope=message), scope, request)
             await send(message)
 
         try:
+            if (refusal := scope["state"].get("refusal")) is not None:  # at the door
+                raise refusal
             await self._app(scope, self._limited(scope, headers, receive), answer)
         except Exception as error:
-            log("fault", 40, request=request, **fault(error))
+            if not isinstance(error, ApiError):
+                log("fault", 40, request=request, **fault(error))
             if status is None:
                 await (await self._faulty(Request(scope), error))(scope, receive, answer)
         finally:
@@ -108,13 +111,13 @@ class Shell:
 
         return limited
 
-    def _dress(self, out: MutableHeaders, scope: Scope, headers: Headers, request: str) -> None:
+    def _dress(self, out: MutableHeaders, scope: Scope, request: str) -> None:
         for name, value in SECURITY.items():
             out.setdefault(name, value)
         out["X-Request-ID"] = request
         if not scope["path"].startswith("/static/"):
             out.setdefault("Cache-Control", "no-store")
-        if self._settings.trust_proxy and headers.get("x-forwarded-proto") == "https":
+        if self._settings.trust_proxy and scope["scheme"] == "https":
             out.setdefault("Strict-Transport-Security", "max-age=31536000")
 
     def _note(self, scope: Scope, status: int, seconds: float, request: str | None) -> None:

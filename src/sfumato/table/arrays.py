@@ -177,6 +177,18 @@ def _is_integer_text(category: str) -> bool:
     return digits.isascii() and digits.isdigit() and len(digits) <= 18 and str(int(category)) == category
 
 
+COMMA_NUMBER = r"^\s*[+-]?\d+,\d+\s*$"
+"""A number with a decimal comma (or one mark between thousands: the cell alone does not tell)."""
+MARKED_NUMBER = (
+    r"^\s*[+-]?(?:\d+,\d+|\d{1,3}(?:[.,'\x{2019} \x{a0}\x{202f}]\d{3})+(?:[.,]\d+)?|\d+,\d+[eE][+-]?\d+)\s*$"
+)
+"""A number that is written with commas, or with marks between thousands."""
+OTHER_DATE = (
+    r"^\s*(?:\d{1,2}[./-]\d{1,2}[./-]\d{2}(?:\d{2})?|\d{4}[./]\d{1,2}[./]\d{1,2})(?:[T ,]+\d{1,2}:\d{2}.*)?\s*$"
+)
+"""A date that is not written as ISO 8601 has it: day and month cannot be told apart for sure."""
+
+
 def has_leading_zeros(array: pa.Array) -> bool:
     """Whether a text cell is an integer with a leading zero, such as a postal code: a name, not a number."""
     starts = array.filter(pc.starts_with(array, "0"))
@@ -197,13 +209,24 @@ def parsed_numbers(array: pa.Array) -> pa.Array:
         return pc.if_else(good, bare, None).cast(pa.float64())
 
 
+_ZONE = r"(?:Z|[+-]\d{2}:?\d{2})$"
+_DATE = r"^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?\s?(?:Z|[+-]\d{2}:?\d{2})?)?$"
+
+
 def parsed_dates(array: pa.Array) -> pa.Array:
-    """Text cells as timestamps; null where a cell is no ISO date (or was empty)."""
+    """Text cells as timestamps (of UTC, where a cell names its zone); null where a cell is no ISO date (or empty)."""
     trimmed = pc.utf8_trim_whitespace(array.cast(pa.string()))
-    pattern = r"^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?$"
-    candidates = pc.if_else(pc.match_substring_regex(trimmed, pattern), trimmed, None)
+    candidates = pc.if_else(pc.match_substring_regex(trimmed, _DATE), trimmed, None)
+    candidates = pc.replace_substring_regex(candidates, r"(\.\d{6})\d+", r"\1")  # finer than a microsecond
+    candidates = pc.replace_substring_regex(candidates, r"\s(Z|[+-]\d{2}:?\d{2})$", r"\1")
+    zoned = pc.match_substring_regex(candidates, _ZONE)
+    zoned = pc.and_(zoned, pc.match_substring(candidates, ":"))  # the end of a plain date looks like a zone
     try:
-        return candidates.cast(pa.timestamp("us"))
+        plain_times = pc.if_else(zoned, None, candidates).cast(pa.timestamp("us"))
+        if pc.any(zoned).as_py() is not True:
+            return plain_times
+        in_utc = pc.if_else(zoned, candidates, None).cast(pa.timestamp("us", tz="UTC")).cast(pa.timestamp("us"))
+        return pc.coalesce(plain_times, in_utc)
     except pa.ArrowInvalid:  # looks like a date but is none, such as 2001-02-31
         return pa.array([_timestamp(value) for value in candidates.to_pylist()], pa.timestamp("us"))
 
@@ -212,9 +235,10 @@ def _timestamp(value: str | None) -> Any:
     import datetime
 
     try:
-        return None if value is None else datetime.datetime.fromisoformat(value)
+        found = None if value is None else datetime.datetime.fromisoformat(value)
     except ValueError:
         return None
+    return found if found is None or found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
 def _parsed(array: pa.Array, name: str, first_row: int) -> pa.Array:
@@ -234,7 +258,9 @@ def _refuse_unparsed(array: pa.Array, found: pa.Array, name: str, first_row: int
         return
     wrong = as_numpy(pc.and_(array.is_valid(), found.is_null()))
     row = first_row + int(np.argmax(wrong)) + 1
+    commas = pc.match_substring_regex(array.filter(pa.array(wrong)), COMMA_NUMBER)
+    hint = " If its numbers have a decimal comma, add --decimal , (CSV files)." if pc.any(commas).as_py() else ""
     raise TableError(
-        f"Column {name!r} holds text that is not {what} in row {row}. Correct the cell, leave it empty, "
+        f"Column {name!r} holds text that is not {what} in row {row}.{hint} Correct the cell, leave it empty, "
         "or change the column's kind in the schema."
     )

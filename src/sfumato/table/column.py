@@ -133,12 +133,28 @@ def iso_date(day: float) -> str:
     return (EPOCH + datetime.timedelta(days=int(day))).isoformat()
 
 
+NEAR = 0.75
+"""Share of letters that two words must have in common, in order, for one to be a likely misspelling of the other."""
+
+
 def nearest(word: object, known: list[str] | tuple[str, ...]) -> str:
-    """ " Did you mean 'x'?" for the closest known word, else the list of all of them."""
-    close = difflib.get_close_matches(str(word), known, n=1, cutoff=0.6)
+    """ " Did you mean 'x'?" for a known word that is near, else the list of all of them."""
+    wanted, by_letters = str(word).casefold(), {name.casefold(): name for name in known}
+    close = difflib.get_close_matches(wanted, list(by_letters), n=1, cutoff=NEAR)
+    close = close or [name for name in by_letters if sorted(name) == sorted(wanted)]  # two letters the other way round
     if close:
-        return f" Did you mean {close[0]!r}?"
+        return f" Did you mean {by_letters[close[0]]!r}?"
     return f" Known are: {', '.join(known[:40])}{', ...' if len(known) > 40 else ''}."
+
+
+EXACT_INTEGERS = 2**53
+"""Beyond it a double cannot count in ones."""
+
+
+def told_apart(low: float, high: float) -> bool:
+    """Whether a double has at least a million steps between two numbers, or both are small enough to be exact."""
+    largest = max(abs(low), abs(high))
+    return largest <= EXACT_INTEGERS or (high - low) >= 2**20 * math.ulp(float(largest))
 
 
 def _plain_bound(column: Column, bound: Any) -> Bound | None:
@@ -194,6 +210,11 @@ def _check_domain(column: Column) -> None:
             raise SchemaError(f"{where}: low is above high.")
         if not math.isfinite(high - low):
             raise SchemaError(f"{where}: the range from low to high is too wide for a number. Narrow the bounds.")
+        if column.kind == "integer" and column.low != column.high and not told_apart(int(column.low), int(column.high)):
+            raise SchemaError(
+                f"{where}: its bounds lie beyond 2^53 and too close together for numbers to be told apart. Subtract a "
+                "constant from the column, declare categories, or give it the role identifier."
+            )
     if column.categories is None:
         return
     if column.kind not in ("ordinal", "categorical"):

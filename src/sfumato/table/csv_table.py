@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import csv
 import gzip
 import io
@@ -12,11 +13,10 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from sfumato.errors import TableError
-from sfumato.table.arrays import has_leading_zeros
+from sfumato.table.csv_dialect import RANKS, Dialect
 from sfumato.table.tables import Table
 
 EMPTY_CELLS = ["", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL"]
@@ -28,9 +28,17 @@ BYTES_PER_READ = 1 << 24
 class CsvTable(Table):
     """A comma (or tab, or semicolon) separated file with a header row, plain or compressed."""
 
-    def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[str] | None = None,
+        dialect: Dialect | None = None,
+        content: bytes | None = None,
+    ) -> None:
+        """`content` is what came from elsewhere than a file; `path` is then only its name."""
         super().__init__(str(path), columns)
-        self._path = path
+        self._path, self._content = path, content
+        self._dialect = dialect or Dialect()
         self._delimiter, self._header = self._read_header()
         self._selected = self._select(self._header)
         self._schema: pa.Schema | None = None
@@ -57,7 +65,8 @@ class CsvTable(Table):
         ranks = dict.fromkeys(self._selected, 0)
         for batch in self._read(dict.fromkeys(self._selected, pa.string())):
             for name, column in zip(self._selected, batch.columns, strict=True):
-                ranks[name] = max(ranks[name], _rank(column, ranks[name]))
+                self._dialect.check_points(name, column)
+                ranks[name] = max(ranks[name], self._dialect.rank(column, ranks[name]))
         return pa.schema([pa.field(name, RANKS[rank]) for name, rank in ranks.items()])
 
     def _read(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
@@ -72,11 +81,14 @@ class CsvTable(Table):
                         include_columns=self._selected,
                         null_values=EMPTY_CELLS,
                         strings_can_be_null=True,
+                        decimal_point=self._dialect.decimal,
                     ),
                 )
                 yield from reader
         except StopIteration:
             return
+        except UnicodeError:
+            raise self._misread() from None
         except (pa.ArrowException, OSError, EOFError) as error:
             raise self._explained(error) from None
 
@@ -93,8 +105,18 @@ class CsvTable(Table):
                     "Correct the line; a cell that holds the delimiter must be quoted."
                 )
         if "UTF8" in message.replace("-", ""):
-            return TableError(f"{self.where} is not UTF-8 text. Save it with the encoding UTF-8.")
+            return self._misread()
         return TableError(f"{self.where} cannot be read as CSV: it is damaged, truncated or of another format.")
+
+    def _misread(self) -> TableError:
+        """The bytes are no text in the encoding that was given, or in UTF-8."""
+        if not self._dialect.is_utf8:
+            return TableError(f"{self.where} is not text in the encoding {self._dialect.encoding}. Try another.")
+        with self._raw() as file:
+            likely = "utf-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "cp1252"
+        return TableError(
+            f"{self.where} is not UTF-8 text. Name its encoding, for example --encoding {likely}, or save it as UTF-8."
+        )
 
     def _ragged_line(self) -> tuple[int | None, int]:
         try:
@@ -113,49 +135,43 @@ class CsvTable(Table):
                 first = file.readline()
                 delimiter = _delimiter(self._path.name, first)
                 header = next(csv.reader(chain([first], file), delimiter=delimiter), [])
-        except UnicodeDecodeError:
-            raise TableError(f"{self.where} is not UTF-8 text. Save it with the encoding UTF-8.") from None
+        except UnicodeError:
+            raise self._misread() from None
         except (OSError, EOFError, csv.Error):
             raise TableError(f"{self.where} cannot be read: it is damaged, or not a CSV file.") from None
         if "\0" in first:
-            raise TableError(f"{self.where} is not a CSV file in UTF-8.")
+            raise TableError(
+                f"{self.where} is not a CSV file in UTF-8. If it is UTF-16 without a mark, add --encoding utf-16-le."
+            )
         if not header:
             raise TableError(f"{self.where} is empty: it has no header row.")
         return delimiter, [name.strip() for name in header]
 
     def _bytes(self) -> IO[bytes]:
-        name = self._path.name.lower()
-        if name.endswith(".gz"):
-            return cast(IO[bytes], gzip.open(self._path, "rb"))
-        if name.endswith(".bz2"):
-            return bz2.open(self._path, "rb")
-        if name.endswith(".zst"):
-            opened: Any = pa.input_stream(str(self._path), compression="zstd")
+        """The text in UTF-8, from its beginning."""
+        return self._dialect.in_utf8(self._raw())
+
+    def _raw(self) -> IO[bytes]:
+        source: Any = self._path if self._content is None else io.BytesIO(self._content)
+        packing = _packing(self._path.name.lower(), (self._content or b"")[:4])
+        if packing == "gzip":
+            return cast(IO[bytes], gzip.open(source, "rb"))
+        if packing == "bz2":
+            return cast(IO[bytes], bz2.open(source, "rb"))
+        if packing == "zstd":
+            opened: Any = pa.input_stream(str(source) if self._content is None else source, compression="zstd")
             return io.BufferedReader(opened)
-        return self._path.open("rb")
+        return cast(IO[bytes], self._path.open("rb") if self._content is None else source)
 
 
-RANKS = (pa.null(), pa.int64(), pa.float64(), pa.string())
+PACKINGS = (("gzip", ".gz", b"\x1f\x8b"), ("bz2", ".bz2", b"BZh"), ("zstd", ".zst", b"\x28\xb5\x2f\xfd"))
 
 
-def _rank(column: pa.Array, at_least: int) -> int:
-    """Position in `RANKS` of the narrowest type for these text cells, not narrower than found so far."""
-    if column.null_count == len(column) or at_least == 3:
-        return at_least
-    if at_least <= 1 and _casts(column, RANKS[1]):
-        return 3 if has_leading_zeros(column) else 1
-    if _casts(column, RANKS[2]):
-        return 2
-    trimmed = pc.utf8_trim_whitespace(column)
-    return 3 if trimmed.equals(column) else _rank(trimmed, at_least)
-
-
-def _casts(column: pa.Array, kind: pa.DataType) -> bool:
-    try:
-        column.cast(kind)
-    except pa.ArrowInvalid:
-        return False
-    return True
+def _packing(name: str, start: bytes) -> str | None:
+    """How it is compressed: by a file's ending, or by the first bytes of what has no name."""
+    return next(
+        (packing for packing, ending, magic in PACKINGS if name.endswith(ending) or start.startswith(magic)), None
+    )
 
 
 def _delimiter(name: str, header: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.errors import PrivacyLeakWarning, SchemaError, TableError
 from sfumato.table.arrays import is_date
-from sfumato.table.column import MISSING, Column, iso_date, nearest
+from sfumato.table.column import EXACT_INTEGERS, MISSING, Column, iso_date, nearest, told_apart
 from sfumato.table.readers import open_table
 from sfumato.table.summary import Summary
 from sfumato.table.tables import Table
@@ -19,7 +19,6 @@ from sfumato.wording import counted
 
 MOST_CATEGORIES = 200
 MOST_CLASSES = 100
-EXACT_INTEGERS = 2**53
 
 
 class TableWarning(UserWarning):
@@ -123,6 +122,8 @@ def _private(summary: Summary, refuse: bool, notes: list[str]) -> Column:
             raise SchemaError(f"Column {name!r} is empty in every row. Drop it from the table, or {AS_IDENTIFIER}.")
         if summary.as_text:
             return _from_text(summary, missing, notes)
+        if summary.integral and _too_long(summary, summary.low, summary.high):
+            return _long_integers(summary, notes)
     except SchemaError as error:
         if refuse:
             raise
@@ -138,6 +139,26 @@ def _private(summary: Summary, refuse: bool, notes: list[str]) -> Column:
     return _numbers(name, summary.low, summary.high, summary.integral, missing)
 
 
+def _too_long(summary: Summary, low: float, high: float) -> bool:
+    """Whole numbers so large and so close together that doubles would merge different ones."""
+    return summary.distinct > 1 and not told_apart(low, high)
+
+
+def _long_integers(summary: Summary, notes: list[str]) -> Column:
+    """Names rather than numbers: dropped where they name people, refused where they might be something else."""
+    name = summary.name
+    if identifier_like(summary):
+        notes.append(
+            f"Column {name!r} holds integers beyond 2^53 that are unique in nearly every row, as numbers of people "
+            "are: it got the role identifier and is dropped."
+        )
+        return Column(name, "categorical", role="identifier")
+    raise SchemaError(
+        f"Column {name!r} holds integers beyond 2^53 that lie too close together for numbers to be told apart. "
+        f"Subtract a constant, declare it as categorical in a schema, or {AS_IDENTIFIER}."
+    )
+
+
 AS_IDENTIFIER = "give it the role identifier (it is then not released)"
 
 
@@ -146,9 +167,22 @@ def _from_text(summary: Summary, missing: bool, notes: list[str]) -> Column:
     if looks.numbers == looks.cells and not looks.leading_zero:
         if not (math.isfinite(looks.low) and math.isfinite(looks.high)):
             raise TableError(f"Column {name!r} holds a number that is infinite. Leave the cell empty or correct it.")
+        if looks.integral and _too_long(summary, looks.low, looks.high):
+            return _long_integers(summary, notes)
         return _numbers(name, looks.low, looks.high, looks.integral, missing)
     if looks.dates == looks.cells:
         return _dates(name, looks.first_day, looks.last_day, missing)
+    if looks.marked and looks.numbers + looks.marked > looks.cells / 2 and not looks.leading_zero:
+        raise TableError(
+            f"Column {name!r} looks numeric, but its numbers are written with commas or with marks between thousands, "
+            f"first in row {looks.first_text}. If the comma is the decimal mark, add --decimal , (CSV files); marks "
+            "between thousands must be removed. If the column is meant to hold categories, declare it in a schema."
+        )
+    if looks.dates + looks.other_dates > looks.cells / 2:
+        raise SchemaError(
+            f"Column {name!r} looks like dates, but not all of them are written as 2001-12-31 (or 2001-12-31 23:59). "
+            "Write them so; if the column is meant to hold categories, declare it in a schema."
+        )
     if looks.numbers > looks.cells / 2 and not looks.leading_zero:
         raise TableError(
             f"Column {name!r} looks numeric, but row {looks.first_text} holds text. Correct or empty the cell; "

@@ -9,17 +9,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.errors import TableError
+from sfumato.errors import TableError, UsageError
+from sfumato.table.csv_dialect import Dialect
 from sfumato.table.csv_table import CsvTable
 from sfumato.table.sql import SqlQuery, SqlTable
 from sfumato.table.tables import MemoryTable, SelectedTable, Table, bare
 
 CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.bz2", ".csv.zst")
+FETCHED = ("http", "https", "ftp", "sftp", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "hdfs")
 ARROW_ENDINGS = (".arrow", ".feather", ".ipc", ".arrows")
 
 
-def open_table(source: Any, columns: Sequence[str] | None = None) -> Table:
+def open_table(source: Any, columns: Sequence[str] | None = None, dialect: Dialect | None = None) -> Table:
     """Open a path, a pandas / polars / pyarrow object, or an `SqlQuery`, without reading more than is needed.
+
+    `dialect` says how a CSV file writes its numbers and letters; other sources know that themselves.
 
     >>> open_table(pa.table({"a": [1, 2]})).names
     ('a',)
@@ -27,10 +31,27 @@ def open_table(source: Any, columns: Sequence[str] | None = None) -> Table:
     if isinstance(source, Table):
         return source if columns is None else SelectedTable(source, columns)
     if isinstance(source, (str, Path)):
-        return _open_file(Path(source), columns)
+        check_local(source)
+        return _open_file(Path(source), columns, dialect)
     if isinstance(source, SqlQuery):
         return SqlTable(source, columns)
     return MemoryTable(as_arrow(source), columns=columns)
+
+
+def check_local(source: str | Path) -> None:
+    """Addresses are told from paths that do not exist; they may hold passwords, so only their kind is repeated."""
+    scheme, colon, rest = str(source).partition(":/")
+    scheme = scheme.lower()
+    if colon and scheme in FETCHED:
+        fetch = {"s3": "aws s3 cp ADDRESS -", "gs": "gcloud storage cat ADDRESS"}.get(scheme, "curl -s ADDRESS")
+        raise TableError(
+            f"This is an address ({scheme}), and tables are read from this machine only. Fetch it with a program that "
+            f"knows your credentials and give its path, or pipe it in: {fetch} | sfumato COMMAND - ..."
+        )
+    if colon and rest.startswith("/") and scheme.replace("+", "").isalnum():
+        if scheme == "file":
+            raise TableError("This is a file:// address. Give the path alone.")
+        raise UsageError("A database URL needs --query with the SQL to read (in Python: an SqlQuery).")
 
 
 def as_arrow(source: Any) -> pa.Table:
@@ -79,7 +100,7 @@ def _from_pandas(frame: Any) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=names)
 
 
-def _open_file(path: Path, columns: Sequence[str] | None) -> Table:
+def _open_file(path: Path, columns: Sequence[str] | None, dialect: Dialect | None) -> Table:
     if not path.exists():
         raise TableError(f"{path} does not exist.")
     ending = path.name.lower()
@@ -88,7 +109,7 @@ def _open_file(path: Path, columns: Sequence[str] | None) -> Table:
     if path.is_dir() or ending.endswith((".parquet", ".pq")):
         return ParquetTable(path, columns)
     if ending.endswith(CSV_ENDINGS):
-        return CsvTable(path, columns)
+        return CsvTable(path, columns, dialect)
     if ending.endswith(ARROW_ENDINGS):
         return IpcTable(path, columns)
     known = ", ".join((*CSV_ENDINGS, ".parquet", *ARROW_ENDINGS))

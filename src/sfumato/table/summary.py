@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,7 +32,7 @@ class Summary:
         self.integral = bool(pa.types.is_integer(kind))
         self.sampled = 0
         self.words: set[str] = set()
-        self._sample: list[arrays.Floats] = []
+        self._sample: list[npt.NDArray[np.integer[Any]]] = []
         self.looks = Looks()
 
     def add(self, array: pa.Array) -> None:
@@ -75,7 +78,8 @@ class Summary:
             return
         self.low, self.high = min(self.low, low), max(self.high, high)
         if self.integral and self.sampled < SAMPLE_ROWS:
-            piece = found[: SAMPLE_ROWS - self.sampled]
+            whole = arrays.as_numpy(array.drop_null())  # as integers: doubles merge those beyond 2^53
+            piece = whole[: SAMPLE_ROWS - self.sampled]
             self._sample.append(piece.copy())
             self.sampled += len(piece)
 
@@ -111,6 +115,8 @@ class Looks:
         self.cells = 0
         self.numbers = 0
         self.dates = 0
+        self.marked = 0
+        self.other_dates = 0
         self.letters = 0
         self.phrases = 0
         self.first_text: int | None = None
@@ -124,6 +130,7 @@ class Looks:
         self.cells += int(counts.sum())
         self.letters += int((arrays.as_numpy(pc.utf8_length(values)) * counts).sum())
         self.phrases += int(counts[arrays.as_numpy(pc.match_substring(values, " "))].sum())
+        self.other_dates += int(counts[arrays.as_numpy(pc.match_substring_regex(values, arrays.OTHER_DATE))].sum())
         self._add_numbers(words, values, counts, first_row)
         dates = arrays.parsed_dates(values)
         self.dates += int(counts[arrays.as_numpy(dates.is_valid())].sum())
@@ -138,6 +145,8 @@ class Looks:
         if self.first_text is None and not good.all():
             first = values[int(np.argmin(good))]
             self.first_text = first_row + int(pc.index(words, first).as_py()) + 1
+        marked = arrays.as_numpy(pc.match_substring_regex(values, arrays.MARKED_NUMBER))
+        self.marked += int(counts[marked & ~good].sum())
         if not good.any():
             return
         self.leading_zero |= arrays.has_leading_zeros(values)

@@ -20,6 +20,8 @@ def _binary(*kinds: str) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": dict.fromkeys(kinds, body)}}
 
 
+MOST_RELEASES = 100
+"""Of one page: each brings its card."""
 PARQUET, CSV = "application/vnd.apache.parquet", "text/csv"
 _AGAIN: dict[int | str, dict[str, Any]] = {
     200: {"model": Receipt, "description": "It was pushed before: the same receipt."}
@@ -47,9 +49,17 @@ async def push_release(
 
 
 @router.get("/releases")
-def list_releases(caller: AnyCaller, context: Ctx) -> list[ReleaseInfo]:
-    """A site's own releases; for the owner all of them: counts and cards, never rows."""
-    return context.store.releases(caller.study, caller.site)
+def list_releases(
+    caller: AnyCaller,
+    context: Ctx,
+    limit: Annotated[int, Query(ge=1, le=MOST_RELEASES, description="How many at most.")] = MOST_RELEASES,
+    after: Annotated[str | None, Query(pattern="^[0-9a-f]{64}$", description="SHA-256 of the last one seen.")] = None,
+) -> list[ReleaseInfo]:
+    """A site's own releases; for the owner all of them: counts and cards, never rows.
+
+    They come page by page, the oldest first: ask for those `after` the last one, until an empty page comes.
+    """
+    return context.store.releases(caller.study, caller.site, after=after, most=limit)
 
 
 @router.get("/shared-rows", responses=declared(403))

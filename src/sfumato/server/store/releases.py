@@ -13,7 +13,11 @@ from sfumato.protocol.messages import Receipt, ReleaseInfo
 from sfumato.server.store.studies import Studies, guarantee_words
 from sfumato.server.store.tables import model_releases, models, releases, shared_rows, studies, test_tables
 
+PAGE_BYTES = 8 << 20
+"""Cards on one page, or a single one."""
 NEW, SAME, SAME_ROWS, ELSEWHERE, WITHDRAWN = "new", "same", "same-rows", "elsewhere", "withdrawn"
+MOST_EARLIER = 2**31 - 1
+"""The largest number that a column of the database holds; a card may say anything."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ class Releases(Studies):
             "rows": rows,
             "received": self.today(),
             "epsilon": epsilon,
+            **_all_releases(epsilon, card),
             "card": json.dumps(card, ensure_ascii=False, allow_nan=False),
             "identity": identity,
             "sketch": sketch,
@@ -96,15 +101,39 @@ class Releases(Studies):
         outcome = ELSEWHERE if row.site != site else WITHDRAWN if row.withdrawn else SAME
         return Recorded(outcome, _receipt(row))
 
-    def releases(self, study: str, site: str | None = None, *, withdrawn: bool = True) -> list[ReleaseInfo]:
-        """All releases in the order of their coming, or those of one site."""
-        query = select(releases).where(releases.c.study == study).order_by(releases.c.number)
+    def releases(
+        self,
+        study: str,
+        site: str | None = None,
+        *,
+        withdrawn: bool = True,
+        after: str | None = None,
+        most: int | None = None,
+    ) -> list[ReleaseInfo]:
+        """Releases in the order of their coming, or those of one site; a page: `most`, `after` one of a hash."""
+        query = select(releases).where(releases.c.study == study).order_by(releases.c.number).limit(most)
+        if after is not None:
+            last = select(releases.c.number).where(releases.c.study == study, releases.c.sha256 == after)
+            query = query.where(releases.c.number > last.scalar_subquery())
         if site is not None:
             query = query.where(releases.c.site == site)
         if not withdrawn:
             query = query.where(releases.c.withdrawn.is_(None))
+        found: list[ReleaseInfo] = []
+        size = 0
         with self.reading() as connection:
-            return [_release(row) for row in connection.execute(query)]
+            for row in connection.execute(query):
+                size += len(row.card)
+                if found and most is not None and size > PAGE_BYTES:
+                    break
+                found.append(_release(row))
+        return found
+
+    def unproved_cards(self, study: str) -> list[dict[str, Any]]:
+        """Cards of releases that prove nothing, withdrawn ones too: what they learned stays learned."""
+        query = select(releases.c.card).where(releases.c.study == study, releases.c.epsilon.is_(None))
+        with self.reading() as connection:
+            return [json.loads(row.card) for row in connection.execute(query)]
 
     def release(self, study: str, sha256: str, site: str | None = None) -> ReleaseInfo | None:
         """One release; for a `site`, only its own."""
@@ -162,6 +191,15 @@ class Releases(Studies):
         return None if row is None else TestTable(row.sha256, row.format, row.bytes, row.rows, row.received)
 
 
+def _all_releases(epsilon: float | None, card: dict[str, Any]) -> dict[str, Any]:
+    """What the card says of earlier releases of the same rows; never less than what was recomputed for this one."""
+    stated = card.get("earlier_releases") or {}
+    earlier, total = min(int(stated.get("count") or 0), MOST_EARLIER), stated.get("total_epsilon_record")
+    if not earlier:
+        return {"earlier": 0, "total_epsilon": epsilon}
+    return {"earlier": earlier, "total_epsilon": None if total is None or epsilon is None else max(total, epsilon)}
+
+
 def _find(connection: Connection, study: str, sha256: str, *, lock: bool = False) -> Any:
     query = select(releases).where(releases.c.study == study, releases.c.sha256 == sha256)
     return connection.execute(query.with_for_update() if lock else query).one_or_none()
@@ -197,6 +235,9 @@ def _release(row: Any) -> ReleaseInfo:
         rows=row.rows,
         received=row.received,
         withdrawn=row.withdrawn is not None,
-        guarantee=guarantee_words(row.epsilon),
+        guarantee=guarantee_words(row.epsilon, row.earlier, row.total_epsilon),
+        epsilon=row.epsilon,
+        earlier=row.earlier,
+        total_epsilon=row.total_epsilon,
         card=json.loads(row.card),
     )

@@ -11,8 +11,9 @@ from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, up
 from sqlalchemy.exc import IntegrityError
 
 from sfumato.errors import UsageError
+from sfumato.guarantee.rounding import rounded_up
 from sfumato.protocol.messages import Invited, SiteInfo, StudyInfo
-from sfumato.protocol.names import check_name, spelled
+from sfumato.protocol.names import check_name, skeleton, spelled
 from sfumato.protocol.study_file import Study
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.server.store.database import Database
@@ -113,11 +114,24 @@ class Studies(Database):
             raise UsageError(f"A token must last between 1 and {LONGEST_DAYS} days. Got {days} instead.")
         token, expires = new_token(SITE), int(self.now()) + days * DAY
         with self.writing() as connection:
+            # One invitation to a study at a time: two doubles must not come in together.
+            connection.execute(select(studies.c.id).where(studies.c.id == study).with_for_update())
+            self._refuse_double(connection, study, name)
             with contextlib.suppress(IntegrityError), connection.begin_nested():  # it may be known already
                 connection.execute(insert(sites).values(study=study, name=name, created=self.today()))
             connection.execute(update(tokens).where(_tokens_of(study, name)).values(revoked=True))
             self._add_token(connection, token, study, SITE, name, expires)
         return Invited(name, token, self.day_of(expires))
+
+    def _refuse_double(self, connection: Connection, study: str, name: str) -> None:
+        """A site whose name looks like another's could be taken for it, on every page and in every list."""
+        known = connection.execute(select(sites.c.name).where(sites.c.study == study)).scalars().all()
+        doubles = [other for other in known if other != name and skeleton(other) == skeleton(name)]
+        if doubles and name not in known:
+            raise UsageError(
+                f"The study has a site {doubles[0]!r}, whose name looks like this one. Choose a name that nobody can "
+                "take for another, or invite that site again by its own spelling."
+            )
 
     def revoke(self, study: str, name: str) -> bool:
         """End a site's tokens; whether there is such a site."""
@@ -140,6 +154,9 @@ class Studies(Database):
                 func.max(releases.c.received).label("last_push"),
                 func.max(releases.c.epsilon).label("epsilon"),
                 func.count(releases.c.epsilon).label("formal"),
+                func.max(releases.c.earlier).label("earlier"),
+                func.max(releases.c.total_epsilon).label("total_epsilon"),
+                func.count(releases.c.total_epsilon).label("bounded"),
             )
             .where(kept)
             .group_by(releases.c.site)
@@ -166,6 +183,9 @@ class Studies(Database):
                 pushed.c.last_push,
                 pushed.c.epsilon,
                 pushed.c.formal,
+                pushed.c.earlier,
+                pushed.c.total_epsilon,
+                pushed.c.bounded,
                 latest.c.good,
                 func.coalesce(latest.c.expires, ever.c.expires).label("expires"),
             )
@@ -181,6 +201,7 @@ class Studies(Database):
 
     def _site(self, row: Any) -> SiteInfo:
         weakest = row.epsilon if row.releases and row.formal == row.releases else None
+        total = row.total_epsilon if row.releases and row.bounded == row.releases else None
         return SiteInfo(
             name=row.name,
             created=row.created,
@@ -189,7 +210,10 @@ class Studies(Database):
             releases=row.releases or 0,
             rows=int(row.rows or 0),
             last_push=row.last_push,
-            guarantee=guarantee_words(weakest) if row.releases else None,
+            guarantee=guarantee_words(weakest, row.earlier, total) if row.releases else None,
+            epsilon=weakest,
+            earlier=row.earlier or 0,
+            total_epsilon=total,
         )
 
 
@@ -203,9 +227,15 @@ def with_ticket_key(study: Study) -> tuple[Study, bytes | None]:
     return replace(study, ticket_key=key.public, origin=None), key.stored
 
 
-def guarantee_words(epsilon: float | None) -> str:
-    """What was recomputed, in short."""
-    return "no formal guarantee" if epsilon is None else f"epsilon at most {epsilon:.3g} for the record"
+def guarantee_words(epsilon: float | None, earlier: int, total: float | None) -> str:
+    """What was recomputed, in short, for people; programs have the numbers."""
+    if epsilon is None:
+        return "no formal guarantee"
+    if not earlier:
+        return f"epsilon at most {rounded_up(epsilon)} for the record"
+    if total is None:
+        return "no bound with earlier releases"
+    return f"epsilon at most {rounded_up(total)} for the record, with earlier releases"
 
 
 def _study(row: Any) -> StudyInfo:

@@ -86,6 +86,8 @@ releases = Table(
     Column("received", String(10), nullable=False),
     Column("withdrawn", String(10)),
     Column("epsilon", Double),
+    Column("earlier", Integer, nullable=False, server_default="0"),
+    Column("total_epsilon", Double),
     Column("card", Text, nullable=False),
     Column("identity", String(64)),
     Column("sketch", LargeBinary),

@@ -11,6 +11,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
+from sfumato.server.door import Door
 from sfumato.server.metrics import Metrics
 from sfumato.server.routes import surveys
 from sfumato.server.settings import Settings
@@ -38,14 +39,19 @@ class RespondentPage(StaticFiles):
 class SurveysFirst(FastAPI):
     """An app that answers respondents before any of its middleware is asked: they come by the thousand.
 
-    It also notes where a foreign app has mounted it, for the pages.
+    It also notes where a foreign app has mounted it, for the pages. What the door refuses, the shell answers.
     """
 
     quick: QuickPath | None = None
+    door: Door | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         ROOT.set(scope.get("root_path", ""))
-        if self.quick is None or not await self.quick.answered(scope, receive, send):
+        if scope["type"] == "http" and self.door is not None:
+            self.door.enter(scope)
+            scope.setdefault("state", {})["refusal"] = self.door.refusal(scope)
+        refused = scope.get("state", {}).get("refusal") is not None
+        if refused or self.quick is None or not await self.quick.answered(scope, receive, send):
             await super().__call__(scope, receive, send)
 
 
@@ -54,7 +60,7 @@ def attach_surveys(app: SurveysFirst, store: Store, settings: Settings, metrics:
     desks = app.state.surveys = SurveyDesks(store, settings.respondent_rate)
     folder = str(files("sfumato.server.web").joinpath("survey"))
     app.router.routes += [*surveys.ROUTES, Mount("/survey", RespondentPage(directory=folder, html=True))]
-    app.quick = QuickPath(desks, metrics, settings)
+    app.quick, app.door = QuickPath(desks, metrics, settings), Door(settings)
     describe = app.openapi
 
     def with_surveys() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from sfumato.guidance import encode_matrix
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import make_card
 from sfumato.jobs.release import CARD_METADATA
-from sfumato.mechanisms.guided_projection import GuidedProjection
+from sfumato.mechanisms.guided_projection import FROM_A_SURVEY, GuidedProjection
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.protocol.survey_table import survey_encoding
 from sfumato.server.survey.answers import unpack
@@ -46,7 +46,9 @@ def _write_part(
 ) -> Path:
     encoding = survey_encoding(survey)
     V = np.frombuffer(version.matrix, dtype="<f8").reshape(survey.width, version.entry.k)
-    mechanism = GuidedProjection(guidance=encode_matrix(V), floor=survey.floor, link=survey.link)
+    mechanism = GuidedProjection(
+        guidance=encode_matrix(V), floor=survey.floor, link=survey.link, guidance_reason=FROM_A_SURVEY
+    )
     mechanism.fit_statistics(Statistics.empty(encoding.width), encoding)
     layout = Layout(mechanism, encoding, like_original=False)
     card: Card = make_card(layout, mechanism.guarantee().beside_exact_label(), rows=len(bits))

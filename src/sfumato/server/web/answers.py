@@ -20,6 +20,7 @@ TITLES = {
     405: "Not that way",
     409: "Not now",
     413: "Too large",
+    421: "Another name",
     422: "Not quite",
     429: "Too many at once",
     500: "The server made a mistake",
@@ -40,7 +41,7 @@ def address_of(request: Request) -> str:
 def error_page(request: Request, error: ApiError) -> HTMLResponse | None:
     """The refusal as a page, where a browser asked for one; None where a program did."""
     wanted = "text/html" in request.headers.get("accept", "")
-    if not wanted or request.url.path.removeprefix(ROOT.get()).startswith(("/api/", "/survey/")):
+    if not wanted or request.scope["path"].removeprefix(ROOT.get()).startswith(("/api/", "/survey/")):
         return None
     signed_out = error.status_code == 401
     response = page(

@@ -13,6 +13,7 @@ from sfumato.server.web.answers import page
 from sfumato.server.web.chart_scale import percent
 from sfumato.server.web.curve import curve
 from sfumato.server.web.shown_models import alone, scale_of, shown
+from sfumato.server.web.shown_study import used_guarantee
 
 
 def model_page(caller: Caller, study: StudyInfo, model: ModelInfo, *, owner: bool) -> HTMLResponse:
@@ -28,6 +29,7 @@ def model_page(caller: Caller, study: StudyInfo, model: ModelInfo, *, owner: boo
         curve=curve([(model.classifier, compared)]) if compared else None,
         points=[_point(point) for point in compared["points"]] if compared else [],
         alone=alone(model, scale),
+        told=used_guarantee,
     )
 
 

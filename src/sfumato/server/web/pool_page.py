@@ -68,7 +68,7 @@ def pool_page(
             test_table=context.store.test_table(study.id),
         )
     releases = context.store.releases(study.id, caller.site)
-    shown = [(one, guarantee(one.guarantee)) for one in reversed(releases)]
+    shown = [(one, guarantee(one.epsilon, one.earlier, one.total_epsilon)) for one in reversed(releases)]
     return page("site", status, **values, releases=shown, totals=site_totals(releases))
 
 

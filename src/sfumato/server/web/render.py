@@ -9,6 +9,7 @@ from typing import Any
 
 import jinja2
 
+from sfumato.guarantee.rounding import epsilon_at_most
 from sfumato.report.markup import breakable
 from sfumato.server.web.chart_scale import percent
 
@@ -38,6 +39,7 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     made.filters |= {"breakable": breakable, "thousands": "{:,}".format, "short_hash": short_hash, "share": percent}
+    made.filters["epsilon_at_most"] = epsilon_at_most
     made.globals["root"] = ROOT.get
     return made
 

@@ -74,7 +74,10 @@ def check_origin(request: Request) -> None:
 
 def _is_own(request: Request, origin: str) -> bool:
     """Hosts are compared and not schemes: TLS may end at a proxy in front of us."""
-    parts = urlsplit(origin)
+    try:
+        parts = urlsplit(origin)
+    except ValueError:  # "http://[": no address at all
+        return False
     return parts.scheme in ("http", "https") and parts.netloc == request.headers.get("host")
 
 

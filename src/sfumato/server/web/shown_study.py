@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.guarantee.guarantee import Guarantee as Stated
+from sfumato.guarantee import AllReleases
+from sfumato.guarantee import Guarantee as Stated
+from sfumato.guarantee.guarantee import LOCAL_DP, infinite
 from sfumato.protocol.messages import ReleaseInfo, SiteInfo
+from sfumato.server.store.studies import guarantee_words
 
-_EPSILON = re.compile(r"epsilon at most ([0-9.e+-]+)")
+LABELS = " Where the label is released exactly, what it tells comes on top."
 
 
 @dataclass(frozen=True)
@@ -40,21 +42,31 @@ class Totals:
     last_push: str
 
 
-def guarantee(words: str | None) -> Guarantee | None:
-    """The store's short words; a figure is also told as what it lets somebody become sure of."""
-    if not words:
-        return None
-    found = _EPSILON.search(words)
-    if found is None:
-        return Guarantee(words, "none", Stated.none("").in_words())
-    epsilon = float(found[1])
-    told = Stated(epsilon, epsilon, epsilon, exact=False).in_words()
-    return Guarantee(words, "weak" if "practically unprotected" in told else "formal", told)
+def guarantee(epsilon: float | None, earlier: int = 0, total: float | None = None) -> Guarantee:
+    """Figures as what they let somebody become sure of who sees this release, and all `earlier` ones of its rows."""
+    record = infinite(epsilon)
+    alone = Stated(record, record, record, exact=False)
+    together = AllReleases.of(alone, {"count": earlier, "total_epsilon_record": total})
+    state = ("weak" if together.unprotected else "formal") if together.bounded else "none"
+    words = together.in_words() + ("" if epsilon is None else LABELS)
+    return Guarantee(guarantee_words(epsilon, earlier, total), state, words)
+
+
+def used_guarantee(used: Mapping[str, Any]) -> Guarantee:
+    """Of a release on a model's card; models of 0.1.0 carry words instead of figures, which are not shown."""
+    earlier = used.get("earlier_releases") or {}
+    if "epsilon_record" not in used:
+        return Guarantee("proved" if used.get("guarantee") == LOCAL_DP else "none that is proved", "none", "")
+    return guarantee(used["epsilon_record"], int(earlier.get("count") or 0), earlier.get("total_epsilon_record"))
 
 
 def shown_site(site: SiteInfo, today: str) -> ShownSite:
     state = "revoked" if site.revoked else "token expired" if site.expires and site.expires < today else ""
-    return ShownSite(site, f"{site.rows:,}", guarantee(site.guarantee), state)
+    return ShownSite(site, f"{site.rows:,}", _of_site(site), state)
+
+
+def _of_site(site: SiteInfo) -> Guarantee | None:
+    return guarantee(site.epsilon, site.earlier, site.total_epsilon) if site.releases else None
 
 
 def totals(sites: Sequence[SiteInfo]) -> Totals:
@@ -93,5 +105,5 @@ def asked(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _asked_guarantee(found: Any) -> str:
     if isinstance(found, Mapping):
-        return f"proved, epsilon at most {float(found.get('epsilon_record', 0)):g} for a whole record"
+        return f"proved, epsilon at most {float(found.get('epsilon_record', 0)):.9g} for a whole record"
     return "a proved bound is not asked for (empirical releases are allowed)"

@@ -169,7 +169,7 @@ function row(ctx, question, a, { usual, most }) {
     { class: "numbers" },
     h("b", {}, speaker.say("picture_usual", { usual: speaker.percent(usual[a]) })),
     ` · ${speaker.say("picture_chance", { chance: speaker.percent(chance) })}`,
-    ` · ${speaker.say("picture_most", { most: speaker.percent(most[a]) })}`,
+    ` · ${speaker.say("picture_most", { most: speaker.percentAtMost(most[a]) })}`,
   );
   return h("li", {}, asked, answer, bar(usual[a], most[a], chance), numbers);
 }
@@ -185,6 +185,6 @@ function bar(usual, most, chance) {
 export function formal(ctx, value) {
   const say = (key, values) => ctx.speaker.say(key, values);
   if (!Number.isFinite(value)) return h("p", { class: "notice bad" }, say("epsilon_none"));
-  const shown = { epsilon: ctx.speaker.number(value) };
+  const shown = { epsilon: ctx.speaker.numberAtMost(value) };
   return h("details", {}, h("summary", {}, say("epsilon_title", shown)), h("p", {}, say("epsilon_text", shown)));
 }

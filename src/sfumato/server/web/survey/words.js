@@ -49,6 +49,16 @@ export class Speaker {
     return sign + new Intl.NumberFormat(this.spoken, { style: "percent", maximumFractionDigits: 0 }).format(shown);
   }
 
+  /** The same for an upper bound: never below it. */
+  percentAtMost(share) {
+    return this.percent(share < 0.01 || share > 0.99 ? share : roundedUp(share, 2));
+  }
+
+  /** An upper bound: never below it. */
+  numberAtMost(value, digits = 1) {
+    return this.number(roundedUp(value, digits), digits);
+  }
+
   number(value, digits = 1) {
     return new Intl.NumberFormat(this.spoken, { maximumFractionDigits: digits }).format(value);
   }
@@ -66,4 +76,10 @@ export class Speaker {
 export function firstLanguage(wanted, offered) {
   const short = wanted.map((code) => code.toLowerCase().split("-")[0]);
   return short.find((code) => offered.includes(code)) ?? offered[0];
+}
+
+/** Up to so many places after the point; 15 digits are all that a double is sure of, so that 1.1 stays 1.1. */
+function roundedUp(value, places) {
+  const scale = 10 ** places;
+  return Math.ceil(Number((value * scale).toPrecision(15))) / scale;
 }

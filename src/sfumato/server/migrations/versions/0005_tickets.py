@@ -15,8 +15,8 @@ from alembic import op
 
 from sfumato.server.survey.ticket_key import TicketKey
 
-revision = "0004"
-down_revision = "0003"
+revision = "0005"
+down_revision = "0004"
 branch_labels = None
 depends_on = None
 

@@ -1,0 +1,61 @@
+"""How commands are given tables: one block of options, and one way from what was typed to a table."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.errors import UsageError
+
+if TYPE_CHECKING:  # brings Arrow with it, which --help does not need
+    from sfumato.table import Table
+
+TableArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE", help="CSV, Parquet or Arrow file, - for standard input; or a database URL with --query."
+    ),
+]
+Query = Annotated[str | None, typer.Option(metavar="SQL", help="Read this query; TABLE is then a database URL.")]
+Decimal = Annotated[str, typer.Option(metavar="MARK", help="Decimal mark in CSV files: . or a comma.")]
+Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of CSV files, for example cp1252 or utf-16.")]
+POINT, UTF8 = ".", "utf-8"
+
+
+@dataclass
+class Tables:
+    """The tables of one command; standard input can be only one of them."""
+
+    decimal: str = POINT
+    encoding: str = UTF8
+    _piped: bool = field(default=False, repr=False)
+
+    def open(self, given: str, query: str | None = None) -> Any:
+        """A table, or a query that becomes one."""
+        from sfumato.table import SqlQuery, open_table
+        from sfumato.table.csv_dialect import Dialect
+
+        dialect = Dialect(self.decimal, self.encoding)
+        if query is not None:
+            return SqlQuery(given, query)
+        return self._standard_input(dialect) if given == "-" else open_table(given, dialect=dialect)
+
+    def open_if_given(self, given: str | None) -> Any:
+        """The same for an option that may be left out."""
+        return None if given is None else self.open(given)
+
+    def open_or_folder(self, given: str) -> Any:
+        """A table, or the folder of a release as it is."""
+        return Path(given) if Path(given).is_dir() else self.open(given)
+
+    def _standard_input(self, dialect: Any) -> Table:
+        from sfumato.table.standard_input import table_from
+
+        if self._piped:
+            raise UsageError("Standard input (-) can be only one of the tables. Give the other by its path.")
+        self._piped = True
+        return table_from(sys.stdin.buffer, dialect)
