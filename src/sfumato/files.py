@@ -143,3 +143,17 @@ def explained(path: Path) -> Iterator[None]:
 def is_private(path: Path) -> bool:
     """Whether only the owner can read the file; true where the system has no such modes."""
     return os.name == "nt" or (path.stat().st_mode & 0o077) == 0
+
+
+def other_version(found: object, reads: int, *, older: str) -> str | None:
+    """Why a file of version `found` is not read and what to do, to follow the file's name; None for the one that is.
+
+    `older` says what to do with a file of an earlier version.
+    """
+    if isinstance(found, bool) or not isinstance(found, int):
+        return "states no version: it was edited or is damaged."
+    if found > reads:
+        return (
+            f"has version {found}, and this program reads version {reads}: a newer sfumato wrote it. Upgrade sfumato."
+        )
+    return None if found == reads else f"has version {found}, and this program reads version {reads}. {older}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import CardError
-from sfumato.files import exclusive, write_whole
+from sfumato.files import exclusive, other_version, write_whole
 from sfumato.guarantee.ledger import default_ledger
 
 FORMAT, VERSION = "sfumato-agreements", 1
@@ -42,8 +42,12 @@ class Agreements:
             return {"format": FORMAT, "version": VERSION, "studies": {}}
         try:
             data: dict[str, Any] = json.loads(self.path.read_text(encoding="utf-8"))
+            if why := other_version(data["version"], VERSION, older="Take it from a backup."):
+                raise CardError(f"The list of agreed studies {self.path} {why}")
             for entry in data["studies"].values():
                 str(entry["hash"])
+        except CardError:
+            raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CardError(
                 f"The list of agreed studies {self.path} cannot be read. Take it from a backup, or move it away: you "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,11 +57,7 @@ class Parcel:
 def _check_inside(embedded: bytes | None, more: bool, card: Card, folder: Path) -> None:
     if embedded is None:
         raise CardError(f"The release in {folder} has no card inside. Only what `sfumato sanitize` wrote is pushed.")
-    try:
-        same = json.loads(embedded) == json.loads(card.to_json())
-    except ValueError:
-        same = False
-    if not same:
+    if not card.says_the_same(embedded):
         raise CardError(f"The card beside the release in {folder} is not the one inside it: one of them was edited.")
     if more:
         raise CardError(

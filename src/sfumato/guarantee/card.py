@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import CardError, UsageError
-from sfumato.files import write_whole
+from sfumato.files import other_version, write_whole
 from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.consistency import contradiction
 from sfumato.guarantee.guarantee import LOCAL_DP, Guarantee
@@ -25,6 +25,7 @@ from sfumato.table import Encoding, Schema
 from sfumato.wording import counted
 
 FORMAT, VERSION = "sfumato-card", 1
+OLDER = "Make the release again with this version, or read it with the sfumato that the card's `versions` name."
 RANDOMIZED_RESPONSE = "randomized-response"
 ADDITIVE = "additive"
 
@@ -93,8 +94,7 @@ class Card:
     @classmethod
     def from_dict(cls, data: Any, where: str = "the card") -> Card:
         """Check against the published JSON Schema, then read."""
-        if isinstance(data, Mapping) and data.get("version", VERSION) != VERSION:
-            raise CardError(f"{where} has version {data['version']}; this program reads version {VERSION}.")
+        check_version(data, where)
         problems = sorted(
             card_validator().iter_errors(_without_numbers(data)), key=lambda error: list(error.absolute_path)
         )
@@ -108,6 +108,15 @@ class Card:
     def in_own_words(self) -> Card:
         """The same with `guarantee.words` computed from its figures: what somebody wrote there is never read."""
         return replace(self, guarantee={**self.guarantee, "words": self.all_releases().in_words()})
+
+    def says_the_same(self, text: bytes) -> bool:
+        """Whether `text` is this card too; words may differ, which every version finds anew."""
+        try:
+            other = json.loads(text)
+            other["guarantee"]["words"] = self.guarantee["words"]
+        except (ValueError, KeyError, TypeError):
+            return False
+        return bool(other == json.loads(self.to_json()))
 
     @property
     def is_formal(self) -> bool:
@@ -196,6 +205,13 @@ class Card:
                 matrix[group.start, group.start] = noise.slope
                 offset[group.start] = (noise.slope - 1.0) * group.column.bounds[0] / encoding.scale[group.start]
         return matrix, offset
+
+
+def check_version(data: Any, where: str) -> None:
+    """Refuse a card of another version before anything else of it is believed."""
+    ours = isinstance(data, Mapping) and data.get("format") == FORMAT
+    if ours and (why := other_version(data.get("version"), VERSION, older=OLDER)):
+        raise CardError(f"{where} {why}")
 
 
 def _no_number(word: str) -> Any:

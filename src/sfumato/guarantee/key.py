@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import CardError
-from sfumato.files import is_private, write_whole
+from sfumato.files import is_private, other_version, write_whole
 
 FORMAT, VERSION = "sfumato-key", 1
 
@@ -87,8 +87,10 @@ class Key:
             raise CardError(f"There is no key file {path}.")
         try:
             data = json.loads(path.read_text())
-            if data["format"] != FORMAT or data["version"] != VERSION:
-                raise CardError(f"{path} is not a key that this version reads (version {VERSION}).")
+            if data["format"] != FORMAT:
+                raise ValueError("another file")
+            if why := other_version(data["version"], VERSION, older="Take it from a backup."):
+                raise CardError(f"The key {path} {why}")
             arrays = {
                 name: np.frombuffer(base64.b64decode(part["float64"], validate=True), dtype="<f8")
                 .reshape(part["shape"])

@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import CardError
-from sfumato.files import exclusive, write_whole
+from sfumato.files import exclusive, other_version, write_whole
 from sfumato.guarantee.borrowed import direction_hashes, is_remembered
 from sfumato.guarantee.rounding import sum_up
 
+FORMAT, VERSION = "sfumato-ledger", 1
+"""A later version reads and migrates every earlier one, from 0.1.0 on; what it does not know of an entry it keeps."""
 VARIABLE = "SFUMATO_LEDGER"
 TILE = 1 << 15  # cells that are hashed at a time: they stay in the cache
 KEY_BYTES = 32
@@ -111,15 +113,21 @@ class Ledger:
 
     def _read(self) -> dict[str, Any]:
         if not self.path.exists():
-            return {"format": "sfumato-ledger", "version": 1, "key": os.urandom(KEY_BYTES).hex(), "tables": {}}
+            return {"format": FORMAT, "version": VERSION, "key": os.urandom(KEY_BYTES).hex(), "tables": {}}
         try:
             data: dict[str, Any] = json.loads(self.path.read_text())
+            if data["format"] != FORMAT:
+                raise ValueError("another file")
+            if why := other_version(data["version"], VERSION, older="Take it from a backup."):
+                raise CardError(f"The ledger of releases {self.path} {why}")  # nothing is written over it
             if len(bytes.fromhex(data["key"])) != KEY_BYTES:
                 raise ValueError("the key was cut short")
             for releases in data["tables"].values():
                 _total(releases)
             if not all(isinstance(item, str) for item in data.get(LEARNED, ())):
                 raise ValueError("what was learned is no list of hashes")
+        except CardError:
+            raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CardError(
                 f"The ledger of releases {self.path} cannot be read. Take it from a backup, or move it away "

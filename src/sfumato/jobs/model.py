@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import CardError, SfumatoError
-from sfumato.files import write_whole
+from sfumato.files import other_version, write_whole
 from sfumato.jobs.model_file import ForeignTypeError, ModelFile, UnsoundModelError
 from sfumato.jobs.model_structure import check_structure
 from sfumato.table import Encoding
@@ -77,9 +77,7 @@ class Model:
     def _read(cls, file: BinaryIO) -> Model:
         import skops.io
 
-        checked = ModelFile(file)
-        if checked.about.get("format") != FORMAT or checked.about.get("version") != VERSION:
-            raise CardError("has a version that this program does not read.")
+        checked = ModelFile(file, _check_version)
         file.seek(0)
         model = cls(skops.io.load(file, trusted=checked.types())["classifier"], checked.about)
         model._check()
@@ -112,3 +110,10 @@ class Model:
                 f"The model's {self.about['classifier']} cannot answer ({type(error).__name__}): it is damaged, or was "
                 "made by another version. Train it again."
             ) from error
+
+
+def _check_version(about: Mapping[str, Any]) -> None:
+    if about.get("format") != FORMAT:
+        raise CardError(f"{NOT_OURS}.")
+    if why := other_version(about.get("version"), VERSION, older="Train it again with this version."):
+        raise CardError(why)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -84,17 +84,21 @@ class ForeignTypeError(UnsoundModelError):
 
 
 class ModelFile:
-    """A model's archive, whose sizes and types were found sound; `about` is its description, not yet believed."""
+    """A model's archive, whose sizes and types were found sound; `about` is its description, not yet believed.
 
-    def __init__(self, file: BinaryIO) -> None:
+    `check` looks at that first: a model of another version is to be called that, whatever types it has.
+    """
+
+    def __init__(self, file: BinaryIO, check: Callable[[Mapping[str, Any]], None]) -> None:
         self._zip = zipfile.ZipFile(file)
         self._check_sizes(file.seek(0, 2))
         self.schema = self._read_schema()
+        self.about = self._about()
+        check(self.about)
         nodes = list(_nodes(self.schema))
         _check_types(nodes)
         _check_names(nodes)
         self._check_arrays(nodes)
-        self.about = self._about()
         for node in nodes:
             if node["__loader__"] == "TreeNode":
                 self._check_tree(node)
@@ -155,6 +159,8 @@ class ModelFile:
         root = self.schema.get("content")
         if not isinstance(root, dict) or set(root) != {"about", "classifier"}:
             raise UnsoundModelError("it holds other things than a classifier and its description")
+        if root["about"].get("__loader__") != "JsonNode":
+            raise UnsoundModelError("its description is no text")
         about = json.loads(self._value(root["about"]))
         if not isinstance(about, dict):
             raise UnsoundModelError("its description is no object")

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import TableError, UsageError
 from sfumato.guarantee.borrowed import BORROWED_BASIS, LEARNED_BASIS
+from sfumato.guarantee.card import check_version
 from sfumato.statistics import Statistics
 
 Matrix = NDArray[np.float64]
@@ -71,6 +72,7 @@ def _read_basis(path: Path) -> GivenBasis:
         data = json.loads(path.read_text())
         if not isinstance(data, dict):
             return GivenBasis(np.array(data, dtype=np.float64))
+        check_version(data, f"The card {path}")
         told = data["learned_from_data"]
         return GivenBasis(
             np.array(data["transform"]["matrix"], dtype=np.float64), LEARNED_BASIS in told or BORROWED_BASIS in told

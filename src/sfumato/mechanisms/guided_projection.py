@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import RANDOMIZED_RESPONSE, Guarantee, Key
 from sfumato.guarantee.borrowed import BORROWED_GUIDANCE, LEARNED_GUIDANCE, is_reason
+from sfumato.guarantee.card import check_version
 from sfumato.guidance import (
     FLOOR,
     MU,
@@ -212,6 +213,7 @@ def _given(text: str, width: int) -> tuple[Matrix, bool]:
 def _from_card(path: Path) -> tuple[str, bool]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
+        check_version(data, f"The card {path}")
         told = data["learned_from_data"]
         return data["transform"]["guidance"], LEARNED_GUIDANCE in told or BORROWED_GUIDANCE in told
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sfumato.errors import SchemaError, SfumatoError
+from sfumato.files import other_version
 from sfumato.protocol.pool_study import PoolStudy
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.table.schema_file import read_schema_file
+
+VERSION = 1
 
 
 class Study(Protocol):
@@ -37,6 +40,10 @@ KINDS: dict[str, Callable[[Mapping[str, Any]], Study]] = {
 def study_from_dict(found: Any) -> Study:
     """A study of any kind, checked."""
     kind = found.get("kind") if isinstance(found, Mapping) else None
+    if isinstance(found, Mapping) and "version" in found:  # left out where it is 1, so that hashes stay what they are
+        if why := other_version(found["version"], VERSION, older="Ask the study's owner for a new one."):
+            raise SchemaError(f"The study file {why}")
+        found = {key: value for key, value in found.items() if key != "version"}
     if not isinstance(kind, str) or kind not in KINDS:
         raise SchemaError(f"A study file needs a `kind`, one of: {', '.join(KINDS)}.")
     return KINDS[kind](found)

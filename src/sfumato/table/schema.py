@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SchemaError
-from sfumato.files import write_whole
+from sfumato.files import other_version, write_whole
 from sfumato.table.column import Column, nearest
 from sfumato.table.infer import infer_columns
 from sfumato.table.schema_file import read_schema_file, schema_text
 from sfumato.wording import counted
+
+VERSION = 1
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,7 +101,7 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for YAML and JSON."""
-        return {"version": 1, "columns": [column.to_dict() for column in self.columns]}
+        return {"version": VERSION, "columns": [column.to_dict() for column in self.columns]}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Schema:
@@ -109,8 +111,8 @@ class Schema:
         for key in found:
             if key not in ("version", "columns"):
                 raise SchemaError(f"The schema has an unknown key {key!r}.{nearest(key, ('version', 'columns'))}")
-        if found.get("version", 1) != 1:
-            raise SchemaError("This schema was written by a newer version of sfumato. Upgrade sfumato to read it.")
+        if why := other_version(found.get("version", VERSION), VERSION, older="Write it anew with `sfumato schema`."):
+            raise SchemaError(f"The schema {why}")
         return cls(tuple(Column.from_dict(column) for column in found["columns"]))
 
     @classmethod
