@@ -54,7 +54,10 @@ def test_a_ledger_of_the_first_version_goes_on_counting(kept, tmp_path):
     path, schema = kept / "ledger.json", Schema.load(kept / "schema.yaml")
     before = json.loads(path.read_text())
     assert Ledger(path).releases == 2
-    more = {name: [*values, *new] for (name, values), new in zip(PEOPLE.items(), (["8", "9"], [1, 2], ["no", "yes"]))}
+    more = {
+        name: [*values, *new]
+        for (name, values), new in zip(PEOPLE.items(), (["8", "9"], [1, 2], ["no", "yes"]), strict=True)
+    }
     options = {"mechanism": "additive-noise", "schema": schema, "max_rows_per_person": 1, "ledger": path}
     new = sanitize(more, tmp_path / "new", Options(only_new=True, **options))
     assert (new.card.rows, new.known) == (2, 6)  # whoever was released by 0.1.0 stays at home

@@ -177,7 +177,7 @@ def test_a_noise_law_that_does_not_exist_is_refused(plain, noise):
 
 def test_another_version_is_told(plain):
     plain["version"] = 2
-    with pytest.raises(CardError, match="version 2; this program reads version 1"):
+    with pytest.raises(CardError, match="version 2, and this program reads version 1"):
         Card.from_dict(plain)
 
 

@@ -13,7 +13,7 @@ from sfumato.classifiers import CLASSIFIERS
 from sfumato.classifiers.factory import ON_BITS
 from sfumato.errors import CardError, OutputError, SchemaError, TableError, UsageError
 from sfumato.jobs.evaluate import evaluate
-from sfumato.jobs.model import Model
+from sfumato.jobs.model import FORMAT, VERSION, Model
 from sfumato.jobs.predict import predict
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.jobs.train import train
@@ -164,10 +164,11 @@ def test_foreign_and_damaged_models_are_refused_unread(tmp_path):
     path.write_bytes(b"not a model")
     with pytest.raises(CardError, match="not a model"):
         Model.load(path)
-    path.write_bytes(skops.io.dumps({"about": "{}", "classifier": os.path.join}))
+    about = json.dumps({"format": FORMAT, "version": VERSION})
+    path.write_bytes(skops.io.dumps({"about": about, "classifier": os.path.join}))
     with pytest.raises(CardError, match="not loaded"):
         Model.load(path)
-    path.write_bytes(skops.io.dumps({"about": json.dumps({"format": "x", "version": 9}), "classifier": None}))
+    path.write_bytes(skops.io.dumps({"about": json.dumps({"format": FORMAT, "version": 9}), "classifier": None}))
     with pytest.raises(CardError, match="version"):
         Model.load(path)
     with pytest.raises(CardError, match="no model"):

@@ -108,7 +108,7 @@ def test_a_wrong_column_is_refused_with_advice(entry, words):
         ("columns: {a: 1}", "list under the key"),
         ("colums: []", "list under the key"),
         ("columns: []\nrows: 3", "unknown key 'rows'"),
-        ("version: 9\ncolumns: []", "newer version"),
+        ("version: 9\ncolumns: []", "a newer sfumato wrote it"),
         ("columns: [", "not valid YAML"),
         ("columns: " + "[" * 5000, "nested too deeply"),
         ("columns: " + "x" * (17 << 20), "more than 16 MiB"),
