@@ -1,7 +1,7 @@
 """The guided survey: what a collector computes from received rows, and what respondents make of it [guided-survey].
 
 `SurveyCounts` add up, `Guidance` follows from them, `perturb_bits` is what a respondent's device does with it, and
-`survey_epsilon` what that proves.
+`survey_epsilon` and, tighter, `record_epsilon` what that proves.
 """
 
 from sfumato.guidance.bits import FLOOR, LINKS, Link, bit_probabilities, perturb_bits, uniforms_from_bytes
@@ -24,6 +24,7 @@ from sfumato.guidance.guidance import (
 from sfumato.guidance.likelihood import answer_posteriors, log_likelihoods
 from sfumato.guidance.simulation import SurveyRules, SurveyRun, mixed_limits, random_startup, simulate
 from sfumato.guidance.space import BLANK, AnswerSpace
+from sfumato.guidance.worst_pair import RecordEpsilon, record_epsilon
 
 __all__ = [
     "BLANK",
@@ -37,6 +38,7 @@ __all__ = [
     "GuidanceError",
     "Link",
     "Order",
+    "RecordEpsilon",
     "SurveyCounts",
     "SurveyEpsilon",
     "SurveyRules",
@@ -56,6 +58,7 @@ __all__ = [
     "mixed_limits",
     "perturb_bits",
     "random_startup",
+    "record_epsilon",
     "simulate",
     "sureness",
     "survey_epsilon",

@@ -62,7 +62,7 @@ def answer_epsilons(V: Matrix, space: AnswerSpace, floor: float = FLOOR, link: L
     """
     check_floor(floor)
     check_link(link)
-    tables = _tables(V, space)
+    tables = choice_tables(V, space)
     if floor == 0:
         return np.full(len(tables), math.inf)
     low, high = (np.sum([end(part, axis=1) for part in tables], axis=0) for end in (np.min, np.max))
@@ -93,7 +93,7 @@ def projected_range(
     V: Matrix, space: AnswerSpace, *, nearest: bool, listed: bool = True
 ) -> tuple[Matrix, Matrix, bool]:
     """Least and largest x_j over all answers (of |x_j| with `nearest`), and whether both are attained."""
-    tables = _tables(V, space)
+    tables = choice_tables(V, space)
     low = np.sum([part.min(axis=1) for part in tables], axis=0)
     high = np.sum([part.max(axis=1) for part in tables], axis=0)
     if not nearest:
@@ -106,7 +106,7 @@ def projected_range(
     return smallest, np.maximum(np.abs(low), np.abs(high)), bool(few or not across.any())
 
 
-def _tables(V: Matrix, space: AnswerSpace) -> list[Matrix]:
+def choice_tables(V: Matrix, space: AnswerSpace) -> list[Matrix]:
     """For each question, what each of its choices adds to every x_j (width x choices); a blank adds nothing."""
     P = V @ V.T
     tables = [P[:, part] for part in space.slices()]

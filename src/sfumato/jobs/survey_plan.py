@@ -16,8 +16,8 @@ from sfumato.guidance import (
     SurveyRules,
     disclosure,
     random_startup,
+    record_epsilon,
     simulate,
-    survey_epsilon,
 )
 from sfumato.jobs.progress import Progress, silent
 
@@ -26,6 +26,8 @@ Codes = NDArray[np.int64]
 SIZES = (200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 FLOORS = (0.1, 0.25, 0.35)
 TEST_ROWS = 2_000
+SEARCH = 500_000
+"""Work for one epsilon: a plan computes many, and means of them."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,8 @@ def _case(
         model = SurveyClassifier(classifier, V, rules.floor, rules.link).fit(run.bits, run.y)
         hit = float((model.predict(space.onehot(codes[test])) == y[test]).mean())
         told = disclosure(codes[ask], space, V, rules.floor, rules.link, draws=500, seed=repeat).share
-        found.append((hit, told, survey_epsilon(V, space, rules.floor, rules.link).record, float(V.shape[1])))
+        record = record_epsilon(V, space, rules.floor, rules.link, work=SEARCH).value
+        found.append((hit, told, record, float(V.shape[1])))
     accuracy, told, epsilon, level = np.mean(found, axis=0)
     spread = float(np.std([row[0] for row in found]))
     return Planned(rules.floor, size, float(accuracy), spread, float(told), float(epsilon), float(level))

@@ -26,6 +26,7 @@ from sfumato.guidance import (
     answer_epsilons,
     decode_matrix,
     perturb_bits,
+    record_epsilon,
     survey_epsilon,
 )
 from sfumato.mechanisms.base import Block, Codes, Matrix, Mechanism, as_matrix
@@ -119,7 +120,8 @@ class GuidedProjection(Mechanism):
                 k=self.k,
                 startup=_counts(statistics),
             ).V
-        self.epsilon_ = survey_epsilon(self.V_, self.space_, self.floor, self.link)
+        self.bits_ = survey_epsilon(self.V_, self.space_, self.floor, self.link).bits
+        self.record_ = record_epsilon(self.V_, self.space_, self.floor, self.link)
         self.answers_ = answer_epsilons(self.V_, self.space_, self.floor, self.link)
         return self
 
@@ -138,10 +140,10 @@ class GuidedProjection(Mechanism):
                 "Without a floor a bit can be certain: whoever chooses the guidance reads chosen answers exactly."
             ).hindered(self._in_the_way())
         return Guarantee(
-            component=float(self.epsilon_.bits.max()),
-            column=float(min(self.epsilon_.record, self.answers_.max())),
-            record=self.epsilon_.record,
-            exact=False,
+            component=float(min(self.record_.value, self.bits_.max())),
+            column=float(min(self.record_.value, self.answers_.max())),
+            record=self.record_.value,
+            exact=self.record_.exact,
             assumptions=(
                 "The uniform numbers behind different bits and rows are independent and secret.",
                 *([f"The guidance is public: {self.guidance_reason}"] if self._declared_public else []),

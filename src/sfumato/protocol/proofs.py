@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sfumato.guarantee import Card
 from sfumato.guarantee.recompute import NO_BOUND, Proof, Recomputed, recomputed
-from sfumato.guidance import AnswerSpace, answer_epsilons, decode_matrix, survey_epsilon
+from sfumato.guidance import AnswerSpace, answer_epsilons, decode_matrix, record_epsilon, survey_epsilon
+from sfumato.guidance.worst_pair import TO_CHECK, WORK
 from sfumato.table import Encoding
 
 
@@ -26,8 +27,9 @@ def _guided(card: Card, encoding: Encoding) -> Recomputed:
         return NO_BOUND
     space = AnswerSpace([group.width for group in encoding.groups])
     guidance = decode_matrix(told["guidance"], width, rank)
-    whole, answers = survey_epsilon(guidance, space, floor, link), answer_epsilons(guidance, space, floor, link)
-    return Recomputed(float(whole.bits.max()), float(min(whole.record, answers.max())), whole.record)
+    bits, answers = survey_epsilon(guidance, space, floor, link).bits, answer_epsilons(guidance, space, floor, link)
+    record = record_epsilon(guidance, space, floor, link, work=TO_CHECK * WORK).value
+    return Recomputed(float(min(record, bits.max())), float(min(record, answers.max())), record)
 
 
 MORE_PROOFS: dict[str, Proof] = {"guided-projection": _guided}
