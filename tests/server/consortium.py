@@ -75,7 +75,7 @@ def sha(body: bytes) -> str:
 
 
 def settings(data: Path, **changes) -> Settings:
-    return Settings(data, **{"worker": False, "validators": 1, **changes})
+    return Settings(data, **{"worker": False, "validators": 1, "max_site_pushes": 32, **changes})
 
 
 @dataclass

@@ -10,7 +10,9 @@ import pytest
 from sqlalchemy import inspect
 
 from sfumato.errors import OutputError, UsageError
+from sfumato.protocol.quota import Quota
 from sfumato.server.store import Store, TestTable, database
+from sfumato.server.store.kept import QuotaExceededError
 from sfumato.server.validation.row_identity import RowIdentity
 
 SHA = "a" * 64
@@ -212,6 +214,25 @@ class StoreContract:
         assert store.release(study, SHA, "A").guarantee == "epsilon at most 2 for the record"
         assert store.release(study, OTHER).guarantee == "no formal guarantee"
         assert not store.withdraw(study, SHA, "B")
+
+    def test_a_quota_holds_also_for_pushes_that_come_together(self, store, study):
+        quota = Quota(releases=3)
+
+        def push(number):
+            about = {"purpose": "train", "size": 10, "rows": 5, "epsilon": 2.0, "card": {}, "quota": quota}
+            try:
+                return store.record_release(study, "A", f"{number:064x}", **about).outcome
+            except QuotaExceededError as error:
+                return error.quota
+
+        with ThreadPoolExecutor(8) as pool:
+            found = sorted(pool.map(push, range(8)))
+        assert found == ["new"] * 3 + ["releases"] * 5
+        assert store.kept_of(study, "A") == Quota(bytes=30, rows=15, releases=3)
+        assert store.kept_of(study, "B") == Quota(bytes=0, rows=0, releases=0)
+        first = store.releases(study, "A")[0].sha256
+        store.withdraw(study, first)
+        assert store.kept_of(study, "A") == Quota(bytes=20, rows=10, releases=3)
 
     def test_releases_come_in_pages(self, store, study):
         hashes = [f"{number:064x}" for number in range(7)]

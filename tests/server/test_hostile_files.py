@@ -281,8 +281,8 @@ def test_damage_anywhere_is_a_refusal_and_never_a_crash(verdict, body):
 
 
 @pytest.fixture(scope="module")
-def pool():
-    pool = ValidationPool(1, Limits(seconds=3, memory=1 << 30))
+def pool(tmp_path_factory):
+    pool = ValidationPool(1, Limits(seconds=3, memory=1 << 30), tmp_path_factory.getbasetemp())
     yield pool
     pool.close()
 
@@ -324,7 +324,7 @@ def test_a_page_that_claims_to_be_huge_kills_nobody_but_the_child(pool, body, tm
 
 
 def test_a_child_that_died_before_decides_nothing(tmp_path, body):
-    pool = ValidationPool(1, Limits(seconds=60))
+    pool = ValidationPool(1, Limits(seconds=60), tmp_path)
     path = _at(body, tmp_path)
     assert pool.check("release", path, DEFINITION).objections == []
     os.kill(pool._idle[0]._process.pid, 9)
@@ -333,7 +333,7 @@ def test_a_child_that_died_before_decides_nothing(tmp_path, body):
 
 
 def test_a_child_that_hangs_has_refused(tmp_path, body, monkeypatch):
-    pool = ValidationPool(1, Limits(seconds=60))
+    pool = ValidationPool(1, Limits(seconds=60), tmp_path)
     path = _at(body, tmp_path)
     pool.check("release", path, DEFINITION)
     (child,) = pool._idle
@@ -346,7 +346,7 @@ def test_a_child_that_hangs_has_refused(tmp_path, body, monkeypatch):
 
 def test_a_child_has_no_secrets_and_little_of_everything(body, tmp_path, monkeypatch):
     monkeypatch.setenv("SFUMATO_DATABASE", "postgresql://me:hunter2@x/y")
-    pool = ValidationPool(1, Limits(memory=1 << 30, seconds=7))
+    pool = ValidationPool(1, Limits(memory=1 << 30, seconds=7), tmp_path)
     pool.check("release", _at(body, tmp_path), DEFINITION)
     process = pool._idle[0]._process.pid
     about = Path(f"/proc/{process}")
@@ -361,7 +361,7 @@ def test_a_child_has_no_secrets_and_little_of_everything(body, tmp_path, monkeyp
 
 
 def test_a_file_that_needs_too_much_memory_is_refused(body, tmp_path):
-    pool = ValidationPool(1, Limits(memory=64 << 20, expansion=1e9))  # less than the child has taken already
+    pool = ValidationPool(1, Limits(memory=64 << 20, expansion=1e9), tmp_path)  # less than the child has taken already
     found = pool.check("release", _at(bomb(body, tmp_path), tmp_path), DEFINITION)
     assert "memory" in found.objections[0]
     pool.close()

@@ -158,7 +158,7 @@ def test_an_oversized_push_is_refused_announced_or_not(small, body):
 
 
 def test_more_uploads_than_the_server_takes_wait(small, body):
-    small.client.app.state.context.pushes = 1
+    small.client.app.state.context.uploads["another"] = 1
     answer = small.push(body[:100], small.invite())
     refused(answer, 429, "too-many")
     assert answer.headers["retry-after"]

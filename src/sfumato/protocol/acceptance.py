@@ -64,6 +64,8 @@ def _names(columns: list[Column]) -> str:
 def _made(study: PoolStudy, card: Card) -> Iterator[str]:
     if card.reproducible:
         yield "The release was made with a fixed seed: anybody can repeat its noise. Sanitize again without --seed."
+    if study.quota is not None and study.quota.rows is not None and card.rows > study.quota.rows:
+        yield f"The release has {card.rows} rows, and the study takes {study.quota.rows} of one site at most."
     if card.mechanism["name"] != study.mechanism:
         yield f"The study asks for {study.mechanism}, and this release was made by another mechanism."
         return

@@ -14,12 +14,13 @@ from sfumato.mechanisms import Mechanism, make_mechanism
 from sfumato.mechanisms.base import count_of
 from sfumato.protocol.canonical import canonical_json, hash_of
 from sfumato.protocol.names import check_line
+from sfumato.protocol.quota import Quota
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding, Schema
 
 EMPIRICAL_ALLOWED = "empirical-allowed"
 DEFAULT_CLASSIFIERS = ("naive-bayes", "knn")
-_KEYS = ("kind", "name", "description", "schema", "mechanism", "guarantee", "space", "classifiers")
+_KEYS = ("kind", "name", "description", "schema", "mechanism", "guarantee", "space", "classifiers", "quota")
 _SPACE = re.compile("sha256:[0-9a-f]{64}")
 
 
@@ -29,6 +30,7 @@ class PoolStudy:
 
     The mechanism's name is binding, its parameters where they are given. `space` says which rows mean the same: it is
     computed from the schema where mechanism and parameters settle it, else copied from the first release's card.
+    `quota` is the most that one site may have there.
     """
 
     kind: ClassVar[str] = "pool"
@@ -41,6 +43,7 @@ class PoolStudy:
     space: str
     description: str = ""
     classifiers: tuple[str, ...] = DEFAULT_CLASSIFIERS
+    quota: Quota | None = None
 
     @property
     def hash(self) -> str:
@@ -62,6 +65,8 @@ class PoolStudy:
             "guarantee": asked,
             "space": self.space,
             "classifiers": list(self.classifiers),
+            # left out where there is none: studies that never had one keep their hash
+            **({} if self.quota is None else {"quota": self.quota.to_dict()}),
         }
 
     @classmethod
@@ -88,6 +93,7 @@ class PoolStudy:
             space=_space(found.get("space"), name, parameters, Encoding(schema)),
             description=description,
             classifiers=_classifiers(found.get("classifiers", DEFAULT_CLASSIFIERS)),
+            quota=Quota.from_dict(found["quota"]) if "quota" in found else None,
         )
 
     def parameters_expected(self) -> dict[str, Any]:

@@ -17,10 +17,13 @@ _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "TM
 
 
 def start_child(module: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """`python -m module` with pipes at both ends, and of the environment only what every program may know."""
+    """`python -m module` with pipes at both ends, and of the environment only what every program may know.
+
+    `-P`: the folder in which the server happens to run is no place for modules.
+    """
     known = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return subprocess.Popen(
-        [sys.executable, "-m", module],
+        [sys.executable, "-P", "-m", module],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

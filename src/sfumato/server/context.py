@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from anyio import CapacityLimiter
 
+from sfumato.server.fair_turns import FairTurns
 from sfumato.server.folder import DataFolder
 from sfumato.server.logs import log
 from sfumato.server.metrics import Metrics
@@ -36,26 +38,30 @@ class Context:
     study_rates: Buckets
     stranger_rates: Buckets
     disk: CapacityLimiter
-    checking: CapacityLimiter
+    checks: FairTurns
     worker: Worker | None = None
-    pushes: int = 0
+    uploads: Counter[str] = field(default_factory=Counter)
+    """Pushes under way, by site."""
 
     @classmethod
     def open(cls, settings: Settings) -> Context:
         """Open store and folder; nothing runs yet."""
         store = Store.open(settings)
         limits = Limits(rows=settings.max_rows, seconds=settings.validation_seconds, memory=settings.validation_memory)
+        folder, metrics = DataFolder(settings.data), Metrics()
+        checks = FairTurns(settings.validators, each=max(1, settings.validators // 2))
+        metrics.watch_checks(checks)
         return cls(
             settings=settings,
             store=store,
-            folder=DataFolder(settings.data),
-            metrics=Metrics(),
-            validators=ValidationPool(settings.validators, limits),
+            folder=folder,
+            metrics=metrics,
+            validators=ValidationPool(settings.validators, limits, folder.data / "incoming", metrics.note_confinement),
             token_rates=Buckets(settings.token_rate),
             study_rates=Buckets(settings.study_rate),
             stranger_rates=Buckets(settings.stranger_rate),
             disk=CapacityLimiter(DISK_THREADS),
-            checking=CapacityLimiter(settings.validators),
+            checks=checks,
         )
 
     def start(self) -> None:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from sfumato.server.confinement import FILES, NETWORK
+from sfumato.server.fair_turns import FairTurns
+from sfumato.server.logs import log
+
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
@@ -12,6 +16,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._told = False
         labels = ("method", "route", "status")
         self.requests = Counter("sfumato_requests", "Requests answered.", labels, registry=self.registry)
         self.seconds = Histogram(
@@ -30,7 +35,36 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+        self.quota_refusals = Counter(
+            "sfumato_quota_refusals",
+            "Pushes refused because one site has too much: uploads at a time, bytes, rows or releases.",
+            ("quota",),
+            registry=self.registry,
+        )
+        self.checks = Gauge(
+            "sfumato_checks", "Files being checked, and waiting for it.", ("state",), registry=self.registry
+        )
+        self.confined = Gauge(
+            "sfumato_checks_confined",
+            "1 where the process that checks files has given up files or network, 0 where the system cannot do it.",
+            ("what",),
+            registry=self.registry,
+        )
         self.models = Gauge("sfumato_models_waiting", "Models that wait or are trained.", registry=self.registry)
+
+    def watch_checks(self, turns: FairTurns) -> None:
+        """Show how many files are checked and how many wait."""
+        self.checks.labels("running").set_function(lambda: turns.running)
+        self.checks.labels("waiting").set_function(lambda: turns.waiting)
+
+    def note_confinement(self, held: list[str]) -> None:
+        """A child that checks files has started; said once where something is missing."""
+        missing = [what for what in (FILES, NETWORK) if what not in held]
+        if missing and not self._told:
+            self._told = True
+            log("unconfined", 30, missing=missing)
+        for what in (FILES, NETWORK):
+            self.confined.labels(what).set(what in held)
 
     def note(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one answered request."""

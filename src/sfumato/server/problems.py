@@ -80,7 +80,7 @@ _WORDS = {
     408: "Nothing came for too long.",
     409: "The same rows were pushed before: by another site, in another file or for another purpose.",
     410: "The content was withdrawn before.",
-    413: "The body is too large.",
+    413: "The body is too large, or more than the site's quota leaves.",
     422: "The content is refused; `objections` says why.",
     429: "Too many requests; Retry-After says when to come again.",
     500: "A fault of the server.",

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 
 from sfumato.guarantee import Card
 from sfumato.guarantee.borrowed import lent_by
 from sfumato.protocol.messages import Receipt
+from sfumato.protocol.quota import Quota
 from sfumato.server.context import Context
 from sfumato.server.problems import ApiError, not_found
+from sfumato.server.quotas import quota_explained, quota_of, rows_left
 from sfumato.server.receiving import Received, full_disk_explained, received_body
 from sfumato.server.store.releases import ELSEWHERE, NEW, SAME_ROWS, WITHDRAWN, Recorded, TestTable
 from sfumato.server.validation.verdict import Verdict
@@ -40,15 +42,17 @@ class Push:
         known = await to_thread.run_sync(context.store.pushed_before, self.study, self.site, self.sha256)
         if known is None:
             definition = await to_thread.run_sync(pool_definition, context, self.study)
-            async with received_body(request, context) as body:
+            quota, who = quota_of(context, definition), f"{self.study}/{self.site}"
+            left = await to_thread.run_sync(rows_left, context, quota, self.study, self.site, request)
+            async with received_body(request, context, who) as body:
                 self._check_hash(body)
                 await know_older_rows(context, self.study, definition)
-                verdict = await checked(context, "release", body.path, definition)
+                verdict = await checked(context, "release", body.path, definition, who, left)
                 if verdict.objections:
                     context.metrics.pushes.labels("refused").inc()
                     raise refused("The release is refused", verdict)
                 await to_thread.run_sync(self._check_not_borrowed, context, verdict)
-                known = await to_thread.run_sync(self._settle, context, body, verdict, limiter=context.disk)
+                known = await to_thread.run_sync(self._settle, context, body, verdict, quota, limiter=context.disk)
         context.metrics.pushes.labels(known.outcome).inc()
         return self._answer(known)
 
@@ -67,10 +71,10 @@ class Push:
             context.metrics.pushes.labels("refused").inc()
             raise refused("The release is refused", Verdict.refused(BORROWED))
 
-    def _settle(self, context: Context, body: Received, verdict: Verdict) -> Recorded:
+    def _settle(self, context: Context, body: Received, verdict: Verdict, quota: Quota) -> Recorded:
         """Rename and commit. A file whose row is not committed is nobody's, and is removed at the next start."""
         place = context.folder.release(self.study, self.sha256)
-        with full_disk_explained(), context.folder.settling():
+        with full_disk_explained(), quota_explained(context, quota), context.folder.settling():
             context.folder.settle(body.path, place)
             recorded = context.store.record_release(
                 self.study,
@@ -83,6 +87,7 @@ class Push:
                 card=verdict.card,
                 identity=verdict.identity,
                 sketch=base64.b64decode(verdict.sketch),
+                quota=quota,
             )
             kept = context.store.release(self.study, self.sha256)
             if kept is None or kept.withdrawn:  # meanwhile, or long before by another site
@@ -116,7 +121,8 @@ class Push:
 async def know_older_rows(context: Context, study: str, definition: dict[str, Any]) -> None:
     """Releases that were received before identities were kept get theirs now, from their files, once."""
     for sha256 in await to_thread.run_sync(context.store.unidentified, study):
-        verdict = await checked(context, "identity", context.folder.release(study, sha256), definition)
+        with context.folder.borrowed(context.folder.release(study, sha256)) as path:
+            verdict = await checked(context, "identity", path, definition, study)
         sketch = base64.b64decode(verdict.sketch) or None
         await to_thread.run_sync(context.store.identify, study, sha256, verdict.identity, sketch)
         await to_thread.run_sync(context.store.compare_rows, study, sha256)
@@ -125,12 +131,12 @@ async def know_older_rows(context: Context, study: str, definition: dict[str, An
 async def keep_test_table(request: Request, context: Context, study: str) -> TestTable:
     """Receive a public test table, check it, and make it the study's."""
     definition = await to_thread.run_sync(pool_definition, context, study)
-    async with received_body(request, context) as body:
+    async with received_body(request, context, study) as body:
         format = "parquet" if await to_thread.run_sync(_is_parquet, body.path) else "csv"
         named = body.path.with_suffix(f".{format}")
         body.path.rename(named)
         try:
-            verdict = await checked(context, "table", named, definition)
+            verdict = await checked(context, "table", named, definition, study)
             if verdict.objections:
                 raise refused("The test table is refused", verdict)
             table = TestTable(body.sha256, format, body.size, verdict.rows, context.store.today())
@@ -146,10 +152,14 @@ async def keep_test_table(request: Request, context: Context, study: str) -> Tes
     return table
 
 
-async def checked(context: Context, what: str, path: Path, definition: dict[str, Any]) -> Verdict:
-    """The verdict of a child process; waiting for one costs no thread."""
+async def checked(
+    context: Context, what: str, path: Path, definition: dict[str, Any], who: str, rows: int | None = None
+) -> Verdict:
+    """The verdict of a child process; waiting for one costs no thread, and sites (`who`) wait in rounds."""
     started = time.perf_counter()
-    verdict = await to_thread.run_sync(context.validators.check, what, path, definition, limiter=context.checking)
+    async with context.checks.turn(who):
+        own = CapacityLimiter(1)  # the turn is the limit
+        verdict = await to_thread.run_sync(context.validators.check, what, path, definition, rows, limiter=own)
     context.metrics.validation.observe(time.perf_counter() - started)
     return verdict
 

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import hashlib
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,11 +34,17 @@ class Received:
 
 
 @contextlib.asynccontextmanager
-async def received_body(request: Request, context: Context) -> AsyncIterator[Received]:
-    """The body as a file that vanishes when the block ends, unless it was moved away."""
-    if context.pushes >= context.settings.max_pushes:
+async def received_body(request: Request, context: Context, who: str) -> AsyncIterator[Received]:
+    """The body as a file that vanishes when the block ends, unless it was moved away.
+
+    Uploads are counted for every site (`who`): one that lets many of its own stall keeps nobody else out.
+    """
+    if context.uploads[who] >= context.settings.max_site_pushes:
+        context.metrics.quota_refusals.labels("uploads").inc()
+        raise busy(5, "uploads of this site")
+    if context.uploads.total() >= context.settings.max_pushes:
         raise busy(5, "uploads")
-    context.pushes += 1
+    context.uploads[who] += 1
     context.metrics.pushing.inc()
     path = context.folder.incoming()
     try:
@@ -50,7 +57,8 @@ async def received_body(request: Request, context: Context) -> AsyncIterator[Rec
                 raise disk_full()
             yield await _receive(request, context, path)
     finally:
-        context.pushes -= 1
+        context.uploads[who] -= 1
+        context.uploads += Counter()  # forgets those at zero
         context.metrics.pushing.dec()
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)

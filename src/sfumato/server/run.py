@@ -51,6 +51,7 @@ def serve(
             timeout_keep_alive=30,
             lifespan="on",
         )
+        threading.Thread(target=app.state.context.validators.warm, name="warm validators", daemon=True).start()
         with _told_to_stop():
             _Server(config, lambda: ready(address)).run(sockets=[listening])
     finally:

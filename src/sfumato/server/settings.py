@@ -50,6 +50,10 @@ class Settings:
     max_json_bytes: int = 64 << 10
     max_rows: int = 50_000_000
     max_pushes: int = 128
+    max_site_pushes: int = 8
+    max_site_bytes: int = 100 << 30
+    max_site_rows: int = 1_000_000_000
+    max_site_releases: int = 10_000
     token_rate: Rate = Rate(20, 200)
     study_rate: Rate = Rate(200, 2000)
     stranger_rate: Rate = Rate(5, 50)

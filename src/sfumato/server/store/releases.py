@@ -10,6 +10,8 @@ from sqlalchemy import Connection, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sfumato.protocol.messages import Receipt, ReleaseInfo
+from sfumato.protocol.quota import Quota
+from sfumato.server.store.kept import check_quota, kept_of
 from sfumato.server.store.studies import Studies, guarantee_words
 from sfumato.server.store.tables import model_releases, models, releases, shared_rows, studies, test_tables
 
@@ -58,10 +60,12 @@ class Releases(Studies):
         card: dict[str, Any],
         identity: str | None = None,
         sketch: bytes | None = None,
+        quota: Quota | None = None,
     ) -> Recorded:
         """Make a release visible. Of concurrent pushes of one content, or of the same rows in other files, one is new.
 
-        `identity` and `sketch` say which rows it holds (`sfumato.server.validation.row_identity`).
+        `quota` is the most that the site may have with it. `identity` and `sketch` say which rows
+        it holds (`sfumato.server.validation.row_identity`).
         """
         values = {
             "study": study,
@@ -82,6 +86,8 @@ class Releases(Studies):
                 _one_at_a_time(connection, study)
                 if identity is not None and (known := _same_rows(connection, study, site, identity, sha256)):
                     return known
+                if quota is not None and _find(connection, study, sha256) is None:
+                    check_quota(connection, quota, study, site, size, rows)
                 connection.execute(insert(releases).values(**values))
                 row = _find(connection, study, sha256)
                 assert row is not None
@@ -91,6 +97,11 @@ class Releases(Studies):
             if known is None:
                 raise
             return known
+
+    def kept_of(self, study: str, site: str) -> Quota:
+        """What one site has here."""
+        with self.reading() as connection:
+            return kept_of(connection, study, site)
 
     def pushed_before(self, study: str, site: str, sha256: str) -> Recorded | None:
         """What is known of this content, before anything is uploaded."""

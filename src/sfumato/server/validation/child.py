@@ -1,18 +1,22 @@
 """The child: reads one job a line from its input, answers one verdict a line, and can do little else.
 
 It is started as `python -m sfumato.server.validation.child`. Memory is limited for good, processor time anew for every
-job; it can write no file. A file that makes it die was refused by that.
+job; it can write no file. Where the system has the means, it has no network and sees no file but what was received
+(`confinement`). A file that makes it die was refused by that.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from sfumato.server.child import limit, own_output, say
+from sfumato.server.confinement import confine
+from sfumato.server.validation.limits import FOLDER
 
 CHECKS = ("release", "table", "identity")
 
@@ -22,8 +26,9 @@ def main() -> None:
     answers = own_output()
     limit(resource.RLIMIT_CORE, 0)
     limit(resource.RLIMIT_FSIZE, 0)
+    confined = confine([Path(os.environ[FOLDER])])
     check = _load()
-    say(answers, {"ready": True})
+    say(answers, {"ready": True, "confined": confined})
     for line in sys.stdin:
         job = json.loads(line)
         limit(resource.RLIMIT_AS, int(job["limits"]["memory"]))

@@ -90,10 +90,10 @@ class Evidence:
             distance = np.abs(matrix[:, column] - self._centre[column])
             self._close[:, column] += [int(np.count_nonzero(distance <= reach)) for reach in self.reach[:, column]]
 
-    def against(self) -> str | None:
-        """What contradicts the card, or None."""
+    def against(self, surer: float = 1.0) -> str | None:
+        """What contradicts the card, or None; with `surer` below 1, false alarms are rarer by that factor."""
         comparisons = self.reach.size + sum(part.stop - part.start for part, _ in self.floors) + self.classes
-        doubt = math.log(comparisons / FALSE_ALARMS)
+        doubt = math.log(comparisons / (FALSE_ALARMS * surer))
         most = np.array(CLOSE)[:, None] * (1 + ROUNDING)
         crowded = exceeds(self._close, self._looked, most, doubt) & (self.reach > 0)
         rare = [self._rare(self._counts[part], floor, doubt) for part, floor in self.floors]

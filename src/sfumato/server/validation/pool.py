@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sfumato.server.child import end_child, start_child, tell
-from sfumato.server.validation.limits import Limits
+from sfumato.server.validation.limits import FOLDER, Limits
 from sfumato.server.validation.verdict import Verdict
 
 DIED = "The file could not be read within the limits of memory and time that a release needs. It was refused."
@@ -30,9 +33,10 @@ LONGEST_ANSWER = 64 << 20
 class Child:
     """One process; a job at a time."""
 
-    def __init__(self) -> None:
-        self._process = start_child("sfumato.server.validation.child", _QUIET)
-        self._answer(STARTING_SECONDS)
+    def __init__(self, folder: Path) -> None:
+        seen = {FOLDER: str(folder.resolve())}
+        self._process = start_child("sfumato.server.validation.child", _QUIET | seen)
+        self.confined: list[str] = self._answer(STARTING_SECONDS)["confined"]
 
     def check(self, job: dict[str, Any], seconds: float) -> dict[str, Any] | None:
         """The answer, or None for a child that died or took too long; it is then gone."""
@@ -65,23 +69,33 @@ class Child:
 
 
 class ValidationPool:
-    """At most `size` files are checked at a time; others wait for a turn."""
+    """At most `size` files are checked at a time; others wait for a turn.
 
-    def __init__(self, size: int, limits: Limits) -> None:
-        self.size, self.limits = size, limits
+    Files to check lie in `folder`, the only one that children see. `started` is told how each of them is confined.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        limits: Limits,
+        folder: Path,
+        started: Callable[[list[str]], None] = lambda _: None,
+    ) -> None:
+        self.size, self.limits, self._folder, self._started = size, limits, folder, started
         self._turns = threading.Semaphore(size)
         self._idle: list[Child] = []
-        self._lock = threading.Lock()
+        self._lock, self._closed = threading.Lock(), False
 
-    def check(self, what: str, path: Path, study: dict[str, Any]) -> Verdict:
-        """Check one file; a child that dies over it has given its verdict."""
-        job = {"check": what, "path": str(path), "study": study, "limits": self.limits.to_dict()}
+    def check(self, what: str, path: Path, study: dict[str, Any], rows: int | None = None) -> Verdict:
+        """Check one file, of at most so many rows; a child that dies over it has given its verdict."""
+        limits = self.limits if rows is None else replace(self.limits, rows=max(0, min(rows, self.limits.rows)))
+        job = {"check": what, "path": str(path.resolve()), "study": study, "limits": limits.to_dict()}
         with self._turns:
             with self._lock:
                 idle = self._idle.pop() if self._idle else None
             # A child that was used before may have died of something else than this file: a new one decides.
             for child in (idle, None):
-                child = child or Child()
+                child = child or self._new_child()
                 answer = child.check(job, WALL * self.limits.seconds + STARTING_SECONDS)
                 if answer is not None:
                     with self._lock:
@@ -91,8 +105,25 @@ class ValidationPool:
                     break
         return Verdict.refused(DIED)
 
+    def warm(self) -> None:
+        """Start children before they are needed, which takes seconds: nobody's push waits for another's child."""
+        for _ in range(self.size):
+            with self._turns, contextlib.suppress(OSError, ValueError):  # then the first push finds out why
+                child = self._new_child()
+                with self._lock:
+                    if not self._closed and len(self._idle) < self.size:
+                        self._idle.append(child)
+                        continue
+                child.close()
+
+    def _new_child(self) -> Child:
+        child = Child(self._folder)
+        self._started(child.confined)
+        return child
+
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             idle, self._idle = self._idle, []
         for child in idle:
             child.close()
