@@ -53,8 +53,17 @@ def test_the_hash_changes_with_every_field():
         {"mechanism": {"name": "additive-noise"}},
         {"space": "sha256:" + "0" * 64},
         {"classifiers": ["forest"]},
+        {"largest_site_share": 0.4},
+        {"largest_site_share": 0.5},
     ]
     assert len({study().hash, *(study(**change).hash for change in changes)}) == len(changes) + 1
+
+
+def test_a_study_without_a_cap_keeps_its_hash():
+    """Sites agreed on hashes before there were caps."""
+    assert "largest_site_share" not in study().to_dict()
+    assert study(largest_site_share=None).hash == study().hash
+    assert study_from_dict(study(largest_site_share=0.4).to_dict()).largest_site_share == 0.4
 
 
 def test_the_hash_is_that_of_canonical_json():
@@ -99,6 +108,10 @@ def test_the_space_is_computed_where_the_schema_settles_it():
         ({"classifiers": ["oracle"]}, "no classifier"),
         ({"classifiers": "knn"}, "list"),
         ({"classifiers": [["knn"]]}, "no classifier"),
+        ({"largest_site_share": 0}, "largest_site_share"),
+        ({"largest_site_share": 1.0}, "largest_site_share"),
+        ({"largest_site_share": True}, "largest_site_share"),
+        ({"largest_site_share": "half"}, "largest_site_share"),
     ],
     ids=str,
 )

@@ -3,6 +3,7 @@
 import re
 
 import consortium
+import pyarrow.parquet as pq
 import pytest
 from consortium import Study
 from fastapi.testclient import TestClient
@@ -67,6 +68,24 @@ def results(sites=("St. Mary", "North")):
         "cross_validation": {**rate, "folds": 5, "words": "Folds."},
         "test": [{"kind": "public test table", **rate, "words": "Plain."}],
         "by_sites": {"tested_on": "public test table", "words": "Plain.", **rate, "points": points, "alone": alone},
+        "trust": {
+            "tested_on": "public test table",
+            "words": "The same rows.",
+            "largest_share": 0.4,
+            "trained_on": "all",
+            "withstands": 1,
+            "sites": [
+                {
+                    "site": name,
+                    "rows": 600,
+                    "trained_rows": 60,
+                    "disagreement": 0.9 * harmful,
+                    "agrees": not harmful,
+                    "without": {**rate, "with": 0.1 + 0.6 * harmful, "influence": 0.6 * harmful, "on_its_rows": 0.3},
+                }
+                for harmful, name in zip((1, 0), reversed(sites), strict=False)
+            ],
+        },
         "notes": ["A note."],
     }
 
@@ -235,6 +254,52 @@ def test_models_are_shown_and_those_with_rows_are_the_owners_alone(study, owner)
     assert "North" not in alone
 
 
+def test_what_each_site_does_to_a_model_is_the_owners_to_see_and_a_site_sees_itself(study, owner):
+    model = add_model(study)
+    site = Browser(study, study.invite("St. Mary"))
+    study.invite("North")
+    for page in (owner.get().text, owner.get(f"/studies/{study.id}/models/{model}").text):
+        assert "Without North the error is 10% instead of 70%." in page
+        assert "+60.0 points" in page
+        assert "worse with it" in page
+        assert "60 of 600" in page
+        assert "at most 40%" in page
+        assert "by 1 of them, whatever that one pushes" in page
+    for page in (site.get().text, site.get(f"/studies/{study.id}/models/{model}").text):
+        part = page[page.index('data-testid="trust"') :]
+        assert "+0.0 points" in part
+        assert "Without North" not in page
+        assert "+60.0 points" not in page
+
+
+def test_a_model_can_be_asked_of_the_sites_that_agree(study, owner):
+    assert owner.act("train", classifier="knn", sites="agreeing").status_code == 303
+    assert owner.act("train", classifier="knn", sites="nice ones").status_code == 422
+    assert study.call("POST", "/models", json={"classifier": "knn", "sites": "agreeing"}).status_code == 202
+    assert study.call("POST", "/models", json={"classifier": "knn", "sites": "x"}).status_code == 422
+    assert [model.sites for model in study.store.models(study.id)] == ["agreeing", "agreeing"]
+    assert "sites that agree" in owner.get().text
+
+
+def test_releases_that_share_rows_are_shown_to_the_owner_alone(study, owner, body, tmp_path):
+    mine, other = study.invite("St. Mary"), study.invite("North")
+    assert study.push(body, mine).status_code == 201
+    half = consortium.release(tmp_path, seed=4)
+
+    def known(table):
+        (tmp_path / "first.parquet").write_bytes(body)
+        rows = pq.read_table(tmp_path / "first.parquet").slice(0, 30)
+        return type(table).from_batches([*rows.to_batches(), *table.slice(0, 30).to_batches()], table.schema)
+
+    assert study.push(consortium.rewritten(half, tmp_path, known), other).status_code == 201
+    page = owner.get().text
+    part = page[page.index("Rows in several releases") : page.index("Invite a site")]
+    assert part.count("50%") == 2
+    assert "Mary" in part
+    assert "North" in part
+    assert "Rows in several releases" not in Browser(study, mine).get().text
+
+
 def test_the_api_too_tells_a_site_only_its_own_figure(study):
     model = add_model(study)
     site = study.invite("St. Mary")
@@ -243,6 +308,7 @@ def test_the_api_too_tells_a_site_only_its_own_figure(study):
         (all,) = study.call("GET", "/models", token).json()
         assert one == all
         assert [entry["site"] for entry in one["results"]["by_sites"]["alone"]] == names
+        assert sorted(entry["site"] for entry in one["results"]["trust"]["sites"]) == sorted(names)
 
 
 def test_training_is_queued_and_followed(study, owner):

@@ -127,7 +127,7 @@ def test_owner_signs_in_trains_watches_and_downloads(visit, served, tmp_path):
     assert served.store.study(served.study).hash == page.get_by_test_id("study-hash").inner_text()
     assert page.get_by_text("site-asserted").first.is_visible()
 
-    page.get_by_label("Train on all releases").select_option("naive-bayes")
+    page.get_by_label("Classifier").select_option("naive-bayes")
     press(page, "Train")
     page.get_by_label("Name").fill("half a na")  # what somebody types is not lost when the progress comes
     page.get_by_test_id("curve").wait_for()

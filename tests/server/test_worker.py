@@ -9,6 +9,7 @@ import threading
 import time
 
 import consortium
+import pyarrow as pa
 import pytest
 
 from sfumato.jobs.model import Model
@@ -96,6 +97,27 @@ def test_a_queued_model_is_trained_and_names_what_it_used(place, bodies):
     assert [event for event, _ in place.events] == ["training-started", "training-ended"]
     assert not found.uses_withdrawn
     place.store.withdraw(place.study, place.hashes[0])
+    assert place.store.model(place.study, model).uses_withdrawn
+
+
+def test_a_model_of_the_sites_that_agree_names_and_uses_only_these(place, bodies, tmp_path):
+    """A third site with flipped labels and four times the rows: its withdrawal is not the model's business."""
+
+    def flipped(table):
+        told = pa.array(["no" if label == "yes" else "yes" for label in table["ill"].to_pylist()])
+        return table.set_column(table.schema.get_field_index("ill"), "ill", told)
+
+    hostile = place.add(consortium.rewritten(consortium.release(tmp_path, rows=240, seed=7), tmp_path, flipped), "x")
+    honest = place.add(bodies[2], "site 2")
+    model = place.store.queue_model(place.study, "naive-bayes", contains_rows=False, sites="agreeing").id
+    worker = place.worker()
+    found = place.wait(model)
+    worker.stop()
+    assert (found.state, found.failure, found.sites) == ("done", None, "agreeing")
+    assert [one["sha256"] for one in found.card["releases"]] == [*place.hashes, honest]
+    place.store.withdraw(place.study, hostile)
+    assert not place.store.model(place.study, model).uses_withdrawn
+    place.store.withdraw(place.study, honest)
     assert place.store.model(place.study, model).uses_withdrawn
 
 

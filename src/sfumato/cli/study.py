@@ -261,6 +261,7 @@ def train(
     classifier: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Repeatable; else those that the study names.")
     ] = None,
+    sites: Annotated[str, typer.Option(help="all, or agreeing: the sites that agree with most others.")] = "all",
     wait: Annotated[bool, typer.Option(help="Wait until all are trained, and show their errors.")] = False,
     token_file: TokenFile = None,
     insecure_http: InsecureHttp = False,
@@ -278,7 +279,7 @@ def train(
         names = classifier or list(connected.study(study).definition.get("classifiers") or ())
         if not names:
             raise UsageError("The study names no classifiers. Give one with --classifier.")
-        wanted = [connected.train(study, name) for name in names]
+        wanted = [connected.train(study, name, sites) for name in names]
         if wait:
             with console.listening() as progress:
                 models = wait_for(connected, study, wanted, progress)

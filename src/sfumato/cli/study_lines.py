@@ -61,11 +61,23 @@ def _words(model: ModelInfo) -> str:
     if model.state != "done":
         return f"{plain(model.state)}, {model.progress:.0%} {plain(model.step)}".rstrip()
     words = [f"{name} {_error(found)}" for name, found in _errors(model)] or ["trained"]
+    if model.sites != "all":
+        words.append("trained on the sites that agree")
+    words += [f"BETTER WITHOUT {plain(site)}: {error:.3f}" for site, error in _better_without(model)]
     if model.contains_rows:
         words.append("contains released rows")
     if model.uses_withdrawn:
         words.append("USES A WITHDRAWN RELEASE")
     return "; ".join(words)
+
+
+def _better_without(model: ModelInfo) -> Iterator[tuple[str, float]]:
+    """Sites with which the error lies above the interval of the error without them."""
+    for one in ((model.results or {}).get("trust") or {}).get("sites") or ():
+        found = one.get("without") or {}
+        error, full, interval = found.get("error"), found.get("with"), found.get("interval")
+        if error is not None and full is not None and interval and full > interval[1]:
+            yield str(one.get("site")), float(error)
 
 
 def _errors(model: ModelInfo) -> Iterator[tuple[str, dict[str, object]]]:

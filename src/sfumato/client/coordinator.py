@@ -16,7 +16,9 @@ from sfumato.client.parcel import Parcel
 from sfumato.errors import CoordinatorError, OutputError, TableError, UsageError
 from sfumato.files import explained, sync_folder
 from sfumato.protocol.messages import (
+    ALL_SITES,
     PURPOSES,
+    TRAINED_ON,
     Invitation,
     Invited,
     ModelInfo,
@@ -159,9 +161,13 @@ class Coordinator:
             headers={"Content-Type": kind, "Content-Length": str(size)},
         )
 
-    def train(self, study: str, classifier: str) -> str:
-        """Queue a training; returns the id of the model to come."""
-        wish = {"classifier": Training(classifier).classifier}
+    def train(self, study: str, classifier: str, sites: str = ALL_SITES) -> str:
+        """Queue a training, on all sites or on those that agree; returns the id of the model to come."""
+        if sites not in TRAINED_ON:
+            raise UsageError(f"Models are trained on sites that are one of: {', '.join(TRAINED_ON)}. Got {sites!r}.")
+        wish = Training(classifier, sites).to_dict()
+        if sites == ALL_SITES:
+            del wish["sites"]  # which a server of 0.1 does not know
         found = self._connection.ask("POST", _path(study, "models"), json=wish, once=True)
         if not isinstance(found, dict) or not isinstance(found.get("id"), str):
             raise misshapen()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,19 @@ from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts
 from sfumato.errors import UsageError
 from sfumato.jobs.model import Model
 from sfumato.jobs.pooling.by_sites import Plan, by_number_of_sites, plan_of
-from sfumato.jobs.pooling.gather import DRAWN_AGAIN, EMBEDDED, PUBLIC, Limits, Pool, gather
-from sfumato.jobs.pooling.pushed import Pushed
+from sfumato.jobs.pooling.gather import DRAWN_AGAIN, EMBEDDED, PUBLIC, Pool, gather
+from sfumato.jobs.pooling.influence import left_out_in_turn
+from sfumato.jobs.pooling.request import Request
 from sfumato.jobs.pooling.trials import (
     FOLDS,
     Queries,
     answers_released,
     cross_validation,
     dealt,
+    joined,
     split,
 )
+from sfumato.jobs.pooling.trust import Trust
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.train import about_model
 
@@ -47,17 +49,6 @@ PLAIN_ONLY = (
 )
 
 
-@dataclass(frozen=True)
-class Request:
-    """What to train on, and to test with where there is anything; the rows of `test_table` are plain and public."""
-
-    releases: Sequence[Pushed]
-    classifier: str
-    test_table: Path | None = None
-    test_releases: Sequence[Pushed] = ()
-    limits: Limits = field(default_factory=Limits)
-
-
 def train_pool(request: Request, out: Path, progress: Progress = silent) -> tuple[Model, dict[str, Any]]:
     """Train on the pool, write the model to `out`, and return it with how well it does."""
     made = make_classifier(request.classifier)  # an unknown name is refused before anything is read
@@ -75,8 +66,10 @@ def train_pool(request: Request, out: Path, progress: Progress = silent) -> tupl
         rng,
         count,
         plain=answers_plain_rows(made),
+        largest_share=request.largest_share,
     )
-    results = _measured(request, pool, rng, count)
+    trust = Trust.of(request, pool, rng, count)
+    results = _measured(request, pool, trust, rng, count)
     count.begin("Training on the whole pool")
     fitted = fit_on_parts(made, pool.parts)
     results["test"] = [
@@ -84,25 +77,33 @@ def train_pool(request: Request, out: Path, progress: Progress = silent) -> tupl
         for kind, queries in pool.tests.items()
         if kind == PUBLIC or answers_released(request.classifier, pool.parts)
     ]
-    model = Model(fitted, _about(request, pool))
+    model = Model(fitted, _about(request, pool, trust, results))
     model.save(out)
     count()
     return model, results
 
 
-def _measured(request: Request, pool: Pool, rng: np.random.Generator, count: _Count) -> dict[str, Any]:
+def _measured(request: Request, pool: Pool, trust: Trust, rng: np.random.Generator, count: _Count) -> dict[str, Any]:
     sites = pool.thinned(request.limits.measured_rows, rng)
     parts = [part for mine in sites.values() for part in mine]
-    kind, left, queries = _to_compare_sites(pool, sites, rng)
+    kind, left, held = _to_compare_sites(pool, sites, rng)
+    queries = pool.tests[kind] if kind in pool.tests else joined(held.values())
     plan = plan_of(left, rng)
     released = answers_released(request.classifier, pool.parts)
-    count.known(FOLDS * released + plan.trainings(len(left)) * (released or kind == PUBLIC) + 1)
+    comparing = released or kind == PUBLIC
+    one_less = len(left_out_in_turn(left))
+    count.known(FOLDS * released + (plan.trainings(len(left)) + (one_less + 1) * (one_less > 0)) * comparing + 1)
     folded = compared = None
+    without: list[dict[str, Any]] = []
     if released:
         count.begin("Cross-validation")
         rate, commonest = cross_validation(request.classifier, parts, pool.classes, rng, count)
         folded = {**rate.to_dict(), "commonest": commonest.to_dict()["error"], "folds": FOLDS, "words": FOLDED}
-    if released or kind == PUBLIC:
+    if comparing and one_less:
+        count.begin("Error without each site")
+        others = held if kind == HELD_OUT else None
+        without = trust.influence(request.classifier, left, queries, others, sites if released else None, rng, count)
+    if comparing:
         count.begin("Error by number of sites")
         points, alone = by_number_of_sites(request.classifier, left, queries, plan, rng, count)
         compared = {
@@ -121,25 +122,28 @@ def _measured(request: Request, pool: Pool, rng: np.random.Generator, count: _Co
         "trained_rows": pool.rows,
         "cross_validation": folded,
         "by_sites": compared,
-        "notes": [*pool.notes, *_notes(pool, parts, plan, released=released)],
+        "trust": trust.told(pool, without, kind),
+        "notes": [*pool.notes, *trust.notes, *_notes(pool, parts, plan, released=released)],
     }
 
 
 def _to_compare_sites(
     pool: Pool, sites: Mapping[str, Sequence[Part]], rng: np.random.Generator
-) -> tuple[str, dict[str, list[Part]], Queries]:
-    """What sites are compared on: the public table, else embedded rows, else a fold of every site."""
+) -> tuple[str, dict[str, list[Part]], dict[str, Queries]]:
+    """What sites are compared on, and what each learns from: the public table, else embedded rows, else a fold of
+    every site, which is then held out."""
     for kind in (PUBLIC, EMBEDDED):
         if kind in pool.tests:
-            return kind, {site: list(parts) for site, parts in sites.items()}, pool.tests[kind]
-    parts = [part for mine in sites.values() for part in mine]
-    left, queries = split(parts, [dealt(part, FOLDS, rng) for part in parts], 0, pool.classes)
-    owners = [site for site, mine in sites.items() for _ in mine]
+            return kind, {site: list(parts) for site, parts in sites.items()}, {}
     kept: dict[str, list[Part]] = {}
-    for site, part in zip(owners, left, strict=True):
-        if len(part.y):
-            kept.setdefault(site, []).append(part)
-    return HELD_OUT, kept, queries
+    held: dict[str, Queries] = {}
+    for site, parts in sites.items():
+        left, queries = split(parts, [dealt(part, FOLDS, rng) for part in parts], 0, pool.classes)
+        if any(len(part.y) for part in left):
+            kept[site] = [part for part in left if len(part.y)]
+        if queries.parts:
+            held[site] = queries
+    return HELD_OUT, kept, held
 
 
 def _notes(pool: Pool, measured: Sequence[Part], plan: Plan, *, released: bool) -> list[str]:
@@ -164,12 +168,15 @@ def _tested(fitted: Any, kind: str, queries: Queries) -> dict[str, Any]:
     return {"kind": kind, **rate.to_dict(), "commonest": commonest.to_dict()["error"], "words": TESTED_ON[kind]}
 
 
-def _about(request: Request, pool: Pool) -> dict[str, Any]:
+def _about(request: Request, pool: Pool, trust: Trust, results: Mapping[str, Any]) -> dict[str, Any]:
     """The model's card, with the site and the content hash of every release used."""
-    about = about_model(request.classifier, pool.cards)
-    for entry, pushed in zip(about["releases"], request.releases, strict=True):
+    used = [
+        (card, pushed) for card, pushed in zip(pool.cards, request.releases, strict=True) if pushed.site in pool.sites
+    ]
+    about = about_model(request.classifier, [card for card, _ in used])
+    for entry, (_, pushed) in zip(about["releases"], used, strict=True):
         entry |= {"site": pushed.site, "sha256": pushed.sha256}
-    return {**about, "trained_rows": pool.rows}
+    return {**about, "trained_rows": pool.rows, "trust": trust.on_card(results["trust"])}
 
 
 class _Count:

@@ -20,7 +20,18 @@ from sfumato.table import Encoding, Schema
 
 EMPIRICAL_ALLOWED = "empirical-allowed"
 DEFAULT_CLASSIFIERS = ("naive-bayes", "knn")
-_KEYS = ("kind", "name", "description", "schema", "mechanism", "guarantee", "space", "classifiers", "quota")
+_KEYS = (
+    "kind",
+    "name",
+    "description",
+    "schema",
+    "mechanism",
+    "guarantee",
+    "space",
+    "classifiers",
+    "quota",
+    "largest_site_share",
+)
 _SPACE = re.compile("sha256:[0-9a-f]{64}")
 
 
@@ -31,6 +42,7 @@ class PoolStudy:
     The mechanism's name is binding, its parameters where they are given. `space` says which rows mean the same: it is
     computed from the schema where mechanism and parameters settle it, else copied from the first release's card.
     `quota` is the most that one site may have there.
+    `largest_site_share`: no site is more than this share of the rows that models are trained on.
     """
 
     kind: ClassVar[str] = "pool"
@@ -44,6 +56,7 @@ class PoolStudy:
     description: str = ""
     classifiers: tuple[str, ...] = DEFAULT_CLASSIFIERS
     quota: Quota | None = None
+    largest_site_share: float | None = None
 
     @property
     def hash(self) -> str:
@@ -65,8 +78,9 @@ class PoolStudy:
             "guarantee": asked,
             "space": self.space,
             "classifiers": list(self.classifiers),
-            # left out where there is none: studies that never had one keep their hash
+            # left out where there are none: studies that never had one keep their hash
             **({} if self.quota is None else {"quota": self.quota.to_dict()}),
+            **({} if self.largest_site_share is None else {"largest_site_share": self.largest_site_share}),
         }
 
     @classmethod
@@ -94,6 +108,7 @@ class PoolStudy:
             description=description,
             classifiers=_classifiers(found.get("classifiers", DEFAULT_CLASSIFIERS)),
             quota=Quota.from_dict(found["quota"]) if "quota" in found else None,
+            largest_site_share=_share(found.get("largest_site_share")),
         )
 
     def parameters_expected(self) -> dict[str, Any]:
@@ -176,6 +191,17 @@ def settled_space(mechanism: Mechanism, encoding: Encoding) -> str | None:
         return None
     mechanism.fit_statistics(Statistics.empty(encoding.width), encoding)
     return space_of(encoding, mechanism.transform())
+
+
+def _share(found: Any) -> float | None:
+    if found is None:
+        return None
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < 1:
+        raise SchemaError(
+            "The study's `largest_site_share` must be a number between 0 and 1: the largest part of the rows trained "
+            "on that one site may have, for example 0.3."
+        )
+    return float(found)
 
 
 def _classifiers(found: Any) -> tuple[str, ...]:

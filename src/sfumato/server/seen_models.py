@@ -11,8 +11,11 @@ from sfumato.server.store.tokens import OWNER
 
 def seen_by(caller: Caller, model: ModelInfo) -> ModelInfo:
     """For a site, only its own figure of those that name a site."""
-    compared = (model.results or {}).get("by_sites")
-    if caller.role == OWNER or not compared:
+    if caller.role == OWNER or not model.results:
         return model
-    own = [one for one in compared.get("alone", []) if one.get("site") == caller.site]
-    return replace(model, results={**(model.results or {}), "by_sites": {**compared, "alone": own}})
+    results = dict(model.results)
+    for part, listed in (("by_sites", "alone"), ("trust", "sites")):
+        if found := results.get(part):
+            own = [one for one in found.get(listed, []) if one.get("site") == caller.site]
+            results[part] = {**found, listed: own}
+    return replace(model, results=results)

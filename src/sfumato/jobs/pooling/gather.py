@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,17 @@ from sfumato.classifiers.training import Part, noise_summary
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.jobs.pooling.limits_of_cells import ends_of, far_note, within
-from sfumato.jobs.pooling.pushed import BLOCK_ROWS, Pushed, chosen_rows, embedded_card, picked_blocks, read_part
+from sfumato.jobs.pooling.pushed import (
+    BLOCK_ROWS,
+    Pushed,
+    chosen_rows,
+    embedded_card,
+    picked_blocks,
+    read_part,
+    sampled_part,
+    thinned_part,
+)
+from sfumato.jobs.pooling.shares import capped_rows, spread
 from sfumato.jobs.pooling.trials import Queries
 from sfumato.jobs.train import check_one_space
 from sfumato.table import open_table
@@ -63,7 +73,20 @@ class Pool:
     def thinned(self, rows: int, rng: np.random.Generator) -> dict[str, list[Part]]:
         """A random sample of about `rows` rows in all, the same share of every part and at least one of each."""
         share = min(1.0, rows / max(self.rows, 1))
-        return {site: [_thinned(part, share, rng) for part in parts] for site, parts in self.sites.items()}
+        return {site: [thinned_part(part, share, rng) for part in parts] for site, parts in self.sites.items()}
+
+    def keep(self, sites: Sequence[str]) -> None:
+        """Forget the others."""
+        self.sites = {site: parts for site, parts in self.sites.items() if site in sites}
+
+    def cap(self, share: float | None, rng: np.random.Generator) -> None:
+        """Let no site be more than `share` of the pool."""
+        rows = {site: [len(part.y) for part in parts] for site, parts in self.sites.items()}
+        capped = capped_rows({site: sum(counts) for site, counts in rows.items()}, share)
+        for site, parts in self.sites.items():
+            if capped[site] < sum(rows[site]):
+                wanted = spread(rows[site], capped[site])
+                self.sites[site] = [sampled_part(part, n, rng) for part, n in zip(parts, wanted, strict=True) if n]
 
 
 def gather(
@@ -76,20 +99,28 @@ def gather(
     read: Callable[[], None],
     *,
     plain: bool,
+    largest_share: float | None = None,
 ) -> Pool:
     """Read everything that was pushed; `most_rows` says, for the width of the space, how many rows to keep.
 
-    `plain`: the classifier answers for plain rows as they are, wherever a release keeps the source's columns.
+    `plain`: the classifier answers for plain rows as they are, wherever a release keeps the source's columns. No site
+    is more than `largest_share` of what is kept.
     """
     cards = checked_cards([*releases, *test_releases])
     mine, theirs = cards[: len(releases)], cards[len(releases) :]
-    there = sum(card.rows for card in mine)
+    by_site = _by_site(releases, mine)
+    capped = capped_rows({site: sum(card.rows for card in own) for site, own in by_site.items()}, largest_share)
+    there = sum(capped.values())
     share = min(1.0, most_rows(len(mine[0].laws())) / max(there, 1))
-    ends = ends_of(_by_site(releases, mine))
+    wanted = {
+        site: iter(spread([card.rows for card in own], max(1, int(share * capped[site]))))
+        for site, own in by_site.items()
+    }
+    ends = ends_of(by_site)
     sites: dict[str, list[Part]] = {}
     far = 0
     for pushed, card in zip(releases, mine, strict=True):
-        part, beyond = within(read_part(pushed, card, max(1, int(share * card.rows)), rng), ends)
+        part, beyond = within(read_part(pushed, card, next(wanted[pushed.site]), rng), ends)
         far += beyond
         if len(part.y):
             sites.setdefault(pushed.site, []).append(part)
@@ -169,8 +200,3 @@ def _add_embedded(
         read()
     if parts := [part for part in parts if len(part.y)]:
         pool.tests[EMBEDDED] = Queries(parts, pool.classes)
-
-
-def _thinned(part: Part, share: float, rng: np.random.Generator) -> Part:
-    chosen = chosen_rows(len(part.y), max(1, round(share * len(part.y))), rng)
-    return replace(part, Z=part.Z[chosen], y=part.y[chosen])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +81,17 @@ def chosen_rows(there: int, wanted: int, rng: np.random.Generator) -> Codes:
     if wanted >= there:
         return np.arange(there, dtype=np.int64)
     return np.sort(rng.choice(there, wanted, replace=False)).astype(np.int64)
+
+
+def thinned_part(part: Part, share: float, rng: np.random.Generator) -> Part:
+    """A random share of its rows, and at least one."""
+    return sampled_part(part, max(1, round(share * len(part.y))), rng)
+
+
+def sampled_part(part: Part, rows: int, rng: np.random.Generator) -> Part:
+    """So many of its rows, chosen at random."""
+    chosen = chosen_rows(len(part.y), rows, rng)
+    return part if len(chosen) == len(part.y) else replace(part, Z=part.Z[chosen], y=part.y[chosen])
 
 
 def stacked(blocks: Sequence[Matrix], width: int) -> Matrix:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,13 +43,27 @@ class Queries:
         """Always answering the class that is commonest here: the figure to beat."""
         return self.error_rate(self.rows - int(np.bincount(self.y).max()))
 
-    def wrong(self, fitted: Any) -> int:
-        """Disagreements of a trained classifier; learners that answer for plain rows are told when these are not."""
+    def answers(self, fitted: Any) -> Codes:
+        """Of a trained classifier; learners that answer for plain rows are told when these are not."""
         if answers_plain_rows(fitted) and any(part.source is not None for part in self.parts):
             found = [fitted.predict_released(part.Z, part.source) for part in self.parts if len(part.y)]
         else:
             found = [fitted.predict(np.concatenate([part.Z for part in self.parts]))]
-        return int(np.count_nonzero(np.concatenate(found) != self.y))
+        return np.concatenate(found)
+
+    def wrong_of(self, answers: Codes) -> int:
+        """How many answers disagree with the labels."""
+        return int(np.count_nonzero(answers != self.y))
+
+    def wrong(self, fitted: Any) -> int:
+        """Disagreements of a trained classifier."""
+        return self.wrong_of(self.answers(fitted))
+
+
+def joined(queries: Iterable[Queries]) -> Queries:
+    """The rows of all of them."""
+    found = list(queries)
+    return Queries([part for one in found for part in one.parts], found[0].classes)
 
 
 def answers_released(name: str, parts: Sequence[Part]) -> bool:
@@ -60,14 +74,25 @@ def answers_released(name: str, parts: Sequence[Part]) -> bool:
 
 
 def wrong_answers(classifier: str, parts: Sequence[Part], queries: Queries) -> int:
-    """Disagreements after training on `parts`. Where these know one class only, that one is always answered."""
+    """Disagreements after training on `parts`."""
+    return queries.wrong_of(answering(classifier, parts)(queries))
+
+
+def answering(classifier: str, parts: Sequence[Part]) -> Callable[[Queries], Codes]:
+    """What a classifier trained on `parts` answers. Where these know one class only, that one is always answered."""
     labels = np.unique(np.concatenate([part.y for part in parts]))
     if len(labels) == 1:
-        return int(np.count_nonzero(queries.y != labels[0]))
+        return lambda queries: np.full(queries.rows, labels[0])
     # So few rows are learned fastest by one thread: several would spend their time waiting for each other.
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")  # a network that has not converged is still measured
-        return queries.wrong(fit_on_parts(_smaller(classifier), parts))
+        fitted = fit_on_parts(_smaller(classifier), parts)
+
+    def answers(queries: Queries) -> Codes:
+        with threadpool_limits(1):
+            return queries.answers(fitted)
+
+    return answers
 
 
 def _smaller(name: str) -> Any:

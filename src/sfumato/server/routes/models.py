@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
 from fastapi.responses import FileResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from sfumato.classifiers.factory import CLASSIFIERS, KEEPS_ROWS
-from sfumato.protocol.messages import DONE, ModelInfo
+from sfumato.protocol.messages import ALL_SITES, DONE, TRAINED_ON, ModelInfo
 from sfumato.server.access import AnyCaller, Ctx, Owner
 from sfumato.server.context import Context
 from sfumato.server.problems import USUAL, ApiError, declared, not_found
@@ -28,21 +28,24 @@ _FILE: dict[int | str, dict[str, Any]] = {
 
 
 class Training(BaseModel):
-    """Which classifier to train on the pool."""
+    """Which classifier to train on the pool, and on which sites: all, or those that agree with most others."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     classifier: Annotated[str, Field(max_length=60, json_schema_extra={"enum": list(CLASSIFIERS)})]
+    sites: Literal["all", "agreeing"] = "all"
 
 
 @router.post("", status_code=202, responses=declared(400, 403, 413))
 def train_model(training: Training, caller: Owner, context: Ctx) -> ModelInfo:
     """Ask for a model; a worker trains it in the background."""
-    return queue_training(training.classifier, caller, context)
+    return queue_training(training.classifier, caller, context, training.sites)
 
 
-def queue_training(classifier: str, caller: Caller, context: Context) -> ModelInfo:
+def queue_training(classifier: str, caller: Caller, context: Context, sites: str = ALL_SITES) -> ModelInfo:
     """The same for pages."""
+    if sites not in TRAINED_ON:
+        raise ApiError(422, "invalid", f"Models are trained on sites that are one of: {', '.join(TRAINED_ON)}.")
     if classifier not in CLASSIFIERS:
         names = ", ".join(CLASSIFIERS)
         raise ApiError(422, "unknown-classifier", f"There is no such classifier. Choose one of: {names}.")
@@ -50,7 +53,8 @@ def queue_training(classifier: str, caller: Caller, context: Context) -> ModelIn
         raise _queue_full(f"{MOST_WAITING} models of this study wait already. Try again when some are trained.")
     if context.store.waiting_models() >= MOST_IN_ALL:
         raise _queue_full("Too many models of other studies wait at this server. Try again later.")
-    queued = context.store.queue_model(caller.study, classifier, contains_rows=classifier in KEEPS_ROWS)
+    kept = classifier in KEEPS_ROWS
+    queued = context.store.queue_model(caller.study, classifier, contains_rows=kept, sites=sites)
     if context.worker is not None:
         context.worker.wake()
     return queued

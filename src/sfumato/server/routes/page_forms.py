@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
 from sfumato.errors import SfumatoError
+from sfumato.protocol.messages import ALL_SITES
 from sfumato.server.access import Ctx
 from sfumato.server.context import Context
 from sfumato.server.problems import ApiError
@@ -35,7 +36,7 @@ def _again(request: Request, context: Context, caller: Caller, error: Exception)
 @router.post("/train")
 def train(request: Request, context: Ctx, caller: OwningVisitor, sent: Form) -> Response:
     try:
-        queue_training(sent.get("classifier", ""), caller, context)
+        queue_training(sent.get("classifier", ""), caller, context, sent.get("sites", ALL_SITES))
     except ApiError as error:
         return _again(request, context, caller, error)
     return _back(caller, "training", "models")

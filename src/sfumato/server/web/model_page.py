@@ -14,6 +14,7 @@ from sfumato.server.web.chart_scale import percent
 from sfumato.server.web.curve import curve
 from sfumato.server.web.shown_models import alone, scale_of, shown
 from sfumato.server.web.shown_study import used_guarantee
+from sfumato.server.web.shown_trust import shown_trust
 
 
 def model_page(caller: Caller, study: StudyInfo, model: ModelInfo, *, owner: bool) -> HTMLResponse:
@@ -30,6 +31,7 @@ def model_page(caller: Caller, study: StudyInfo, model: ModelInfo, *, owner: boo
         points=[_point(point) for point in compared["points"]] if compared else [],
         alone=alone(model, scale),
         told=used_guarantee,
+        trust=shown_trust(model),
     )
 
 

@@ -13,6 +13,7 @@ from sfumato.server.web.chart_scale import Scale, percent
 from sfumato.server.web.curve import curve
 from sfumato.server.web.marks import mark, series, sign
 from sfumato.server.web.rows import error_row
+from sfumato.server.web.shown_trust import ShownTrust, shown_trust
 
 STATES = {QUEUED: "waiting", RUNNING: "in training", DONE: "trained", FAILED: "failed"}
 FOLDS = "cross-validation"
@@ -61,6 +62,9 @@ class Overview:
     tested_words: str
     legend: list[Shown]
     left_out: int
+    owner: bool
+    trust: ShownTrust | None
+    """Of the newest model that says what each site does to it."""
 
 
 def overview(models: Sequence[ModelInfo], *, owner: bool) -> Overview:
@@ -85,6 +89,8 @@ def overview(models: Sequence[ModelInfo], *, owner: bool) -> Overview:
         tested_words=_sites(same[0])["words"] if same else "",
         legend=[entry for entry in told if entry.info in same],
         left_out=len(compared) - len(same),
+        owner=owner,
+        trust=next((found for model in models if (found := shown_trust(model))), None),
     )
 
 

@@ -99,8 +99,13 @@ def asked(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Guarantee", _asked_guarantee(definition.get("guarantee"))),
         ("Columns", f"{len(columns) - bool(label)} and the label {label}" if label else str(len(columns))),
         ("Space", str(definition.get("space") or "")),
+        ("Largest site", _asked_share(definition.get("largest_site_share"))),
     ]
     return [(name, value) for name, value in rows if value]
+
+
+def _asked_share(found: Any) -> str:
+    return "" if found is None else f"at most {float(found):.0%} of the rows that models are trained on"
 
 
 def _asked_guarantee(found: Any) -> str:

@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from sfumato.jobs.pool import Request
 from sfumato.jobs.pooling.pushed import Pushed
-from sfumato.protocol.messages import ReleaseInfo
+from sfumato.jobs.pooling.request import Request
+from sfumato.protocol.messages import AGREEING_SITES, ALL_SITES, ReleaseInfo
+from sfumato.protocol.pool_study import PoolStudy
 from sfumato.protocol.study_file import study_from_dict
 from sfumato.protocol.survey_file import SurveyStudy
 
@@ -33,10 +34,20 @@ class Job:
     test: list[list[str]] = field(default_factory=list)
     test_table: str | None = None
     scratch: str | None = None
+    largest_share: float | None = None
+    sites: str = ALL_SITES
 
     @classmethod
     def of(
-        cls, store: Store, folder: DataFolder, study: str, classifier: str, *, memory: int, niceness: int = 10
+        cls,
+        store: Store,
+        folder: DataFolder,
+        study: str,
+        classifier: str,
+        *,
+        memory: int,
+        niceness: int = 10,
+        sites: str = ALL_SITES,
     ) -> Self:
         """Everything that the study's sites have pushed by now and not withdrawn, or that a survey has received."""
         info = store.study(study)
@@ -53,6 +64,8 @@ class Job:
             train=_files(folder, study, [one for one in releases if one.purpose == "train"]),
             test=_files(folder, study, [one for one in releases if one.purpose == "test"]),
             test_table=None if table is None else str(folder.test_table(study, table.sha256, table.format)),
+            largest_share=survey.largest_site_share if isinstance(survey, PoolStudy) else None,
+            sites=sites,
         )
 
     @classmethod
@@ -76,10 +89,9 @@ class Job:
         files = [[str(part / "release.parquet"), RESPONDENTS, part.name] for part in parts]
         return cls(classifier, str(place.with_suffix(".skops")), memory, niceness, files, scratch=str(place))
 
-    @property
-    def used(self) -> list[str]:
-        """Hashes of the releases trained on."""
-        return [] if self.scratch else [sha256 for _, _, sha256 in self.train]
+    def used(self, card: Mapping[str, Any]) -> list[str]:
+        """Hashes of the releases trained on, by the model's card: some sites may have been left out."""
+        return [] if self.scratch else [str(entry["sha256"]) for entry in card["releases"]]
 
     def clean(self) -> None:
         """Remove what was written for the child."""
@@ -93,6 +105,8 @@ class Job:
             classifier=self.classifier,
             test_table=None if self.test_table is None else Path(self.test_table),
             test_releases=_pushed(self.test),
+            largest_share=self.largest_share,
+            agreeing=self.sites == AGREEING_SITES,
         )
 
     def without_paths(self, message: str) -> str:

@@ -85,7 +85,15 @@ class Worker:
     def _train(self, study: str, model: ModelInfo) -> None:
         self._log("training-started", study=study, model=model.id, classifier=model.classifier)
         memory = self._settings.training_memory
-        job = Job.of(self._store, self._folder, study, model.classifier, memory=memory, niceness=self._niceness)
+        job = Job.of(
+            self._store,
+            self._folder,
+            study,
+            model.classifier,
+            memory=memory,
+            niceness=self._niceness,
+            sites=model.sites,
+        )
         if not job.train:
             job.clean()
             self._store.fail_model(model.id, self._name, NOTHING)
@@ -149,7 +157,7 @@ class Worker:
             self._name,
             results=done["results"],
             card=done["card"],
-            used=job.used,
+            used=job.used(done["card"]),
             contains_rows=bool(done["card"]["contains_rows"]),
         )
         return {"done": True}
