@@ -239,7 +239,7 @@ def _turn_knobs(
     strength = sorted(STRENGTHS & parameters.keys())
     if strength:
         raise UsageError(f"The strength is derived from the wanted epsilon: leave --param {strength[0]} out.")
-    chosen_by = f"epsilon-record {epsilon:g}" if epsilon is not None else f"max-posterior {max_posterior:g}"
+    chosen_by = f"epsilon-record {epsilon:.9g}" if epsilon is not None else f"max-posterior {max_posterior:.9g}"
     if max_posterior is not None:
         prior = 0.001 if prior is None else prior
         epsilon = epsilon_for_posterior(prior, max_posterior)
