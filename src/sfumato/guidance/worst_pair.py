@@ -26,13 +26,13 @@ from sfumato.guidance.space import AnswerSpace
 
 Matrix = NDArray[np.float64]
 
-WORK = 2_000_000
-"""Bits of beginnings that are looked at: half a second. Who checks a figure allows `TO_CHECK` times as much, so that an
-order of beginnings that rounding changed accuses nobody."""
+WORK = 1_000_000
+"""Bits of beginnings that are looked at: two tenths of a second. Who checks a figure allows `TO_CHECK` times as much,
+so that an order of beginnings that rounding changed accuses nobody."""
 TO_CHECK = 2
-AT_A_TIME = 1 << 17
+AT_A_TIME = 1 << 13
 """Bits of beginnings that are continued together."""
-STARTS = 12
+STARTS = 6
 SAME = 1 + 1e-12
 
 
@@ -93,7 +93,7 @@ class _Search:
 
     def run(self, work: int) -> tuple[float, float]:
         """The largest value that a pair attains, and the largest bound among beginnings that were not followed."""
-        found = self.climb()
+        found = self.climb(work)
         start = np.zeros((1, self.width))
         open_: list[tuple[float, int, _Beginnings]] = []
         self._push(open_, self._bounded(0, start, start), found)
@@ -142,10 +142,11 @@ class _Search:
             high = np.maximum(*ends)
         return floored(low, self.floor, self.link), floored(high, self.floor, self.link)
 
-    def climb(self) -> float:
-        """A good pair, by changing one answer after another for the better from a few starts."""
+    def climb(self, work: int = WORK) -> float:
+        """A good pair, by changing one answer after another for the better from a few starts; 0 if that is too much."""
         best = 0.0
-        for start in range(STARTS):
+        once = 2 * self.width * sum(len(part) for part in self.tables)
+        for start in range(min(STARTS, work // once)):
             t = [(start * (place + 1)) % len(part) for place, part in enumerate(self.tables)]
             u = [(start * (place + 2) + 1) % len(part) for place, part in enumerate(self.tables)]
             best = max(best, self._climbed(t, u))

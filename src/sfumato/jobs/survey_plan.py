@@ -26,8 +26,6 @@ Codes = NDArray[np.int64]
 SIZES = (200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 FLOORS = (0.1, 0.25, 0.35)
 TEST_ROWS = 2_000
-SEARCH = 500_000
-"""Work for one epsilon: a plan computes many, and means of them."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ def _case(
         model = SurveyClassifier(classifier, V, rules.floor, rules.link).fit(run.bits, run.y)
         hit = float((model.predict(space.onehot(codes[test])) == y[test]).mean())
         told = disclosure(codes[ask], space, V, rules.floor, rules.link, draws=500, seed=repeat).share
-        record = record_epsilon(V, space, rules.floor, rules.link, work=SEARCH).value
+        record = record_epsilon(V, space, rules.floor, rules.link).value
         found.append((hit, told, record, float(V.shape[1])))
     accuracy, told, epsilon, level = np.mean(found, axis=0)
     spread = float(np.std([row[0] for row in found]))
