@@ -125,8 +125,8 @@ def test_tables_that_are_none(people, schema, refused, tmp_path):
     refused(TableError, "nowhere.csv", tmp_path / "nowhere.csv")
     refused(TableError, "no rows", people[:0])
     refused(TableError, "only one row", people[:1])
-    for rows in (0, 1):
-        refused(TableError, f"has {rows} rows", people[:rows], schema=schema)
+    for rows, words in ((0, "has 0 rows"), (1, "has 1 row;")):
+        refused(TableError, words, people[:rows], schema=schema)
     refused(SfumatoError, "'empty'", people.assign(empty=np.nan))
     twice = pa.Table.from_arrays([pa.array([1, 2]), pa.array([3, 4])], names=["age", "age"])
     refused(TableError, "age", twice)

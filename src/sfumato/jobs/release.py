@@ -73,8 +73,11 @@ def check_embedded_card(folder: Path, card: Card) -> None:
     path = folder / "release.parquet"
     if not path.is_file():
         return
-    with pq.ParquetFile(path) as file:
-        embedded = card_inside(file)
+    try:
+        with pq.ParquetFile(path) as file:
+            embedded = card_inside(file)
+    except (pa.ArrowException, OSError):
+        raise TableError(f"{path} cannot be read as Parquet: it is damaged, truncated or of another format.") from None
     if embedded is not None and not card.says_the_same(embedded):
         raise CardError(f"The card beside the release in {folder} is not the one inside it: one of them was edited.")
 
