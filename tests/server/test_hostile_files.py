@@ -332,6 +332,16 @@ def test_a_child_that_died_before_decides_nothing(tmp_path, body):
     pool.close()
 
 
+def test_children_are_started_before_they_are_needed_and_not_after_the_end(tmp_path):
+    pool = ValidationPool(2, Limits(seconds=60), tmp_path)
+    for _ in range(2):
+        pool.warm()
+        assert len(pool._idle) == 2
+    pool.close()
+    pool.warm()
+    assert pool._idle == []
+
+
 def test_a_child_that_hangs_has_refused(tmp_path, body, monkeypatch):
     pool = ValidationPool(1, Limits(seconds=60), tmp_path)
     path = _at(body, tmp_path)

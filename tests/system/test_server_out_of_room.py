@@ -98,7 +98,7 @@ def test_a_gigabyte_in_constant_memory(tmp_path):
     token = store.invite(study, "A").token
     size = path.stat().st_size
     assert size > 1_000_000_000
-    server = Served(tmp_path / "data")
+    server = Served(tmp_path / "data", validators=1)
     with server.client(token) as client:
         small = consortium.release(tmp_path, rows=100)  # warms up server and child; another study's, so refused
         client.put(f"/api/v1/studies/{study}/releases/{consortium.sha(small)}", content=small)

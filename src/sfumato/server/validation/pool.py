@@ -84,7 +84,7 @@ class ValidationPool:
         self.size, self.limits, self._folder, self._started = size, limits, folder, started
         self._turns = threading.Semaphore(size)
         self._idle: list[Child] = []
-        self._lock, self._closed = threading.Lock(), False
+        self._lock, self._closed, self._living = threading.Lock(), False, 0
 
     def check(self, what: str, path: Path, study: dict[str, Any], rows: int | None = None) -> Verdict:
         """Check one file, of at most so many rows; a child that dies over it has given its verdict."""
@@ -98,28 +98,34 @@ class ValidationPool:
                 child = child or self._new_child()
                 answer = child.check(job, WALL * self.limits.seconds + STARTING_SECONDS)
                 if answer is not None:
-                    with self._lock:
-                        self._idle.append(child)
+                    self._put_back(child)
                     return Verdict(**answer)
+                with self._lock:
+                    self._living -= 1
                 if idle is None:
                     break
         return Verdict.refused(DIED)
 
     def warm(self) -> None:
         """Start children before they are needed, which takes seconds: nobody's push waits for another's child."""
-        for _ in range(self.size):
-            with self._turns, contextlib.suppress(OSError, ValueError):  # then the first push finds out why
-                child = self._new_child()
-                with self._lock:
-                    if not self._closed and len(self._idle) < self.size:
-                        self._idle.append(child)
-                        continue
-                child.close()
+        with contextlib.suppress(OSError, ValueError):  # then the first push finds out why
+            while self._living < self.size and not self._closed:
+                with self._turns:
+                    self._put_back(self._new_child())
 
     def _new_child(self) -> Child:
         child = Child(self._folder)
+        with self._lock:
+            self._living += 1
         self._started(child.confined)
         return child
+
+    def _put_back(self, child: Child) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.append(child)
+                return
+        child.close()
 
     def close(self) -> None:
         with self._lock:
