@@ -15,9 +15,9 @@ import subprocess
 from collections.abc import Callable
 
 import numpy as np
+from sfumato.mechanisms.grid_laplace import LaplaceNoise
 from side_by_side import Rounds, in_turns, ratio
 
-from sfumato.mechanisms.grid_laplace import LaplaceNoise
 from sfumato.noise import Laplace, Streams, discrete_laplace
 
 PEER = "SFUMATO_OPENDP_PYTHON"

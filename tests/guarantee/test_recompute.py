@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from sfumato.protocol.proofs import recomputed_guarantee as recomputed
 
 from domains import any_records
 from sfumato.guarantee import Card, Guarantee
@@ -13,7 +14,6 @@ from sfumato.guarantee.recompute import Recomputed, kept_epsilon
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.mechanisms import MECHANISMS, Response
 from sfumato.noise import keep_threshold
-from sfumato.protocol.proofs import recomputed_guarantee as recomputed
 from sfumato.table import Column, Encoding, Schema
 
 PUBLIC = {"source": "public", "reason": "known from the form"}

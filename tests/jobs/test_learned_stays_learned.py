@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sfumato.protocol.proofs import recomputed_guarantee
 
 from domains import PUBLIC, any_records
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Key, Ledger
 from sfumato.guarantee.borrowed import direction_hashes, is_remembered, lent_by, telling
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.mechanisms import MECHANISMS
-from sfumato.protocol.proofs import recomputed_guarantee
 from sfumato.table import Column, Encoding, Schema
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from scipy import stats
+from sfumato.mechanisms.grid_laplace import LaplaceNoise
 
 from domains import any_records, domain
 from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace
-from sfumato.mechanisms.grid_laplace import LaplaceNoise
 from sfumato.noise import Streams
 
 ROWS = 40_000

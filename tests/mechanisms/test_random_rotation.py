@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from sfumato.guarantee.affine import affine_epsilons
 
 from domains import any_records, corner_records, domain, seeds, shapes, steady
 from sfumato.errors import CardError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Key
-from sfumato.guarantee.affine import affine_epsilons
 from sfumato.mechanisms import RandomProjection, RandomRotation
 from sfumato.mechanisms.haar import haar_rotation, is_orthogonal
 from sfumato.noise import Streams

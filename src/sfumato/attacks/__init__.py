@@ -14,13 +14,12 @@ from sfumato.attacks.base import (
     Bounds,
     ColumnMoments,
     Guess,
-    Guided,
     Knowledge,
+    KnownNoise,
     Links,
     MembershipScores,
     Posteriors,
     Property,
-    Response,
     RowPairs,
     Secrets,
     Sources,
@@ -28,7 +27,6 @@ from sfumato.attacks.base import (
     UndeclaredKnowledgeError,
     Values,
 )
-from sfumato.attacks.carried_noise import CarriedNoise
 
 
 def all_attacks() -> tuple[type[Attack], ...]:
@@ -48,16 +46,14 @@ __all__ = [
     "Abstain",
     "Attack",
     "Bounds",
-    "CarriedNoise",
     "ColumnMoments",
     "Guess",
-    "Guided",
     "Knowledge",
+    "KnownNoise",
     "Links",
     "MembershipScores",
     "Posteriors",
     "Property",
-    "Response",
     "RowPairs",
     "Secrets",
     "Sources",

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.attacks.carried_noise import CarriedNoise
+from sfumato.channels import Channel, Guided, Line, NotApplicableError
+from sfumato.channels.maps import places
 from sfumato.errors import SfumatoError
-from sfumato.guidance import Link
-from sfumato.noise import Law
 from sfumato.table import Encoding
 
 Matrix = NDArray[np.float64]
@@ -56,27 +55,55 @@ class RowPairs:
 
 
 @dataclass(frozen=True)
-class Response:
-    """Randomized response on one categorical source column, as it stands at each of its one-hot slots.
+class KnownNoise:
+    """The channels of a release, in the order of its columns, and the best line of each in the population.
 
-    The true category is reported with probability `keep`, each other one with (1 - keep) / (categories - 1).
+    A line is None where a channel has none.
     """
 
-    keep: float
-    categories: int
+    channels: tuple[Channel, ...]
+    lines: tuple[Line | None, ...]
+
+    @classmethod
+    def of(cls, channels: tuple[Channel, ...], given: Matrix) -> KnownNoise:
+        """`given`: what the channels are given for people like those in the table (rows x columns)."""
+        lines: list[Line | None] = []
+        for place, channel in zip(places(channels), channels, strict=True):
+            try:
+                lines.append(channel.line(given[:, place]))
+            except NotApplicableError:
+                lines.append(None)
+        return cls(channels, tuple(lines))
 
     @property
-    def other(self) -> float:
-        """Probability of each wrong category."""
-        return (1.0 - self.keep) / max(self.categories - 1, 1)
+    def places(self) -> list[slice]:
+        """The columns of the release that each channel fills."""
+        return places(self.channels)
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing was done to any value."""
+        return all(channel.is_exact for channel in self.channels)
 
-class Guided(NamedTuple):
-    """How the bits of a guided survey come about: the guidance V (d x k), the floor and the link (see `guidance`)."""
+    def on_average(self, matrix: Matrix, offset: Matrix) -> Transform:
+        """The map x -> A x + c followed by what the channels make of every number on average."""
+        matrix, offset = matrix.copy(), offset.copy()
+        for slot, line in self._numbers():
+            matrix[slot] *= line.gain[0, 0]
+            offset[slot] = line.gain[0, 0] * offset[slot] + line.offset[0]
+        return Transform(matrix, offset)
 
-    V: Matrix
-    floor: float
-    link: Link
+    def covariance(self) -> Matrix:
+        """Of what the channels add to numbers; what answers at random add depends on how frequent they are."""
+        found = np.zeros(self.places[-1].stop)
+        for slot, line in self._numbers():
+            found[slot] = line.covariance[0, 0]
+        return np.diag(found)
+
+    def _numbers(self) -> Iterator[tuple[int, Line]]:
+        for place, channel, line in zip(self.places, self.channels, self.lines, strict=True):
+            if line is not None and channel.numbers and not channel.is_exact:
+                yield place.start, line
 
 
 @dataclass(frozen=True)
@@ -87,14 +114,13 @@ class Knowledge:
 
     release: n x s, in the encoded units of the release. labels: n class codes.
     columnwise: every release column is an encoded source column.
-    noise: per release column a `Law` (additive noise), a `CarriedNoise` (of another operator), a `Response` (at each
-    slot of a categorical column) or None (exact).
+    noise: the channels that values went through.
     noise_covariance: s x s. column_distributions: per encoded source column a sorted sample of its values.
     known_rows: rows with their images. sample: rows of the same distribution that are not in the release.
     register: original rows of everybody in the table, without saying whose is which release row.
     candidates: rows of which some are in the table. targets: original rows that the adversary already holds, NaN where
     it does not. images: of each target its row in the release. secret: position in `encoding.groups` of the column it
-    wants to learn. guided: how bits were drawn, where the release consists of the bits of a guided survey.
+    wants to learn. guided: the projection of the answers, where the release consists of the bits of a guided survey.
     """
 
     release: Matrix
@@ -102,7 +128,7 @@ class Knowledge:
     columnwise: bool = True
     labels: NDArray[np.int64] | None = None
     transform: Transform | None = None
-    noise: tuple[Law | Response | CarriedNoise | None, ...] | None = None
+    noise: KnownNoise | None = None
     noise_covariance: Matrix | None = None
     column_moments: ColumnMoments | None = None
     column_distributions: tuple[Matrix, ...] | None = None
@@ -127,6 +153,14 @@ class Knowledge:
         targets = np.array(self.targets, dtype=np.float64)
         targets[:, group.start : group.stop] = np.nan
         return replace(self, secret=secret, targets=targets)
+
+    def filled(self) -> Knowledge:
+        """The same with the column's mean where a cell was not reported."""
+        gaps = np.isnan(self.release)
+        if not gaps.any():
+            return self
+        reported = np.maximum((~gaps).sum(axis=0), 1)
+        return replace(self, release=np.where(gaps, np.nansum(self.release, axis=0) / reported, self.release))
 
     def limited(self, knows: Iterable[str], helps: Iterable[str] = ()) -> Knowledge:
         """A view that raises `UndeclaredKnowledgeError` on everything that is neither in `knows` nor in `helps`."""
@@ -264,6 +298,8 @@ class Attack(ABC):
     name: ClassVar[str]
     knows: ClassVar[frozenset[str]]
     helps: ClassVar[frozenset[str]] = frozenset()
+    reads_gaps: ClassVar[bool] = False
+    """Whether it makes sense of cells that were not reported (NaN); the others see the column's mean there."""
 
     @abstractmethod
     def guess(self, known: Knowledge) -> Guess:
@@ -274,7 +310,11 @@ class Attack(ABC):
         missing = everything.missing(self.knows)
         if missing:
             return Abstain("needs " + ", ".join(item.replace("_", " ") for item in missing))
-        return self.guess(everything.limited(self.knows, self.helps))
+        known = everything if self.reads_gaps else everything.filled()
+        try:
+            return self.guess(known.limited(self.knows, self.helps))
+        except NotApplicableError as error:
+            return Abstain(str(error))
 
     def parameters(self) -> dict[str, Any]:
         """The constructor's arguments and their values."""

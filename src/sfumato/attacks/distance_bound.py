@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge, Matrix, Response
-from sfumato.attacks.carried_noise import CarriedNoise
+from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge, Matrix
 from sfumato.attacks.norm_bounds import row_norm_bound, value_bound
 from sfumato.table import Group
 
@@ -119,11 +118,14 @@ def _nothing_known(count: int, group: Group, secret: int) -> Bounds:
 
 
 def _exact_slots(known: Knowledge) -> NDArray[np.int64]:
-    """Release columns that keep distances but for added noise: no randomized response, no other operator."""
-    laws = known.noise or (None,) * known.release.shape[1]
-    return np.array(
-        [slot for slot, law in enumerate(laws) if not isinstance(law, Response | CarriedNoise)], dtype=np.int64
-    )
+    """Release columns that keep distances but for added noise: no answers at random, no other operator."""
+    if known.noise is None:
+        return np.arange(known.release.shape[1])
+    found: list[int] = []
+    for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
+        if channel.adds:
+            found += range(place.start, place.stop if channel.is_exact else place.start + channel.numbers)
+    return np.array(found, dtype=np.int64)
 
 
 def _noise_variances(known: Knowledge) -> Matrix:

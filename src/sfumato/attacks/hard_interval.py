@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge, Matrix, Response
-from sfumato.attacks.carried_noise import CarriedNoise
-from sfumato.attacks.observation import empty_cells
-from sfumato.noise import Law
+from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge, Matrix
 
 
 class HardInterval(Attack):
@@ -22,6 +17,7 @@ class HardInterval(Attack):
     """
 
     name = "hard-interval"
+    reads_gaps = True
     knows = frozenset({"release", "noise", "images", "secret"})
 
     def guess(self, known: Knowledge) -> Guess:
@@ -32,27 +28,14 @@ class HardInterval(Attack):
         if not known.columnwise:
             return Abstain("the release mixes columns: a component confines no single column")
         group = known.encoding.groups[known.secret]
-        slots = range(group.start, group.stop)
-        ends = [possible(known.release[known.images, slot], known.noise[slot]) for slot in slots]
-        low, high = (np.column_stack([pair[side] for pair in ends]) for side in (0, 1))
-        if group.has_indicator and isinstance(known.noise[group.stop - 1], Response):
-            # A value shown may stand in for a missing one, which lies at the middle; an empty cell says nothing.
-            low[:, 0], high[:, 0] = np.minimum(low[:, 0], 0.5), np.maximum(high[:, 0], 0.5)
-            empty = empty_cells(known, known.release[known.images], group.start)
-            low[empty, 0], high[empty, 0] = 0.0, 1.0
-        return Bounds(low, high, known.secret)
+        for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
+            if place == group.slice:
+                low, high = channel.possible(known.release[known.images, place])
+                return Bounds(*_inside(low, high), known.secret)
+        return Abstain("the channel of this column carries others too")
 
 
-def possible(z: Matrix, law: Law | Response | CarriedNoise | None) -> tuple[Matrix, Matrix]:
-    """The least and the largest encoded value in [0, 1] that can have been released as z; all of it if none can."""
-    if law is None:
-        return np.clip(z, 0.0, 1.0), np.clip(z, 0.0, 1.0)
-    if isinstance(law, CarriedNoise):
-        return law.possible(z)
-    nothing = np.zeros_like(z), np.ones_like(z)
-    if isinstance(law, Response) or not all(math.isfinite(end) for end in law.support):
-        return nothing
-    first, last = law.support
-    low, high = np.clip(z - last, 0.0, 1.0), np.clip(z - first, 0.0, 1.0)
-    fits = (z - last <= 1.0) & (z - first >= 0.0)
-    return np.where(fits, low, nothing[0]), np.where(fits, high, nothing[1])
+def _inside(low: Matrix, high: Matrix) -> tuple[Matrix, Matrix]:
+    """Within [0, 1]; all of it where nothing fits, since the release was changed then."""
+    fits = (low <= 1.0) & (high >= 0.0)
+    return np.where(fits, np.clip(low, 0.0, 1.0), 0.0), np.where(fits, np.clip(high, 0.0, 1.0), 1.0)

@@ -8,77 +8,76 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from sfumato.attacks.base import Knowledge, Matrix, Response
-from sfumato.attacks.carried_noise import CarriedNoise
-from sfumato.attacks.observation import empty_cells, transform_of
-from sfumato.guidance import log_likelihoods
-from sfumato.noise import Laplace, Normal
+from sfumato.attacks.base import Knowledge, Matrix
+from sfumato.attacks.observation import own_columns, transform_of
 
 
 def embed(known: Knowledge, X: Matrix) -> Matrix:
-    """Where the source rows X would lie in the release without noise: A x + c."""
-    if known.transform is None and (known.columnwise or known.guided is not None):
+    """Where the source rows X would lie in the release on average: A x + c, or their own numbers' lines."""
+    if known.guided is not None:
         return X
+    if known.transform is None and known.columnwise:
+        known_lines = own_columns(known)
+        return np.asarray(X @ known_lines.matrix.T + known_lines.offset)
     matrix, offset = transform_of(known)
     return np.asarray(X @ matrix.T + offset)
 
 
 class Suspects(NamedTuple):
-    """People who may be behind a release row: encoded source rows `X`, and `E`, where they would lie without noise."""
+    """People who may be behind a release row: encoded source rows `X`, `E`, where they would lie on average, and
+    `given`, what the channels would be given for them."""
 
     X: Matrix
     E: Matrix
+    given: Matrix
 
     @classmethod
     def of(cls, known: Knowledge, X: Matrix) -> Suspects:
-        return cls(X, embed(known, X))
+        E = embed(known, X)
+        if known.guided is not None:
+            return cls(X, E, known.guided.apply(X))
+        if known.columnwise:
+            return cls(X, E, X)
+        return cls(X, E, _before_noise(known, E))
+
+
+def _before_noise(known: Knowledge, E: Matrix) -> Matrix:
+    """What the channels of a mixing release were given, from where the transform says that rows lie on average."""
+    if known.noise is None:
+        return E
+    given = E.copy()
+    for place, line in zip(known.noise.places, known.noise.lines, strict=True):
+        if line is not None:
+            given[:, place] = (E[:, place] - line.offset) / np.diag(line.gain)
+    return given
 
 
 def log_likelihood(known: Knowledge, Z: Matrix, people: Suspects, exact_width: float) -> Matrix:
-    """log f(z_i | person j), len(Z) x people, up to a constant.
+    """log f(z_i | person j), len(Z) x people, up to a constant per row: the sum over all channels.
 
-    Independent noise: the sum over release columns of log f_c(z_c - e_c), or of log f_c(z_c | x_c) where an operator
-    carries the noise in (such releases are column-wise). Cells that were reported missing count for nothing. A column
-    without noise has a normal kernel of width `exact_width` instead: the adversary's list of people is finite, so that
-    nobody on it fits exactly.
+    A column without noise has a normal kernel of width `exact_width` instead: the adversary's list of people is finite,
+    so that nobody on it fits exactly. Without any knowledge of the noise all columns are taken so.
     """
-    if known.guided is not None:  # bits are independent given the answer
-        V, floor, link = known.guided
-        return log_likelihoods(Z, np.rint(people.X), V, floor, link)
-    noise = known.noise if known.noise is not None else (None,) * Z.shape[1]
-    onehot = _onehot_slots(known) if known.columnwise else frozenset()
-    E = people.E
-    total = np.zeros((len(Z), len(E)))
-    shown = {column: ~empty_cells(known, Z, column) for column in range(Z.shape[1])}
-    # Two laws are distances, which scipy adds up without a matrix per column.
-    whole = [(column, law) for column, law in enumerate(noise) if shown[column].all()]
-    laplace = {column: law.scale for column, law in whole if isinstance(law, Laplace)}
-    normal = {column: exact_width for column, law in enumerate(noise) if law is None}
-    normal |= {column: law.scale for column, law in whole if isinstance(law, Normal)}
-    if laplace:
-        total -= _scaled_distances(Z, E, laplace, "cityblock")
-    if normal:
-        total -= 0.5 * _scaled_distances(Z, E, normal, "sqeuclidean")
-    for column, law in enumerate(noise):
-        z, e = Z[:, column, None], E[None, :, column]
-        if isinstance(law, Response):
-            same = z * e if column in onehot else z * e + (1 - z) * (1 - e)
-            total += np.log(law.keep / max(law.other, 1e-300)) * same
-        elif isinstance(law, CarriedNoise):
-            total += np.where(shown[column][:, None], law.logpdf(z, people.X[None, :, column]), 0.0)
-        elif law is not None and column not in laplace and column not in normal:
-            total += np.where(shown[column][:, None], law.logpdf(z - e), 0.0)
-    return total
+    total = np.zeros((len(Z), len(people.E)))
+    if known.noise is None:
+        return total - 0.5 * _distances(Z, people.E, dict.fromkeys(range(Z.shape[1]), exact_width), "sqeuclidean")
+    # Some laws are distances, which scipy adds up without a matrix per column.
+    added: dict[str, dict[int, float]] = {"cityblock": {}, "sqeuclidean": {}}
+    for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
+        metric = ("sqeuclidean", exact_width) if channel.is_exact else channel.metric
+        if metric is None:
+            total += channel.log_likelihood(Z[:, place], people.given[:, place])
+        else:
+            added[metric[0]].update(dict.fromkeys(range(place.start, place.stop), metric[1]))
+    total -= _distances(Z, people.given, added["cityblock"], "cityblock")
+    return np.asarray(total - 0.5 * _distances(Z, people.given, added["sqeuclidean"], "sqeuclidean"))
 
 
-def _scaled_distances(Z: Matrix, E: Matrix, scales: dict[int, float], metric: str) -> Matrix:
+def _distances(Z: Matrix, E: Matrix, scales: dict[int, float], metric: str) -> Matrix:
+    if not scales:
+        return np.zeros((len(Z), len(E)))
     columns, widths = list(scales), np.array(list(scales.values()))
     return np.asarray(cdist(Z[:, columns] / widths, E[:, columns] / widths, metric))
-
-
-def _onehot_slots(known: Knowledge) -> frozenset[int]:
-    groups = (group for group in known.encoding.groups if group.is_onehot)
-    return frozenset(slot for group in groups for slot in range(group.start, group.stop))
 
 
 def normalised(log_weights: Matrix) -> Matrix:

@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, MembershipScores
 from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood
-from sfumato.attacks.observation import noise_mean, noise_weights
+from sfumato.attacks.observation import noise_weights
 from sfumato.neighbours import nearest
 
 MOST_COMPARED = 2_000
@@ -40,12 +40,11 @@ class Membership(Attack):
             return Abstain("needs the transform of a release that mixes columns")
         assert known.candidates is not None
         people = Suspects.of(known, known.candidates)
-        lawful = known.noise is not None and any(law is not None for law in known.noise)
-        lawful = lawful or known.guided is not None
+        lawful = known.noise is not None and not known.noise.is_exact
         if self.statistic == "likelihood" and lawful:
             return MembershipScores(largest_responsibility(known, people))
         weights = noise_weights(known)
-        distance, _ = nearest((people.E + noise_mean(known)) * weights, known.release * weights, k=1)
+        distance, _ = nearest(people.E * weights, known.release * weights, k=1)
         return MembershipScores(-distance[:, 0])
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Links, Matrix
 from sfumato.attacks.likelihood import embed
-from sfumato.attacks.observation import noise_mean, noise_weights, own_columns, reversed_release
+from sfumato.attacks.observation import noise_weights, own_columns, reversed_release
 from sfumato.neighbours import nearest
 
 
@@ -37,7 +37,7 @@ class NearestRow(Attack):
         assert known.targets is not None
         if self.columns is None and not np.isnan(known.targets).any():
             weights = noise_weights(known)
-            queries, rows = (embed(known, known.targets) + noise_mean(known)) * weights, known.release * weights
+            queries, rows = embed(known, known.targets) * weights, known.release * weights
         else:
             held = held_slots(known, self.columns)
             if not len(held):
@@ -63,7 +63,7 @@ def comparable_rows(known: Knowledge) -> Matrix:
     """The release in the source space: as it stands, or with its transform turned back."""
     if not known.columnwise:
         return reversed_release(known)
-    slopes, offset = np.diag(own_columns(known).matrix), own_columns(known).offset + noise_mean(known)
+    slopes, offset = np.diag(own_columns(known).matrix), own_columns(known).offset
     return np.asarray((known.release - offset) / np.where(np.abs(slopes) > 1e-9, slopes, np.inf))
 
 

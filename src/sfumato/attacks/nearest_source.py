@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Sources
 from sfumato.attacks.likelihood import embed
-from sfumato.attacks.observation import noise_mean, noise_weights
+from sfumato.attacks.observation import noise_weights
 from sfumato.neighbours import nearest
 
 
@@ -28,6 +28,6 @@ class NearestSource(Attack):
             return Abstain("needs the transform of a release that mixes columns")
         assert known.register is not None
         weights = noise_weights(known)
-        people = (embed(known, known.register) + noise_mean(known)) * weights
+        people = embed(known, known.register) * weights
         distance, index = nearest(known.release * weights, np.ascontiguousarray(people), k=1)
         return Sources(index[:, 0].astype(np.int64), distance[:, 0])

@@ -1,7 +1,7 @@
 """How a release row comes about, as every adversary who knows the transform sees it: z = A x + c + noise.
 
-Randomized response fits the same form: its reported slots have mean `other` + (keep - `other`) x, so that the gain goes
-into A, the floor into c and the spread into the covariance of the noise.
+Every channel has such a line (`Channel.line`). That of a number belongs to the transform. That of categories and of
+"missing" depends on how frequent they are, and is put in where the mean is known.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.attacks.base import Knowledge, Matrix, Response, Transform
-from sfumato.attacks.carried_noise import CarriedNoise
+from sfumato.attacks.base import Knowledge, Matrix, Transform
+from sfumato.channels import Line
 
 
 class Observation(NamedTuple):
@@ -43,69 +43,50 @@ def transform_of(known: Knowledge) -> Transform:
 def observe(known: Knowledge, mean: Matrix, transform: Transform | None = None) -> Observation:
     """The model of a release whose source columns have this `mean`; reads `noise` and `noise_covariance`.
 
-    The transform is the one given, else the known one.
-
-    For slots x of mean mu, reported with P(1 | x) = q + g x, the covariance of the report given x is on average
-    diag(q + g mu) - (q q' + q g (1 mu' + mu 1') + g^2 diag(mu)).
+    The transform is the one given, else the known one. It speaks of numbers; what the channels make of categories and
+    of "missing" depends on how frequent they are.
     """
     matrix, offset = (np.array(part, dtype=np.float64) for part in transform or transform_of(known))
     s = len(offset)
-    offset += noise_mean(known)
     noise = np.zeros((s, s)) if known.noise_covariance is None else np.array(known.noise_covariance, dtype=np.float64)
     noise = np.nan_to_num(noise, posinf=1e6)  # heavy tails without a variance: a linear estimate can do nothing
-    for slots, law in responses(known):
-        gain, floor, mu = law.keep - law.other, law.other, mean[slots]
-        matrix[slots] *= gain
-        offset[slots] += floor
-        cross = np.add.outer(mu, mu)
-        noise[slots, slots] = np.diag(floor + gain * mu) - (floor**2 + floor * gain * cross + gain**2 * np.diag(mu))
+    for slots, line in answers(known, mean):
+        matrix[slots] = line.gain @ matrix[slots]
+        offset[slots] = line.gain @ offset[slots] + line.offset
+        noise[slots, slots] = line.covariance
     return Observation(matrix, offset, noise)
 
 
-def noise_mean(known: Knowledge) -> Matrix:
-    """What the noise adds on average, per release column: 0 unless a law says otherwise; reads `noise`.
-
-    Of noise that an operator carries in, the transform says it.
-    """
-    mean = np.zeros(known.release.shape[1])
-    for column, law in enumerate(known.noise or ()):
-        if law is not None and not isinstance(law, Response | CarriedNoise):
-            mean[column] = law.mean
-    return mean
+def answers(known: Knowledge, mean: Matrix) -> Iterator[tuple[slice, Line]]:
+    """The slots of a column-wise release that were answered at random, and the line of each group of them."""
+    if known.noise is None or not known.columnwise:
+        return
+    for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
+        first = channel.numbers
+        if first < channel.width and not channel.is_exact:
+            gain, offset, covariance = channel.line(mean[None, place])
+            yield (
+                slice(place.start + first, place.stop),
+                Line(gain[first:, first:], offset[first:], covariance[first:, first:]),
+            )
 
 
 def own_columns(known: Knowledge) -> Transform:
-    """The map of a column-wise release as its noise tells it: the identity, but for carried noise; reads `noise`."""
-    slopes, offset = np.ones(known.release.shape[1]), np.zeros(known.release.shape[1])
-    for column, law in enumerate(known.noise or ()):
-        if isinstance(law, CarriedNoise):
-            slopes[column], offset[column] = law.slope, law.offset
-    return Transform(np.diag(slopes), offset)
+    """The map of a column-wise release as its noise tells it: every number's line in the population; reads `noise`."""
+    plain = Transform.identity(known.release.shape[1])
+    return plain if known.noise is None else known.noise.on_average(*plain)
 
 
 def empty_cells(known: Knowledge, Z: Matrix, slot: int) -> NDArray[np.bool_]:
-    """Rows of Z in which the number at `slot` was reported missing, truly or by randomized response; reads `noise`.
+    """Rows of Z in which the number at `slot` was reported missing, truly or at random; reads `noise`.
 
     Their cells are empty, and what stands for them in the matrix says nothing about the number.
     """
-    noise = known.noise
-    if noise is not None and known.columnwise:
-        for group in known.encoding.groups:
-            if group.start == slot and group.has_indicator and isinstance(noise[group.stop - 1], Response):
-                return np.asarray(Z[:, group.stop - 1] > 0.5)
+    if known.noise is not None and known.columnwise:
+        for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
+            if place.start == slot and channel.numbers == 1 and channel.width == 2:
+                return np.asarray(Z[:, place.stop - 1] > 0.5)
     return np.zeros(len(Z), dtype=bool)
-
-
-def responses(known: Knowledge) -> Iterator[tuple[slice, Response]]:
-    """The slots that were answered by randomized response: a whole one-hot column, or one 0/1 indicator."""
-    if known.noise is None or not known.columnwise:
-        return
-    for group in known.encoding.groups:
-        step = group.stop - group.start if group.is_onehot else 1
-        for start in range(group.start, group.stop, step):
-            law = known.noise[start]
-            if isinstance(law, Response):
-                yield slice(start, start + step), law
 
 
 def observed_with_mean(known: Knowledge, use_moments: bool = True) -> tuple[Observation, Matrix]:

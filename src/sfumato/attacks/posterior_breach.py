@@ -7,20 +7,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.attacks.base import (
-    Abstain,
-    Attack,
-    Guess,
-    Knowledge,
-    Matrix,
-    Posteriors,
-    Property,
-    Response,
-)
-from sfumato.attacks.carried_noise import CarriedNoise
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, Posteriors, Property
 from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood, normalised
-from sfumato.attacks.observation import empty_cells, reversed_release
-from sfumato.noise import Law
+from sfumato.attacks.observation import reversed_release
+from sfumato.channels import Channel
 
 
 class PosteriorBreach(Attack):
@@ -38,6 +28,7 @@ class PosteriorBreach(Attack):
     """
 
     name = "posterior-breach"
+    reads_gaps = True
     knows = frozenset({"release", "noise", "column_distributions"})
     helps = frozenset({"transform", "sample", "column_moments", "guided"})
 
@@ -51,52 +42,64 @@ class PosteriorBreach(Attack):
         assert known.noise is not None
         properties = properties_of(known, self.parts)
         if known.columnwise:
-            return self._columns(known, properties, known.release, known.noise)
+            return self._columns(known, properties)
         if known.transform is None and known.guided is None:
             return Abstain("needs the transform of a release that mixes columns")
-        exact = all(law is None for law in known.noise)
-        if (
-            exact
-            and known.transform is not None
-            and np.linalg.matrix_rank(known.transform.matrix) == known.encoding.width
-        ):
-            return self._columns(known, properties, reversed_release(known), (None,) * known.encoding.width)
+        matrix = None if known.transform is None else known.transform.matrix
+        if matrix is not None and known.noise.is_exact and np.linalg.matrix_rank(matrix) == known.encoding.width:
+            return self._read_off(known, properties, reversed_release(known))
         if known.sample is None:
             return Abstain("needs a sample of people for a release that mixes columns")
         return self._people(known, properties, spread_out(known.sample, self.rows))
 
-    def _columns(
-        self,
-        known: Knowledge,
-        properties: tuple[Property, ...],
-        Z: Matrix,
-        noise: tuple[Law | Response | CarriedNoise | None, ...],
-    ) -> Posteriors:
+    def _prior(self, known: Knowledge, properties: tuple[Property, ...]) -> Matrix:
         assert known.column_distributions is not None
+        some = {slot: spread_out(values, self.grid) for slot, values in enumerate(known.column_distributions)}
+        return np.array([item.covers(some[item.slot]).mean() for item in properties])
+
+    def _read_off(self, known: Knowledge, properties: tuple[Property, ...], Z: Matrix) -> Posteriors:
+        """Nothing was done to the values: what they show is certain."""
+        after = np.column_stack([item.holds(Z) for item in properties]).astype(float)
+        return Posteriors(self._prior(known, properties), after, properties, self.rare, self.sure)
+
+    def _columns(self, known: Knowledge, properties: tuple[Property, ...]) -> Posteriors:
+        """Column by column, over the values of each that the adversary can think of."""
+        assert known.noise is not None
         prior = np.empty(len(properties))
-        after = np.empty((len(Z), len(properties)))
-        for slot in range(known.encoding.width):
-            here = [i for i, item in enumerate(properties) if item.slot == slot]
+        after = np.empty((len(known.release), len(properties)))
+        for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
+            here = [i for i, item in enumerate(properties) if place.start <= item.slot < place.stop]
             if not here:
                 continue
-            law = noise[slot]
-            values = np.sort(spread_out(known.column_distributions[slot], self.grid))
-            # A property covers the values first..last - 1: sums over runs are differences of running sums.
-            first = np.searchsorted(values, [properties[i].low for i in here], "right")
-            last = np.searchsorted(values, [properties[i].high for i in here], "right")
-            prior[here] = (last - first) / len(values)
-            if isinstance(law, Response):
-                slots = _group_slots(known, slot)
-                after[:, here] = _response_posterior(known, Z, slots, slot, law)
-            elif law is None:
-                after[:, here] = np.column_stack([properties[i].holds(Z) for i in here])
-            else:
-                for block in blocks(len(Z), len(values)):
-                    running = np.cumsum(posterior(values, None, law, Z[block, slot]), axis=1)
-                    running = np.column_stack([np.zeros(len(running)), running])
-                    after[block, here[0] : here[-1] + 1] = np.clip(running[:, last] - running[:, first], 0.0, 1.0)
-                after[np.flatnonzero(empty_cells(known, Z, slot))[:, None], here] = prior[here]
-        return Posteriors(prior, after, properties, self.rare, self.sure)
+            values, weights = self._possible_values(known, place)
+            holds = np.column_stack(
+                [properties[i].covers(values[:, properties[i].slot - place.start]) for i in here]
+            ).astype(float)
+            prior[here] = weights @ holds
+            if channel.is_exact:
+                after[:, here] = np.column_stack([properties[i].holds(known.release) for i in here])
+                continue
+            for block in blocks(len(known.release), len(values)):
+                after[block, here[0] : here[-1] + 1] = (
+                    posterior(values, weights, channel, known.release[block, place]) @ holds
+                )
+        return Posteriors(prior, np.clip(after, 0.0, 1.0), properties, self.rare, self.sure)
+
+    def _possible_values(self, known: Knowledge, place: slice) -> tuple[Matrix, Matrix]:
+        """Values of one source column as its population has them, and how likely each is."""
+        assert known.column_distributions is not None
+        group = next(group for group in known.encoding.groups if group.slice == place)
+        if group.is_onehot:
+            shares = np.array([known.column_distributions[slot].mean() for slot in range(group.start, group.stop)])
+            return np.asarray(group.vertices), shares / max(float(shares.sum()), 1e-300)
+        numbers = np.sort(spread_out(known.column_distributions[group.start], self.grid))[:, None]
+        weights = np.full(len(numbers), 1.0 / len(numbers))
+        if not group.has_indicator:
+            return numbers, weights
+        # How numbers are spread is known of all rows together: those that are missing stand at the middle among them.
+        missing = float(known.column_distributions[group.stop - 1].mean())
+        values = np.vstack([np.column_stack([numbers, np.zeros(len(numbers))]), [[0.5, 1.0]]])
+        return values, np.append((1.0 - missing) * weights, missing)
 
     def _people(self, known: Knowledge, properties: tuple[Property, ...], people: Matrix) -> Posteriors:
         holds = np.column_stack([item.holds(people) for item in properties]).astype(float)
@@ -114,23 +117,25 @@ class PosteriorBreach(Attack):
         return Posteriors(holds.mean(axis=0), after, properties, self.rare, self.sure)
 
 
-def posterior(values: ArrayLike, probabilities: ArrayLike | None, law: Law | CarriedNoise, y: ArrayLike) -> Matrix:
-    """P(X = values[j] | Y = y[i]) for Y = X + noise, or as an operator carries it: len(y) x len(values); rows sum to 1.
+def posterior(values: ArrayLike, probabilities: ArrayLike | None, channel: Channel, z: ArrayLike) -> Matrix:
+    """P(X = values[j] | Z = z[i]) for one channel: len(z) x len(values); rows sum to 1.
 
     Bayes' rule, Eqs (4)-(6) of [principal-laplace], in logarithms. `probabilities` None: all values equally likely.
-    Where no value can have led to y, the nearest one gets everything.
+    Where no value can have led to z, the nearest one gets everything.
     """
-    x = np.asarray(values, dtype=np.float64)[None, :]
-    seen = np.atleast_1d(np.asarray(y, dtype=np.float64))[:, None]
-    log = law.logpdf(seen, x) if isinstance(law, CarriedNoise) else law.logpdf(seen - x)
+    x, seen = (
+        np.atleast_2d(np.asarray(values, dtype=np.float64).T).T,
+        np.atleast_2d(np.asarray(z, dtype=np.float64).T).T,
+    )
+    log = channel.log_likelihood(seen, x)
     if probabilities is not None:
         with np.errstate(divide="ignore"):
             log = log + np.log(np.asarray(probabilities, dtype=np.float64))
     weights = normalised(log)
     nobody = np.isnan(weights[:, 0])
     if nobody.any():
-        expected = law.moments(x[0])[0][:, None] if isinstance(law, CarriedNoise) else x.T
-        weights[nobody] = _nearest_person(seen[nobody], expected)
+        line = channel.line(x)
+        weights[nobody] = _nearest_person(seen[nobody], x @ line.gain.T + line.offset)
     return weights
 
 
@@ -158,22 +163,6 @@ def spread_out(sample: Matrix, most: int) -> Matrix:
     if len(sample) <= most:
         return np.asarray(sample, dtype=np.float64)
     return np.asarray(sample[np.linspace(0, len(sample) - 1, most).round().astype(int)], dtype=np.float64)
-
-
-def _group_slots(known: Knowledge, slot: int) -> slice:
-    group = next(group for group in known.encoding.groups if group.start <= slot < group.stop)
-    return slice(group.start, group.stop) if group.is_onehot else slice(slot, slot + 1)
-
-
-def _response_posterior(known: Knowledge, Z: Matrix, slots: slice, slot: int, law: Response) -> Matrix:
-    """P(category of `slot` | report): prior x P(report | category), over all categories; n x 1."""
-    assert known.column_distributions is not None
-    prior = np.array([known.column_distributions[i].mean() for i in range(slots.start, slots.stop)])
-    reported = Z[:, slots] > 0.5
-    if len(prior) == 1:  # an indicator: two answers in one slot
-        prior, reported = np.array([prior[0], 1 - prior[0]]), np.column_stack([reported, ~reported])
-    weight = prior * np.where(reported, law.keep, law.other)
-    return np.asarray(weight[:, [slot - slots.start]] / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300))
 
 
 def _spacing(E: Matrix) -> float:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.attacks.base import Attack, Guess, Knowledge, Matrix, Values
-from sfumato.attacks.likelihood import blocks, normalised
+from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood, normalised
 from sfumato.attacks.posterior_breach import spread_out
-from sfumato.guidance import log_likelihoods
+
+EXACT_WIDTH = 0.01
+"""What stands for the noise of an exact column beside noisy ones, in encoded units."""
 
 
 class PosteriorGuess(Attack):
@@ -20,7 +22,7 @@ class PosteriorGuess(Attack):
     """
 
     name = "posterior-guess"
-    knows = frozenset({"release", "guided", "sample"})
+    knows = frozenset({"release", "guided", "noise", "sample"})
 
     def __init__(self, rows: int = 4000) -> None:
         self.rows = rows
@@ -31,11 +33,11 @@ class PosteriorGuess(Attack):
         assert known.guided is not None
         people, counts = np.unique(np.rint(spread_out(known.sample, self.rows)), axis=0, return_counts=True)
         prior = np.log(counts / counts.sum())
-        V, floor, link = known.guided
+        suspects = Suspects.of(known, people)
         out = np.zeros((len(known.release), known.encoding.width))
         sure = np.empty((len(out), len(known.encoding.groups)))
         for block in blocks(len(out), len(people)):
-            weights = normalised(log_likelihoods(known.release[block], people, V, floor, link) + prior)
+            weights = normalised(log_likelihood(known, known.release[block], suspects, EXACT_WIDTH) + prior)
             chances = weights @ people
             for number, group in enumerate(known.encoding.groups):
                 sure[block, number] = _choose(chances[:, group.slice], out[block, group.slice])

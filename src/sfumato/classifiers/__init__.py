@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sfumato.classifiers.perturbed import PerturbedClassifier
     from sfumato.classifiers.radius_vote import RadiusVote
     from sfumato.classifiers.reconstructed_naive_bayes import ReconstructedNaiveBayes
-    from sfumato.classifiers.training import Part, fit_on_parts, noise_from_card
+    from sfumato.classifiers.training import Part, fit_on_parts, noise_summary
 
 _WHERE = {
     "CLASSIFIERS": "factory",
@@ -30,7 +30,7 @@ _WHERE = {
     "ReconstructedTree": "on_reconstruction",
     "fit_on_parts": "training",
     "make_classifier": "factory",
-    "noise_from_card": "training",
+    "noise_summary": "training",
 }
 
 __all__ = [
@@ -46,7 +46,7 @@ __all__ = [
     "ReconstructedTree",
     "fit_on_parts",
     "make_classifier",
-    "noise_from_card",
+    "noise_summary",
 ]
 
 

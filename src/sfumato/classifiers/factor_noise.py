@@ -21,19 +21,14 @@ every term has mean zero and the factors of different columns are independent, s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.noise import OperatorNoise
-from sfumato.table import Encoding
+from sfumato.channels import Recipe
 
 Floats = npt.NDArray[np.float64]
-
-MULTIPLICATIVE = "multiplicative"
 
 
 @dataclass(frozen=True)
@@ -47,20 +42,15 @@ class FactorNoise:
     fourth_moment: Floats
 
     @classmethod
-    def stated(cls, encoding: Encoding, columns: Sequence[Mapping[str, Any]]) -> FactorNoise | None:
-        """As a card or a mechanism states the columns of a column-wise release; None where nothing was multiplied."""
-        found = []
-        for group, column in zip(encoding.groups, columns, strict=True):
-            noise = column["noise"]
-            if group.is_onehot or not noise or noise.get("operator") != MULTIPLICATIVE:
-                continue
-            carried = OperatorNoise.from_dict(noise)
-            origin = -float(group.column.bounds[0]) / float(encoding.scale[group.start])
-            found.append((origin, carried.slope, carried.law.variance, carried.law.fourth_moment, group.start))
+    def of(cls, recipe: Recipe) -> FactorNoise | None:
+        """The multiplied columns of a release; None where nothing was multiplied."""
+        pairs = zip(recipe.places, (channel.factor for channel in recipe.channels), strict=True)
+        found = [(place.start, factor) for place, factor in pairs if factor is not None]
         if not found:
             return None
-        *numbers, places = zip(*found, strict=True)
-        return cls(np.array(places, dtype=np.int64), *(np.array(one, dtype=np.float64) for one in numbers))
+        columns, factors = zip(*found, strict=True)
+        origin, *moments = np.array(factors, dtype=np.float64).T
+        return cls(np.array(columns, dtype=np.int64), origin, *moments)
 
     @property
     def share(self) -> Floats:

@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sfumato.classifiers.checked_rows import check_columns, matrix_of_rows, rows_and_targets, targets_beside
-from sfumato.classifiers.embedding import columnwise_map
+from sfumato.classifiers.embedding import public_map
 from sfumato.classifiers.factory import make_classifier
 from sfumato.classifiers.frame_encoding import GIVEN, as_frame, check_bounds, encoding_of, is_mixed
-from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_from_mechanism
+from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_summary
 from sfumato.errors import PrivacyLeakWarning, UsageError
 from sfumato.mechanisms import Mechanism, PrincipalLaplace
 from sfumato.noise import Streams
@@ -75,9 +75,9 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.mechanism_.fit(encoded, codes, encoding=self.encoding_)
         block = self.mechanism_.perturb(encoded, codes, rng)
         unfitted = make_classifier(self.classifier) if isinstance(self.classifier, str) else clone(self.classifier)
-        noise = noise_from_mechanism(self.mechanism_)
-        part = Part(block.X, codes[block.source], noise, source=self.mechanism_)
-        self.embeds_ = not (self.mechanism_.columnwise and answers_plain_rows(unfitted))
+        recipe = self.mechanism_.recipe_
+        part = Part(block.X, codes[block.source], noise_summary(recipe, recipe.width), source=recipe)
+        self.embeds_ = not (self.mechanism_.recipe_.is_columnwise and answers_plain_rows(unfitted))
         self.classifier_ = fit_on_parts(unfitted, [part]) if len(self.classes_) > 1 else None
         return self
 
@@ -143,9 +143,9 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         encoded = self._plain_rows(X)
         if not self.embeds_:
             return encoded
-        if self.mechanism_.columnwise:
-            matrix, offset = columnwise_map(self.mechanism_.encoding_, self.mechanism_.release_columns())
-            return np.asarray(encoded @ matrix.T + offset)
+        placed = public_map(self.mechanism_.recipe_) if self.mechanism_.recipe_.is_columnwise else None
+        if placed is not None:
+            return np.asarray(encoded @ placed[0].T + placed[1])
         embedded: Matrix = self.mechanism_.embed(encoded)
         return embedded
 

@@ -12,17 +12,16 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sfumato.channels import Recipe
 from sfumato.classifiers.checked_rows import matrix_of_rows, rows_and_targets
 from sfumato.classifiers.class_densities import Slice
 from sfumato.classifiers.label_noise import response_matrix
 from sfumato.classifiers.release_columns import ReleaseColumns, clean_columns, columns_of
 from sfumato.errors import CardError
-from sfumato.guarantee import Card
-from sfumato.mechanisms import Mechanism
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
-Source = Card | Mechanism | None
+Source = Recipe | None
 
 
 @dataclass(frozen=True)
@@ -63,9 +62,9 @@ def slices(parts: Sequence[Rows]) -> list[list[Slice]]:
 class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that is trained on released rows and answers for *plain* rows, in the encoding of the source.
 
-    `fit(X, y, sources, part, label_keep)`: `sources` is the card (or fitted mechanism) of the release, or a list of
-    them with, for every row, the number of its own in `part`. None means rows without noise. `label_keep` is the
-    probability that a label was kept, one number or one per source.
+    `fit(X, y, sources, part, label_keep)`: `sources` is the recipe of the release (of its card, or of a fitted
+    mechanism), or a list of them with, for every row, the number of its own in `part`. None means rows without noise.
+    `label_keep` is the probability that a label was kept, one number or one per source.
     """
 
     answers_plain_rows = True

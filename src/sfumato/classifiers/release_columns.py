@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.channels import Recipe, Secret
 from sfumato.errors import CardError
-from sfumato.guarantee import RANDOMIZED_RESPONSE, Card
-from sfumato.mechanisms import Mechanism
-from sfumato.noise import CUSTOM, Operator, OperatorNoise, make_operator
-from sfumato.reconstruction.described import Described, describe, of_component, of_group
+from sfumato.reconstruction.described import Described, described
 from sfumato.table import Group
 
 Matrix = NDArray[np.float64]
@@ -80,27 +76,31 @@ class ReleaseColumn:
 ReleaseColumns = tuple[ReleaseColumn, ...]
 
 
-def columns_of(source: Card | Mechanism, *, ranges: bool = True) -> ReleaseColumns:
-    """The columns of a release, from its card or from the mechanism that made it in memory.
+def columns_of(recipe: Recipe, *, ranges: bool = True) -> ReleaseColumns:
+    """The columns of a release.
 
     Refused where the range of a column is unknown (a secret key) or its noise is (rounded afterwards). With
     `ranges=False` only the latter: components behind a key have noise of a known law, but no range.
     """
-    if not ranges and _is_secret(source):
-        additive = make_operator("additive")
-        noises = [OperatorNoise(additive, law) if law is not None else None for law in source.laws()]
+    if isinstance(recipe.map, Secret):
+        if ranges:
+            raise CardError(
+                "The map of this release is a secret key, so the range of its columns is unknown, and nothing can be "
+                "reconstructed. Use noise-aware-lda, knn, svm, forest or boosting: they work in its own space."
+            )
         return tuple(
-            ReleaseColumn(place, place + 1, Described(f"c{place:03d}", "numeric", noise))
-            for place, noise in enumerate(noises)
+            ReleaseColumn(place, place + 1, Described(f"c{place:03d}", "numeric", channel.raw_noise(1.0)))
+            for place, channel in enumerate(recipe.channels)
         )
-    if isinstance(source, Card):
-        return _of_card(source)
-    return _of_mechanism(source)
-
-
-def _is_secret(source: Card | Mechanism) -> bool:
-    transform = source.transform if isinstance(source, Card) else source.transform()
-    return bool(transform["kind"] == "secret")
+    if not recipe.is_columnwise and not all(channel.numbers for channel in recipe.channels):
+        raise CardError(
+            "The columns of this release are answers, not numbers with noise of a known law, and nothing can be "
+            "reconstructed from them one by one. Use bernoulli-naive-bayes, forest or boosting."
+        )
+    found = [described(recipe, place) for place in range(len(recipe.channels))]
+    if not recipe.is_columnwise:
+        return tuple(ReleaseColumn(place, place + 1, one) for place, one in enumerate(found))
+    return tuple(_placed(group, one) for group, one in zip(recipe.encoding.groups, found, strict=True))
 
 
 def clean_columns(X: Matrix) -> ReleaseColumns:
@@ -112,61 +112,8 @@ def clean_columns(X: Matrix) -> ReleaseColumns:
     return tuple(found)
 
 
-def _of_card(card: Card) -> ReleaseColumns:
-    names = [column["name"] for column in card.release_schema["columns"]]
-    if not card.is_columnwise:
-        _refuse_unknown(card.mechanism["name"], card.transform["kind"])
-        return tuple(ReleaseColumn(place, place + 1, describe(card, name)) for place, name in enumerate(names))
-    groups = card.source_encoding().groups
-    return tuple(
-        _placed(group, None if group.is_constant else describe(card, name))
-        for group, name in zip(groups, names, strict=True)
-    )
-
-
-def _of_mechanism(mechanism: Mechanism) -> ReleaseColumns:
-    transform = mechanism.transform()
-    if not mechanism.columnwise:
-        _refuse_unknown(mechanism.name, transform["kind"])
-    stated = mechanism.release_columns()
-    own = getattr(getattr(mechanism, "noise_", None), "operator", None)
-    noises = [_noise(column["noise"], own) for column in stated]
-    groups = mechanism.encoding_.groups
-    if mechanism.columnwise:
-        return tuple(
-            _placed(group, None if group.is_constant else of_group(group, column["noise"], noise))
-            for group, column, noise in zip(groups, stated, noises, strict=True)
-        )
-    matrix, offset = np.array(transform["matrix"]), np.array(transform["offset"])
-    return tuple(
-        ReleaseColumn(
-            place, place + 1, of_component(column["name"], matrix[place], float(offset[place]), groups, noises[place])
-        )
-        for place, column in enumerate(stated)
-    )
-
-
-def _refuse_unknown(name: str, kind: str) -> None:
-    if kind == "secret":
-        raise CardError(
-            f"The map of {name} is a secret key, so the range of its columns is unknown, and nothing can be "
-            "reconstructed. Use noise-aware-lda, knn, svm, forest or boosting, which work in the release's own space."
-        )
-    if kind != "affine":
-        raise CardError(
-            f"The columns of {name} are answers, not numbers with noise of a known law, and nothing can be "
-            "reconstructed from them one by one. Use bernoulli-naive-bayes, forest or boosting."
-        )
-
-
 def _placed(group: Group, described: Described | None) -> ReleaseColumn:
     if described is None or group.is_onehot:
         return ReleaseColumn(group.start, group.stop, described)
     low, high = (float(bound) for bound in group.column.bounds)
     return ReleaseColumn(group.start, group.stop, described, low, high - low)
-
-
-def _noise(stated: Mapping[str, Any] | None, own: Operator | None) -> OperatorNoise | None:
-    if not stated or stated["law"] == RANDOMIZED_RESPONSE:
-        return None
-    return OperatorNoise.from_dict(stated, own if stated.get("operator") == CUSTOM else None)

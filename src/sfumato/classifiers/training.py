@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from sfumato.channels import Affine, Recipe
 from sfumato.classifiers.distortion import NoiseSummary
 from sfumato.classifiers.factor_noise import FactorNoise
 from sfumato.classifiers.interruption import heeding_interrupts
@@ -18,8 +19,6 @@ from sfumato.classifiers.radius_vote import RadiusVote
 from sfumato.classifiers.reads_noise import ReadsNoise
 from sfumato.errors import TableError
 from sfumato.guarantee import Card
-from sfumato.mechanisms import Mechanism
-from sfumato.noise import Law
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -33,44 +32,35 @@ class Part:
     y: Codes
     noise: NoiseSummary
     label_keep: float = 1.0
-    source: Card | Mechanism | None = None
+    source: Recipe | None = None
     """Where the noise of every column is described; None for rows without noise."""
 
 
-def noise_summary(laws: Sequence[Law | None], variances: Sequence[float] | None) -> NoiseSummary:
+def noise_summary(recipe: Recipe | None, width: int) -> NoiseSummary:
     """Moments of the noise, and variances of kept and dropped components where they are known.
 
-    `variances` are those of all components, kept ones first, as a learned basis states them.
+    The radius of `RadiusVote` needs nothing but this. None: rows without noise.
     """
-    kept = len(laws)
-    known = None if variances is None else np.asarray(variances, dtype=np.float64)
+    if recipe is None:
+        return NoiseSummary(noise_variance=np.zeros(width), noise_fourth_moment=np.zeros(width))
+    variance, fourth = np.zeros(recipe.width), np.zeros(recipe.width)
+    for place, channel in zip(recipe.places, recipe.channels, strict=True):
+        variance[place.start], fourth[place.start] = channel.added_moments
+    known = recipe.map.variances if isinstance(recipe.map, Affine) else None
+    kept = len(recipe.channels)
     return NoiseSummary(
-        noise_variance=np.array([law.variance if law else 0.0 for law in laws]),
-        noise_fourth_moment=np.array([law.fourth_moment if law else 0.0 for law in laws]),
+        noise_variance=variance,
+        noise_fourth_moment=fourth,
         retained_variances=None if known is None else known[:kept],
         neglected_variances=None if known is None else known[kept:],
+        factors=FactorNoise.of(recipe) if recipe.is_columnwise else None,
     )
-
-
-def noise_from_card(card: Card) -> NoiseSummary:
-    """The radius of `RadiusVote` needs nothing but this: it is computed from the card alone."""
-    summary = noise_summary(card.laws(), card.transform.get("variances"))
-    if not card.is_columnwise:
-        return summary
-    return replace(summary, factors=FactorNoise.stated(card.source_encoding(), card.release_schema["columns"]))
-
-
-def noise_from_mechanism(mechanism: Mechanism) -> NoiseSummary:
-    """The same before a card is written."""
-    summary = noise_summary(mechanism.laws(), mechanism.transform().get("variances"))
-    if not mechanism.columnwise:
-        return summary
-    return replace(summary, factors=FactorNoise.stated(mechanism.encoding_, mechanism.release_columns()))
 
 
 def part_of_card(Z: Matrix, y: Codes, card: Card) -> Part:
     """Released rows with all that their card says."""
-    return Part(Z, y, noise_from_card(card), card.label_keep, card)
+    recipe = card.made_by()
+    return Part(Z, y, noise_summary(recipe, recipe.width), card.label_keep, recipe)
 
 
 @heeding_interrupts()

@@ -21,14 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.guarantee.card import Card
+from sfumato.guarantee.proved import LEARNED_MAPS
 
 Matrix = NDArray[np.float64]
-
-LEARNED_BASIS = "basis of principal components, with their variances"
-BORROWED_BASIS = "basis that was learned from people's rows for another release"
-LEARNED_GUIDANCE = "the guidance: the directions in which the classes differ"
-BORROWED_GUIDANCE = "guidance that was learned from people's rows for another release"
-_LEARNED = {LEARNED_BASIS, BORROWED_BASIS, LEARNED_GUIDANCE, BORROWED_GUIDANCE}
 
 STEP = 1e-4
 GRIDS = (0.0, 1 / 3, 2 / 3)
@@ -92,7 +87,7 @@ def lent_by(card: Card, earlier: Iterable[Card]) -> bool:
 
 
 def _says_learned(card: Card) -> bool:
-    return bool(_LEARNED & {*card.learned_from_data, *card.guarantee["in_the_way"]})
+    return bool(LEARNED_MAPS & {*card.learned_from_data, *card.guarantee["in_the_way"]})
 
 
 def _directions(card: Card) -> Matrix | None:

@@ -12,22 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.errors import CardError, UsageError
+from sfumato.channels import Identity, Recipe
+from sfumato.errors import CardError
 from sfumato.files import other_version, write_whole
 from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.consistency import contradiction
 from sfumato.guarantee.guarantee import LOCAL_DP, Guarantee
-from sfumato.noise import CUSTOM, Law, Operator, OperatorNoise, law_from_dict
 from sfumato.table import Encoding, Schema
 from sfumato.wording import counted
 
-FORMAT, VERSION = "sfumato-card", 1
+FORMAT, VERSION = "sfumato-card", 2
 OLDER = "Make the release again with this version, or read it with the sfumato that the card's `versions` name."
-RANDOMIZED_RESPONSE = "randomized-response"
-ADDITIVE = "additive"
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,8 +39,8 @@ class Card:
     label: str
     guarantee: Mapping[str, Any]
     transform: Mapping[str, Any]
+    recipe: Mapping[str, Any]
     threat_model: Mapping[str, Any]
-    noise_path: str
     reproducible: str | None
     chosen_by: str
     post_processing: str | None
@@ -126,7 +122,12 @@ class Card:
     @property
     def is_columnwise(self) -> bool:
         """Whether the release keeps the source's columns and units."""
-        return bool(self.transform["kind"] == "identity")
+        return bool(self.transform["kind"] == Identity.kind)
+
+    @property
+    def noise_path(self) -> str:
+        """How noise was drawn."""
+        return self.made_by().path
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -157,54 +158,13 @@ class Card:
         """This release together with the earlier ones of the same rows: what the headline is about."""
         return AllReleases.of(self.stated_guarantee(), self.earlier_releases)
 
-    def laws(self) -> list[Law | None]:
-        """Noise of every column of the release *matrix*, in encoded units; None where no additive noise was added
-        (see `operator_noise` for other operators).
+    def made_by(self) -> Recipe:
+        """How the release came about: what adversaries, learners and coordinators read."""
+        return self._recipe
 
-        A column-wise release has one source column to several matrix columns (one-hot, indicator): those are
-        randomized, not noised, and give None here; see `keep_probabilities`.
-        """
-        if not self.is_columnwise:
-            return [_law(column["noise"]) for column in self.release_schema["columns"]]
-        encoding, laws = self.source_encoding(), []
-        for group, column in zip(encoding.groups, self.release_schema["columns"], strict=True):
-            law = None if group.is_onehot else _law(column["noise"])
-            value = law.scaled(1 / encoding.scale[group.start]) if law else None
-            laws += [value, *[None] * (group.stop - group.start - 1)]
-        return laws
-
-    def noise_variance(self) -> NDArray[np.float64]:
-        """Variance of the additive noise of every column of the release matrix, in encoded units."""
-        return np.array([law.variance if law else 0.0 for law in self.laws()])
-
-    def operator_noise(self, operator: Operator | None = None) -> dict[str, OperatorNoise | None]:
-        """Operator and law of every written column, in its own units; None where no noise was carried in.
-
-        `operator` is the owner's own one, for a card that can only say "custom". See also `laws`, which knows additive
-        noise only.
-        """
-        return {column["name"]: _operator_noise(column["noise"], operator) for column in self.release_schema["columns"]}
-
-    def affine(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """(A, c) of ``z = A x + c`` on average, or None where the map is a secret."""
-        if self.transform["kind"] == "affine":
-            return np.array(self.transform["matrix"]), np.array(self.transform["offset"])
-        if self.is_columnwise:
-            return self._columnwise_affine()
-        return None
-
-    def _columnwise_affine(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The identity, but for columns that were multiplied: a mean factor m takes u to m u + (m - 1) low / width."""
-        encoding = self.source_encoding()
-        matrix, offset = np.eye(encoding.width), np.zeros(encoding.width)
-        for group, column in zip(encoding.groups, self.release_schema["columns"], strict=True):
-            stated = column["noise"]
-            if stated is not None and stated.get("operator", CUSTOM) != CUSTOM and not group.is_onehot:
-                noise = _operator_noise(stated)
-                assert noise is not None
-                matrix[group.start, group.start] = noise.slope
-                offset[group.start] = (noise.slope - 1.0) * group.column.bounds[0] / encoding.scale[group.start]
-        return matrix, offset
+    @cached_property
+    def _recipe(self) -> Recipe:
+        return Recipe.from_dict(self.recipe, self.transform, self.source_encoding())
 
 
 def check_version(data: Any, where: str) -> None:
@@ -228,27 +188,6 @@ def _without_numbers(data: Any) -> Any:
     if not set().union(*(map(type, row) for row in matrix)) <= {int, float}:
         return data
     return {**data, "transform": {**transform, "matrix": []}}  # type: ignore[dict-item]
-
-
-def _law(noise: Mapping[str, Any] | None) -> Law | None:
-    if noise is None or noise["law"] == RANDOMIZED_RESPONSE or noise.get("operator", ADDITIVE) != ADDITIVE:
-        return None
-    try:
-        return law_from_dict(noise)
-    except UsageError as error:
-        raise CardError("The card states a noise law that does not exist: it was edited or is damaged.") from error
-
-
-def _operator_noise(noise: Mapping[str, Any] | None, operator: Operator | None = None) -> OperatorNoise | None:
-    if noise is None or noise["law"] == RANDOMIZED_RESPONSE:
-        return None
-    own = operator if noise.get("operator", ADDITIVE) == CUSTOM else None
-    try:
-        return OperatorNoise.from_dict(noise, own)
-    except UsageError as error:
-        if noise.get("operator") == CUSTOM:
-            raise
-        raise CardError("The card states noise that does not exist: it was edited or is damaged.") from error
 
 
 @cache

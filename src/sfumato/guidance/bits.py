@@ -78,6 +78,19 @@ def check_link(link: str) -> None:
 
 
 def _probabilities(answers: Bits, V: Matrix, floor: float, link: Link) -> Matrix:
+    return floored(_projected(answers, V), floor, link)
+
+
+def projected(t: ArrayLike, V: Matrix) -> Matrix:
+    """x = t V V' of several answers (m x width): steps 1 and 2."""
+    answers = checked_bits(t, len(V))
+    x = np.empty((len(answers), len(V)))
+    for start in range(0, len(answers), ROWS):
+        x[start : start + ROWS] = _projected(answers[start : start + ROWS], V)
+    return x
+
+
+def _projected(answers: Bits, V: Matrix) -> Matrix:
     u = np.zeros((len(answers), V.shape[1]))
     for j, row in enumerate(V):
         chosen = np.flatnonzero(answers[:, j])
@@ -86,7 +99,7 @@ def _probabilities(answers: Bits, V: Matrix, floor: float, link: Link) -> Matrix
     x = np.zeros((len(answers), len(V)))
     for c in range(V.shape[1]):  # not a matrix product: those add in an order of their own
         x += u[:, c, None] * V[:, c]
-    return floored(x, floor, link)
+    return x
 
 
 def floored(x: Matrix, floor: float, link: Link) -> Matrix:

@@ -36,7 +36,7 @@ class Consortium:
     def error(self, tables: list[pa.Table]) -> ErrorRate:
         """Error on the other patients after training on original rows, as if these could be shared."""
         encoding = Encoding(self.schema)
-        exact = noise_summary([None] * encoding.width, None)
+        exact = noise_summary(None, encoding.width)
         rows = pa.concat_tables(tables)
         part = Part(encoding.encode(rows).X, encoding.encode_label(rows), exact)
         truth = encoding.encode_label(self.test)

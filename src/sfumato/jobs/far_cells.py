@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sfumato.channels.reach import FALSE_ALARMS, Reach
 from sfumato.errors import SfumatoError, TableError
 from sfumato.guarantee import Card
 from sfumato.jobs.release import Matrix, matrix_of
-from sfumato.mechanisms.reach import FALSE_ALARMS, Reach
 
 BLOCK = 1 << 16
 MOST_NAMED = 5
@@ -37,7 +37,7 @@ class CellCheck:
 
     @classmethod
     def of(cls, card: Card) -> CellCheck:
-        groups, reach = card.source_encoding().groups if card.is_columnwise else (), Reach.of(card)
+        groups, reach = card.source_encoding().groups if card.is_columnwise else (), Reach.of(card.made_by(), card.rows)
         if np.isinf(reach.low).any():
             raise TableError(OWN_OPERATOR)
         return cls(reach, frozenset(group.column.name for group in groups if group.column.missing))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sfumato.channels import Identity, Recipe, Unstated
 from sfumato.errors import UsageError
 from sfumato.mechanisms import Mechanism
 from sfumato.table import Encoding
@@ -30,10 +31,8 @@ class Layout:
     like_original: bool = False
 
     def __post_init__(self) -> None:
-        if self.like_original and not self.mechanism.columnwise:
-            width = len(self.mechanism.release_columns())
-            if self.mechanism.restore(np.zeros((1, width))) is None:
-                raise UsageError(f"{self.mechanism.name} cannot be written like the original: its map is a secret key.")
+        if self.like_original and self.mechanism.restore(np.zeros((1, self.mechanism.recipe_.width))) is None:
+            raise UsageError(f"{self.mechanism.name} cannot be written like the original: its map is a secret key.")
 
     def table(self, Z: Matrix, y: Codes | None) -> pa.Table:
         """Release rows as a table."""
@@ -41,10 +40,10 @@ class Layout:
             restored = self.mechanism.restore(Z)
             assert restored is not None  # checked when the layout was made
             table = self.encoding.decode(restored, like_original=True)
-        elif self.mechanism.columnwise:
+        elif self.mechanism.recipe_.is_columnwise:
             table = self.encoding.decode(Z)
         else:
-            names = [column["name"] for column in self.mechanism.release_columns()]
+            names = self.mechanism.recipe_.names()
             columns = np.ascontiguousarray(Z.T)
             table = pa.table([pa.array(column) for column in columns], names=names)
         label = self.encoding.schema.label
@@ -54,13 +53,14 @@ class Layout:
 
     def columns(self) -> list[dict[str, Any]]:
         """The written columns, for the card."""
-        if not self.like_original:
-            return self.mechanism.release_columns()
-        return [
-            {"name": column.name, "kind": column.kind, "units": "source", "noise": None}
-            for column in self.encoding.schema.private
-        ]
+        if self.recipe().is_columnwise:
+            columns = self.encoding.schema.private
+            return [{"name": column.name, "kind": column.kind, "units": "source"} for column in columns]
+        return [{"name": name, "kind": "numeric", "units": "encoded"} for name in self.recipe().names()]
 
-    def transform(self) -> dict[str, Any]:
-        """The public map from encoded source rows to the written ones, for the card."""
-        return {"kind": "identity"} if self.like_original else self.mechanism.transform()
+    def recipe(self) -> Recipe:
+        """How the written rows came about; what rounding and clipping make of noise has no stated law."""
+        if not self.like_original:
+            return self.mechanism.recipe_
+        channels = tuple(Unstated(group.width) for group in self.encoding.groups)
+        return Recipe(self.encoding, Identity(self.encoding.width), channels, self.mechanism.recipe_.rows)

@@ -36,7 +36,8 @@ def make_card(
     label = encoding.schema.label if labelled else None
     label_state = "none" if label is None else "exact" if label_keep == 1.0 else "randomized"
     post_processing = LIKE_ORIGINAL if layout.like_original else None
-    transform = layout.transform()
+    recipe = layout.recipe()
+    transform = recipe.map.to_dict()
     travelling = tuple(column for column in encoding.schema.columns if column.role in ("private", "label"))
     card = Card(
         mechanism={"name": mechanism.name, "parameters": mechanism.parameters_used()},
@@ -53,13 +54,13 @@ def make_card(
         label=label_state,
         guarantee=guarantee.to_dict(),
         transform=transform,
+        recipe=recipe.to_dict(),
         threat_model=ThreatModel.of(
             label=label_state,
             rows=f"{rows:,}",
             learned_bounds=not encoding.public,
             mechanism=mechanism.not_protected,
         ).to_dict(),
-        noise_path=mechanism.noise_path(),
         reproducible="not for release" if reproducible else None,
         chosen_by=chosen_by,
         post_processing=post_processing,

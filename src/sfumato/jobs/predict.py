@@ -111,7 +111,7 @@ def classifier_for(model: Model, source: Any) -> Any:
 
 def _without_noise(card: Card) -> bool:
     """Whether released rows are what plain rows would be there: only rotated or projected, or drawn to be like them."""
-    return card.post_processing is None and all(column["noise"] is None for column in card.release_schema["columns"])
+    return card.post_processing is None and all(channel.is_exact for channel in card.made_by().channels)
 
 
 class Rows(NamedTuple):

@@ -65,7 +65,7 @@ class Release:
 
     def affine(self) -> tuple[Matrix, Matrix] | None:
         """(A, c) of the map from encoded source rows, as far as card and key tell."""
-        return self.card.affine() if self.key is None else self.key.affine()
+        return self.card.made_by().map.affine() if self.key is None else self.key.affine()
 
 
 def check_embedded_card(folder: Path, card: Card) -> None:

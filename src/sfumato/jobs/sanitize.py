@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from sfumato.channels import RandomizedResponse
 from sfumato.errors import OutputError, PrivacyLeakWarning, SchemaError, TableError, UsageError
 from sfumato.files import new_folder
 from sfumato.guarantee import Card, Guarantee, Key, Ledger
 from sfumato.guarantee.ledger import Earlier
+from sfumato.guarantee.recompute import SEEDED
 from sfumato.jobs.engines import DiskShuffle, MemoryShuffle, Shuffle, fit_on_source, in_order, release_blocks
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import learned_classes, make_card, today
@@ -23,7 +25,7 @@ from sfumato.jobs.only_new import remember
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.release import CARD_METADATA
 from sfumato.jobs.source import Source
-from sfumato.mechanisms import Block, Mechanism, RandomRotation, Response, make_mechanism
+from sfumato.mechanisms import Block, Mechanism, RandomRotation, make_mechanism
 from sfumato.noise import Streams
 from sfumato.table import Encoding, Schema, SqlQuery, open_table, table_writer, write_table
 from sfumato.wording import counted
@@ -233,14 +235,14 @@ def _check_label(schema: Schema, names: Sequence[str], options: Options) -> None
         )
 
 
-def _label_response(encoding: Encoding, options: Options) -> Response | None:
+def _label_response(encoding: Encoding, options: Options) -> RandomizedResponse | None:
     if not options.private_label:
         return None
     if encoding.schema.label is None:
         raise UsageError("--private-label needs a label. Name it with --label.")
     if not options.label_epsilon > 0:
         raise UsageError(f"--label-epsilon must be positive. Got {options.label_epsilon} instead.")
-    return Response(len(encoding.classes), options.label_epsilon)
+    return RandomizedResponse.of_epsilon(options.label_epsilon, len(encoding.classes))
 
 
 def _check_replaceable(out: Path, force: bool) -> None:
@@ -295,7 +297,7 @@ def _key(
 
 
 def _guarantee(
-    mechanism: Mechanism, encoding: Encoding, source: Source, response: Response | None, options: Options
+    mechanism: Mechanism, encoding: Encoding, source: Source, response: RandomizedResponse | None, options: Options
 ) -> Guarantee:
     guarantee = mechanism.guarantee()
     if response is not None:
@@ -306,15 +308,14 @@ def _guarantee(
         cap = options.max_rows_per_person
         guarantee = guarantee.with_persons(cap or source.most_rows_of_a_person, learned=cap is None)
     if options.seed is not None:
-        guarantee = guarantee.hindered(["a fixed seed: anybody can repeat the noise"])
+        guarantee = guarantee.hindered([SEEDED])
     return guarantee
 
 
 def _shuffle(options: Options, folder: Path, rows: int, mechanism: Mechanism) -> Shuffle:
     if options.engine == "memory":
         return MemoryShuffle()
-    width = mechanism.encoding_.width if mechanism.columnwise else len(mechanism.release_columns())
-    return DiskShuffle(folder / ".buckets", rows, width)
+    return DiskShuffle(folder / ".buckets", rows, mechanism.recipe_.width)
 
 
 def _write(folder: Path, layout: Layout, blocks: Iterator[Block], card: Card, format: str) -> None:

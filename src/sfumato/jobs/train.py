@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.classifiers.embedding import columnwise_map
+from sfumato.classifiers.embedding import public_map
 from sfumato.classifiers.factory import KEEPS_ROWS, make_classifier
 from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, part_of_card
 from sfumato.errors import CardError, OutputError, SchemaError, UsageError
@@ -66,7 +66,9 @@ def _embedding(card: Card, plain: bool) -> dict[str, Any]:
         return {"kind": "identity"}  # plain answers are classified as they are
     if card.is_columnwise:
         try:
-            matrix, offset = columnwise_map(card.source_encoding(), card.release_schema["columns"])
+            placed = public_map(card.made_by())
+            assert placed is not None  # the map of columns that keep their place
+            matrix, offset = placed
         except UsageError as error:
             return {"kind": "unknown", "why": str(error)}
         if np.array_equal(matrix, np.eye(len(matrix))) and not offset.any():

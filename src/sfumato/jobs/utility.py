@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
-from sfumato.classifiers.embedding import columnwise_map
+from sfumato.classifiers.embedding import public_map
 from sfumato.classifiers.factory import make_classifier
 from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_summary, part_of_card
 from sfumato.errors import SfumatoError, UsageError
@@ -97,7 +97,7 @@ def _noise_is_known(evidence: Evidence) -> bool:
     card = evidence.card
     if card is None or evidence.is_guided:
         return False
-    return any(column["noise"] is not None for column in card.release_schema["columns"])
+    return any(not channel.is_exact for channel in card.made_by().channels)
 
 
 def _why_not(evidence: Evidence, repeats: int) -> str | None:
@@ -156,13 +156,13 @@ def _trial(evidence: Evidence, people: Codes, rows: Codes, X: Matrix, y: Codes) 
     if card is not None and card.is_columnwise:
         plain = X
         try:
-            matrix, offset = columnwise_map(card.source_encoding(), card.release_schema["columns"])
+            matrix, offset = public_map(card.made_by()) or (np.eye(X.shape[1]), np.zeros(X.shape[1]))
             queries = np.asarray(X @ matrix.T + offset)
         except UsageError as error:
             queries, why = None, str(error)
-    exact = noise_summary([None] * evidence.encoding.width, None)
+    exact = noise_summary(None, evidence.encoding.width)
     if card is None:
-        released = Part(evidence.Z[rows], evidence.y[rows], noise_summary([None] * evidence.Z.shape[1], None))
+        released = Part(evidence.Z[rows], evidence.y[rows], noise_summary(None, evidence.Z.shape[1]))
     else:
         released = part_of_card(evidence.Z[rows], evidence.y[rows], card)
     return Trial(

@@ -12,7 +12,6 @@ from sfumato.mechanisms.principal_laplace import PrincipalLaplace
 from sfumato.mechanisms.random_projection import RandomProjection
 from sfumato.mechanisms.random_rotation import RandomRotation
 from sfumato.mechanisms.randomized_response import RandomizedResponse
-from sfumato.mechanisms.responses import Response
 from sfumato.mechanisms.row_drawing import RowDrawing
 
 MECHANISMS: dict[str, type[Mechanism]] = {
@@ -62,7 +61,6 @@ __all__ = [
     "RandomProjection",
     "RandomRotation",
     "RandomizedResponse",
-    "Response",
     "RowDrawing",
     "make_mechanism",
 ]

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sfumato.channels import Recipe
 from sfumato.errors import TableError, UsageError
 from sfumato.guarantee import Guarantee, Key
 from sfumato.guarantee.guarantee import learned_domain
+from sfumato.guarantee.proved import proved
 from sfumato.mechanisms.parameters import Parameters
-from sfumato.noise import Law, Streams
+from sfumato.noise import Streams
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding
 
@@ -54,10 +56,17 @@ class Mechanism(Parameters, ABC):
     needs_key: ClassVar[bool] = False
     whole_table: ClassVar[bool] = False
     """Whether `perturb` must see all rows at once; streaming engines refuse such a mechanism."""
+    proves: ClassVar[bool] = False
+    """Whether some choice of its parameters gives a formal guarantee."""
     papers: ClassVar[tuple[str, ...]] = ()
     not_protected: ClassVar[tuple[str, ...]] = ()
 
+    rests_on: ClassVar[tuple[str, ...]] = ()
+    """Assumptions behind a stated guarantee, beyond public bounds."""
+
     encoding_: Encoding
+    recipe_: Recipe
+    """How rows are released: set by the fit, and everything else that is said about the release follows from it."""
     borrowed_: bool = False
     """Whether a basis, guidance or rotation that was given is one that was learned from people's rows."""
 
@@ -108,21 +117,21 @@ class Mechanism(Parameters, ABC):
 
     # What it does to rows
 
-    @abstractmethod
     def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
         """Release one block: a pure function of the block and the generator."""
+        return Block(self.recipe_.perturb(X, rng), y, np.arange(len(X)))
 
-    @abstractmethod
     def embed(self, X: ArrayLike) -> Matrix:
         """Where unperturbed rows lie in the release's space: what a query is compared with."""
+        return self.recipe_.map.apply(as_matrix(X))
 
     def released(self, rows: int) -> int:
         """How many rows come out where `rows` go in."""
         return rows
 
-    def restore(self, Z: Matrix) -> Matrix | None:  # noqa: ARG002
+    def restore(self, Z: Matrix) -> Matrix | None:
         """Release rows mapped back to encoded source columns, as anybody could; None where that needs the key."""
-        return None
+        return Z if self.recipe_.is_columnwise else None
 
     def release(
         self, X: ArrayLike, y: ArrayLike | None = None, rng: np.random.Generator | None = None, **fit: Any
@@ -134,9 +143,17 @@ class Mechanism(Parameters, ABC):
 
     # What it says about itself
 
-    @abstractmethod
     def guarantee(self) -> Guarantee:
-        """Computed from the parameters, for the whole record; `local-dp` only where nothing stands in the way."""
+        """Computed from the recipe, for the whole record; `local-dp` only where nothing stands in the way."""
+        return proved(self.recipe_, self.in_the_way(), self.assumptions(), self.sentence())
+
+    def assumptions(self) -> tuple[str, ...]:
+        """On what the guarantee rests."""
+        return self.rests_on
+
+    def sentence(self) -> str:
+        """One honest sentence, shown where nothing is proved."""
+        return ""
 
     def learned(self) -> list[str]:
         """What was learned from private data, in words; empty if everything was public."""
@@ -154,26 +171,11 @@ class Mechanism(Parameters, ABC):
     def borrow(self) -> None:
         """The owner's ledger recognised the given directions as learned: whatever the reason, they are not public."""
         self.borrowed_ = True
+        self.recipe_ = replace(self.recipe_, map=self.recipe_.map.undeclared())
 
-    @abstractmethod
-    def laws(self) -> list[Law | None]:
-        """Additive noise of every column of the release matrix; None where there is none."""
-
-    def laws_of_class(self, code: int) -> list[Law | None]:  # noqa: ARG002
-        """Additive noise of every column for rows of one class; the same for all where nothing is fitted by class."""
-        return self.laws()
-
-    @abstractmethod
-    def release_columns(self) -> list[dict[str, Any]]:
-        """Name, kind, units and noise of the columns that are written, for the card."""
-
-    def transform(self) -> dict[str, Any]:
-        """The public map from encoded source rows to the release, for the card."""
-        return {"kind": "identity"}
-
-    @abstractmethod
-    def noise_path(self) -> str:
-        """How noise is drawn: `exact-grid`, `exact-response`, `float-noise` or `none`."""
+    def in_the_way(self) -> list[str]:
+        """Why a proved figure would hold only conditionally."""
+        return self.learned()
 
     def parameters_used(self) -> dict[str, Any]:
         """Every public parameter, with derived values in the place of the knobs they were derived from."""

@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import TableError, UsageError
-from sfumato.guarantee.borrowed import BORROWED_BASIS, LEARNED_BASIS
 from sfumato.guarantee.card import check_version
+from sfumato.guarantee.proved import BORROWED_BASIS, LEARNED_BASIS
 from sfumato.statistics import Statistics
 
 Matrix = NDArray[np.float64]
 
 LEARNED, IDENTITY = "learned", "identity"
-UNDECLARED_BASIS = "a given basis whose owner has not said why it is public (basis_reason)"
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from sfumato.channels import Identity, Recipe, Unstated
 from sfumato.errors import UsageError
-from sfumato.guarantee import Guarantee, Key
-from sfumato.mechanisms.base import Block, Codes, Matrix, Mechanism, as_matrix
+from sfumato.guarantee import Key
+from sfumato.mechanisms.base import Block, Codes, Matrix, Mechanism
 from sfumato.mechanisms.grouping import nearest_groups
-from sfumato.noise import Law
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding
 
@@ -62,6 +62,11 @@ class Condensation(Mechanism):
             )
         self.encoding_ = encoding
         self.groups_, self.smallest_group_, self.degenerate_groups_ = 0, 0, 0
+        # A group of rows in [0,1] with mean m has a variance of at most m (1 - m), so that new values lie within
+        # sqrt(3 d m (1 - m)) of m (by Cauchy and Schwarz over the d directions).
+        half = 0.5 * math.sqrt(1.0 + 3.0 * encoding.width)
+        channels = tuple(Unstated(group.width, 0.5 - half, 0.5 + half) for group in encoding.groups)
+        self.recipe_ = Recipe(encoding, Identity(encoding.width), channels, rows="drawn")
         return self
 
     def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
@@ -110,29 +115,11 @@ class Condensation(Mechanism):
             "degenerate_groups": self.degenerate_groups_,
         }
 
-    def embed(self, X: ArrayLike) -> Matrix:
-        return as_matrix(X)
-
-    def restore(self, Z: Matrix) -> Matrix:
-        return Z
-
-    def guarantee(self) -> Guarantee:
-        return Guarantee.none(NEITHER)
+    def sentence(self) -> str:
+        return NEITHER
 
     def learned(self) -> list[str]:
         return [*super().learned(), "means and covariances of groups of neighbours"]
-
-    def laws(self) -> list[Law | None]:
-        return [None] * self.encoding_.width
-
-    def release_columns(self) -> list[dict[str, Any]]:
-        return [
-            {"name": group.column.name, "kind": group.column.kind, "units": "source", "noise": None}
-            for group in self.encoding_.groups
-        ]
-
-    def noise_path(self) -> str:
-        return "none"
 
 
 def redraw(group: Matrix, rng: np.random.Generator) -> Matrix:

@@ -11,30 +11,26 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sfumato.channels import Bit, Guided, Recipe
 from sfumato.errors import SchemaError, UsageError
-from sfumato.guarantee import RANDOMIZED_RESPONSE, Guarantee, Key
-from sfumato.guarantee.borrowed import BORROWED_GUIDANCE, LEARNED_GUIDANCE, is_reason
+from sfumato.guarantee import Key
+from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.card import check_version
+from sfumato.guarantee.proved import BORROWED_GUIDANCE, LEARNED_GUIDANCE
 from sfumato.guidance import (
     FLOOR,
     MU,
-    AnswerSpace,
     Guidance,
     Link,
     Order,
     SurveyCounts,
-    answer_epsilons,
     decode_matrix,
-    perturb_bits,
-    record_epsilon,
-    survey_epsilon,
 )
-from sfumato.mechanisms.base import Block, Codes, Matrix, Mechanism, as_matrix
-from sfumato.noise import Law
+from sfumato.guidance.bits import check_floor, check_link
+from sfumato.mechanisms.base import Codes, Matrix, Mechanism, as_matrix
 from sfumato.statistics import NO_CLASS, Statistics
 from sfumato.table import Encoding
 
-UNDECLARED = "given guidance whose owner has not said why it is public (guidance_reason)"
 FROM_A_SURVEY = "it follows from bits that respondents' own devices had perturbed, by the survey's public log"
 
 
@@ -59,7 +55,9 @@ class GuidedProjection(Mechanism):
     """
 
     name = "guided-projection"
+    proves = True
     papers = ("guided-survey",)
+    rests_on = ("The uniform numbers behind different bits and rows are independent and secret.",)
     not_protected = (
         "The label steers what is kept of a record: what tells the classes apart is kept best.",
         "A collector who chooses the guidance chooses what is read, up to the record's epsilon; without a floor there "
@@ -106,7 +104,6 @@ class GuidedProjection(Mechanism):
                 "Cut it at public edges first and declare the intervals as categories."
             )
         self.encoding_, self.borrowed_ = encoding, False
-        self.space_ = AnswerSpace([group.width for group in encoding.groups])
         if self.guidance is not None:
             self.V_, self.borrowed_ = _given(self.guidance, encoding.width)
         else:
@@ -120,43 +117,26 @@ class GuidedProjection(Mechanism):
                 k=self.k,
                 startup=_counts(statistics),
             ).V
-        self.bits_ = survey_epsilon(self.V_, self.space_, self.floor, self.link).bits
-        self.record_ = record_epsilon(self.V_, self.space_, self.floor, self.link)
-        self.answers_ = answer_epsilons(self.V_, self.space_, self.floor, self.link)
+        reason = self.guidance_reason if self._declared_public else None
+        check_floor(self.floor)
+        check_link(self.link)
+        self.recipe_ = Recipe(encoding, Guided(self.V_, reason), (Bit(self.floor, self.link),) * encoding.width)
         return self
-
-    def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
-        # numpy's doubles are 53 random bits times 2^-53, as a respondent's are
-        bits = perturb_bits(np.rint(X), self.V_, rng.random(X.shape), self.floor, self.link)
-        return Block(bits.astype(np.float64), y, np.arange(len(X)))
 
     def embed(self, X: ArrayLike) -> Matrix:
         """Plain answers are classified as they are."""
         return as_matrix(X)
 
-    def guarantee(self) -> Guarantee:
-        if self.floor == 0:
-            return Guarantee.none(
-                "Without a floor a bit can be certain: whoever chooses the guidance reads chosen answers exactly."
-            ).hindered(self._in_the_way())
-        return Guarantee(
-            component=float(min(self.record_.value, self.bits_.max())),
-            column=float(min(self.record_.value, self.answers_.max())),
-            record=self.record_.value,
-            exact=self.record_.exact,
-            assumptions=(
-                "The uniform numbers behind different bits and rows are independent and secret.",
-                *([f"The guidance is public: {self.guidance_reason}"] if self._declared_public else []),
-            ),
-        ).hindered(self._in_the_way())
+    def sentence(self) -> str:
+        return "Without a floor a bit can be certain: whoever chooses the guidance reads chosen answers exactly."
+
+    def assumptions(self) -> tuple[str, ...]:
+        declared = [f"The guidance is public: {self.guidance_reason}"] if self._declared_public else []
+        return (*self.rests_on, *declared)
 
     @property
     def _declared_public(self) -> bool:
         return self.guidance is not None and not self.borrowed_ and is_reason(self.guidance_reason)
-
-    def _in_the_way(self) -> list[str]:
-        undeclared = self.guidance is not None and not self.borrowed_ and not self._declared_public
-        return [*self.learned(), *([UNDECLARED] if undeclared else [])]
 
     def learned(self) -> list[str]:
         found = super().learned()
@@ -172,23 +152,6 @@ class GuidedProjection(Mechanism):
 
     def directions(self) -> Matrix | None:
         return self.V_.T
-
-    def laws(self) -> list[Law | None]:
-        return [None] * self.encoding_.width
-
-    def release_columns(self) -> list[dict[str, Any]]:
-        noise = {"law": RANDOMIZED_RESPONSE, "floor": self.floor, "link": self.link}
-        return [
-            {"name": f"c{number:03d}", "kind": "numeric", "units": "encoded", "noise": noise}
-            for number in range(self.encoding_.width)
-        ]
-
-    def transform(self) -> dict[str, Any]:
-        guidance = Guidance(self.V_, np.empty(0)).text
-        return {"kind": "guided", "guidance": guidance, "k": self.V_.shape[1], "floor": self.floor, "link": self.link}
-
-    def noise_path(self) -> str:
-        return "exact-response"
 
     def parameters_used(self) -> dict[str, Any]:
         used = {**super().parameters_used(), "k": int(self.V_.shape[1])}

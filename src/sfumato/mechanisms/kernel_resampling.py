@@ -9,16 +9,15 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from sfumato.channels import Additive, Channel, Exact, Identity, OrMissing, RandomizedResponse, Recipe
 from sfumato.errors import TableError, UsageError
-from sfumato.guarantee import Guarantee, Key
+from sfumato.guarantee import Key
 from sfumato.mechanisms.bandwidth import RULES, category_mixing, epanechnikov_factor, reference_width
-from sfumato.mechanisms.base import Matrix, as_matrix
-from sfumato.mechanisms.responses import Response, respond_in_group
+from sfumato.mechanisms.base import Matrix
 from sfumato.mechanisms.row_drawing import RowDrawing
-from sfumato.noise import Epanechnikov, Law, Normal
-from sfumato.statistics import NO_CLASS, Moments, Statistics
+from sfumato.noise import Epanechnikov, Normal
+from sfumato.statistics import Moments, Statistics
 from sfumato.table import Encoding, Group
 from sfumato.wording import counted
 
@@ -49,7 +48,7 @@ class ClassKernel:
     """The kernel of one class: bandwidth per encoded column (0: no smoothing), and how categories are redrawn."""
 
     widths: Matrix
-    responses: dict[int, Response]
+    responses: dict[int, RandomizedResponse]
 
 
 class KernelResampling(RowDrawing):
@@ -107,7 +106,28 @@ class KernelResampling(RowDrawing):
             )
         self.kernels_ = {code: self._class_kernel(statistics[code]) for code in self.counts_}
         self._warn_of_constants()
+        by_class = {code: self._channels(kernel.widths, kernel.responses) for code, kernel in self.kernels_.items()}
+        self.recipe_ = Recipe(encoding, Identity(encoding.width), self._widest(), "drawn", by_class)
         return self
+
+    def _widest(self) -> tuple[Channel, ...]:
+        """Of the class with the widest kernel, column by column."""
+        kernels = list(self.kernels_.values())
+        places = kernels[0].responses
+        loosest = {place: min((k.responses[place] for k in kernels), key=lambda r: r.keep) for place in places}
+        return self._channels(np.max([kernel.widths for kernel in kernels], axis=0), loosest)
+
+    def _channels(self, widths: Matrix, responses: dict[int, RandomizedResponse]) -> tuple[Channel, ...]:
+        found: list[Channel] = []
+        for place, group in enumerate(self.encoding_.groups):
+            width = float(widths[group.start])
+            number: Channel = Additive(KERNELS[self.kernel](width)) if width > 0 else Exact()
+            if group.is_onehot:
+                number = responses[place]
+            elif group.has_indicator:
+                number = OrMissing(number, responses[place].keep)
+            found.append(number)
+        return tuple(found)
 
     def _check_widths(self) -> None:
         number = isinstance(self.bandwidth, Real) and not isinstance(self.bandwidth, bool)
@@ -142,7 +162,7 @@ class KernelResampling(RowDrawing):
             widths[[group.start for group in self._numbers() if not group.is_constant]] = float(self.bandwidth)
         mixing = category_mixing(moments.n, columns) if self.category_mixing is None else float(self.category_mixing)
         responses = {
-            place: Response(group.width if group.is_onehot else 2, kept_epsilon(mixing, group))
+            place: RandomizedResponse.of_epsilon(kept_epsilon(mixing, group), group.width if group.is_onehot else 2)
             for place, group in enumerate(self.encoding_.groups)
             if group.is_onehot or group.has_indicator
         }
@@ -171,7 +191,10 @@ class KernelResampling(RowDrawing):
         for place, response in kernel.responses.items():
             group = self.encoding_.groups[place]
             was_empty = None if group.is_onehot else columns[group.stop - 1] > 0.5
-            respond_in_group(columns.T, columns.T, group, response, rng)
+            if group.is_onehot:
+                columns[group.slice] = response.draw(columns[group.slice].T, rng).T
+            else:
+                columns[group.stop - 1] = response.draw_codes((columns[group.stop - 1] > 0.5).astype(np.int64), rng)
             if was_empty is not None:
                 self._fill(columns, group, was_empty, rng)
 
@@ -182,70 +205,17 @@ class KernelResampling(RowDrawing):
         columns[group.start, empty] = 0.5
         columns[group.start, filled] = 0.5 if group.is_constant else rng.random(int(filled.sum()))
 
-    def embed(self, X: ArrayLike) -> Matrix:
-        return as_matrix(X)
-
-    def restore(self, Z: Matrix) -> Matrix:
-        return Z
-
-    def guarantee(self) -> Guarantee:
+    def sentence(self) -> str:
         has_categories = any(kernel.responses for kernel in self.kernels_.values())
-        words = NO_GUARANTEE.format(
+        return NO_GUARANTEE.format(
             near=NEAR[self.kernel], moved=MOVED[self.kernel], categories=PER_DRAW if has_categories else ""
         )
-        return Guarantee.none(words).hindered(self.learned())
 
     def learned(self) -> list[str]:
         found = [*super().learned(), "number of rows of every class"]
         if isinstance(self.bandwidth, str):
             found.append("bandwidths, from the standard deviation of every column in every class")
         return found
-
-    def laws_of_class(self, code: int) -> list[Law | None]:
-        return [KERNELS[self.kernel](float(width)) if width > 0 else None for width in self.kernels_[code].widths]
-
-    def laws(self) -> list[Law | None]:
-        """Of the class with the widest kernel, column by column."""
-        widest = np.max([kernel.widths for kernel in self.kernels_.values()], axis=0)
-        return [KERNELS[self.kernel](float(width)) if width > 0 else None for width in widest]
-
-    def release_columns(self) -> list[dict[str, Any]]:
-        laws = self.laws()
-        return [
-            {
-                "name": group.column.name,
-                "kind": group.column.kind,
-                "units": "source",
-                "noise": self._stated(place, group, laws[group.start]),
-            }
-            for place, group in enumerate(self.encoding_.groups)
-        ]
-
-    def _stated(self, place: int, group: Group, law: Law | None) -> dict[str, Any] | None:
-        """The widest class's kernel as the noise; bandwidth or probability of every class, in the order of classes."""
-        responses = {code: kernel.responses.get(place) for code, kernel in self.kernels_.items()}
-        kept = {code: response.keep for code, response in responses.items() if response is not None}
-        loosest = min((r for r in responses.values() if r is not None), key=lambda r: r.keep, default=None)
-        if group.is_onehot:
-            assert loosest is not None
-            return {**loosest.to_dict(), "keep_by_class": self._by_class(kept), "epsilon_holds": "per draw"}
-        noise = loosest.to_dict() if law is None and loosest is not None else None
-        if law is not None:
-            scale = float(self.encoding_.scale[group.start])
-            widths = {code: float(kernel.widths[group.start]) * scale for code, kernel in self.kernels_.items()}
-            noise = {**law.scaled(scale).to_dict(), "scale_by_class": self._by_class(widths)}
-        if noise is not None and loosest is not None:
-            noise |= {"missing_keep": loosest.keep, "missing_keep_by_class": self._by_class(kept)}
-        return noise
-
-    def _by_class(self, values: dict[int, float]) -> list[float | None]:
-        """In the order of the label's classes, None for one that no row has; a single value where there is no label."""
-        if NO_CLASS in values:
-            return [values[NO_CLASS]]
-        return [values.get(code) for code in range(max(values) + 1)]
-
-    def noise_path(self) -> str:
-        return "float-noise"
 
     def notes(self) -> dict[str, Any]:
         return {"unsmoothed_columns": self.unsmoothed_} if self.unsmoothed_ else {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
+from sfumato.channels import Additive, Carried, Channel, Exact, Identity, Recipe
 from sfumato.errors import UsageError
-from sfumato.guarantee import Guarantee, Key
-from sfumato.mechanisms.base import Block, Codes, Matrix, Mechanism, as_matrix
-from sfumato.mechanisms.responses import Response, respond_in_group
+from sfumato.guarantee import Key
+from sfumato.mechanisms.base import Matrix, Mechanism, as_matrix
+from sfumato.mechanisms.columnwise import columnwise_channel
 from sfumato.noise import CUSTOM, LAWS, Law, Operator, OperatorNoise, make_law, make_operator
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding, Group
@@ -82,7 +82,18 @@ class NoisyOperator(Mechanism):
             # Learned bounds are somebody's values: an error must not tell them.
             told = "" if group.column.source == "learned" else f" (range {low:g} to {high:g})"
             self.noise_.check(low, high, where=f"Column {group.column.name!r}{told}")
+        channels = (columnwise_channel(one, self._number(one), self.category_epsilon) for one in encoding.groups)
+        self.recipe_ = Recipe(encoding, Identity(encoding.width), tuple(channels))
         return self
+
+    def _number(self, group: Group) -> Channel:
+        """Of a column in encoded units; added noise is the same in all of them but for its scale."""
+        if group.is_onehot or group.is_constant:
+            return Exact()
+        low, high = (float(bound) for bound in group.column.bounds)
+        if self.noise_.operator.is_additive:
+            return Additive(self.noise_.law.scaled(1 / (high - low)), low=0.0, high=1.0)
+        return Carried.of(self.noise_, low, high - low)
 
     def _noise(self) -> OperatorNoise:
         """The operator with its law, from the parameters."""
@@ -100,22 +111,6 @@ class NoisyOperator(Mechanism):
     def _numeric(self) -> list[Group]:
         """Columns that noise is carried into; a constant says nothing and is released as it is."""
         return [group for group in self.encoding_.groups if not group.is_onehot and not group.is_constant]
-
-    def _response(self, group: Group) -> Response:
-        return Response(group.stop - group.start if group.is_onehot else 2, self.category_epsilon)
-
-    def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
-        out = X.copy()
-        for group in self._numeric():
-            low, high = group.column.bounds
-            z = self.noise_.sample(low + X[:, group.start] * (high - low), rng)
-            if not np.isfinite(z).all():
-                raise UsageError(f"The operator gives values that are no numbers in column {group.column.name!r}.")
-            out[:, group.start] = (z - low) / (high - low)
-        for group in self.encoding_.groups:
-            if group.is_onehot or group.has_indicator:
-                respond_in_group(X, out, group, self._response(group), rng)
-        return Block(out, y, np.arange(len(X)))
 
     def embed(self, X: ArrayLike) -> Matrix:
         """Where x lies on average: a mean factor m takes low + u w to m (low + u w), so u to m u + (m - 1) low / w."""
@@ -136,41 +131,8 @@ class NoisyOperator(Mechanism):
                 out[:, group.start] = (Z[:, group.start] - offset) / self.noise_.slope
         return out
 
-    def guarantee(self) -> Guarantee:
-        bounded = all(math.isfinite(end) for end in self.noise_.law.support)
-        return Guarantee.none(BOUNDED if bounded else UNBOUNDED).hindered([*self.learned(), "floating-point noise"])
-
-    def operator_noise(self) -> list[OperatorNoise | None]:
-        """Operator and law of every column of the release *matrix*, in raw units; None where no noise is carried in."""
-        noise: list[OperatorNoise | None] = [None] * self.encoding_.width
-        for group in self._numeric():
-            noise[group.start] = self.noise_
-        return noise
-
-    def laws(self) -> list[Law | None]:
-        """Only the additive operator's noise is additive."""
-        laws: list[Law | None] = [None] * self.encoding_.width
-        if self.noise_.operator.is_additive:
-            for group in self._numeric():
-                laws[group.start] = self.noise_.law.scaled(1 / float(self.encoding_.scale[group.start]))
-        return laws
-
-    def release_columns(self) -> list[dict[str, Any]]:
-        columns = []
-        for group in self.encoding_.groups:
-            response, noise = self._response(group), self.noise_.to_dict()
-            stated: dict[str, Any] | None = noise
-            if group.is_onehot:
-                stated = response.to_dict()
-            elif group.is_constant:
-                stated = {**response.to_dict(), "missing_keep": response.keep} if group.has_indicator else None
-            elif group.has_indicator:
-                stated = {**noise, "missing_keep": response.keep}
-            columns.append({"name": group.column.name, "kind": group.column.kind, "units": "source", "noise": stated})
-        return columns
-
-    def noise_path(self) -> str:
-        return "float-noise" if self._numeric() else "exact-response"
+    def sentence(self) -> str:
+        return BOUNDED if all(math.isfinite(end) for end in self.noise_.law.support) else UNBOUNDED
 
     def parameters_used(self) -> dict[str, Any]:
         law = self.noise_.law.to_dict()

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sfumato.channels import Affine, Recipe, laplace_channels
+from sfumato.channels.affine_bound import affine_epsilons, component_ranges
 from sfumato.errors import UsageError
-from sfumato.guarantee import Guarantee, Key, affine_epsilons, component_ranges
-from sfumato.guarantee.borrowed import BORROWED_BASIS, LEARNED_BASIS, is_reason
-from sfumato.mechanisms.base import Block, Codes, Matrix, Mechanism, as_matrix, count_of
+from sfumato.guarantee import Key
+from sfumato.guarantee.borrowed import is_reason
+from sfumato.guarantee.proved import BORROWED_BASIS, LEARNED_BASIS
+from sfumato.mechanisms.base import Matrix, Mechanism, count_of
 from sfumato.mechanisms.basis import (
     IDENTITY,
     LEARNED,
-    UNDECLARED_BASIS,
     given_basis,
     principal_components,
 )
-from sfumato.mechanisms.grid_laplace import LaplaceNoise
-from sfumato.noise import Laplace, Law
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding
 
@@ -38,7 +39,7 @@ class PrincipalLaplace(Mechanism):
     Widths: ``component_bounds="public"`` takes ``w_i = sum_j |v_ij| (U_j - L_j)``, the range over the declared domain;
     ``"data"`` takes the scores' own range, as published (Eq. 8 then gives e^(1/b) per component, but the range
     is itself learned). Scores are clipped to their interval, so the record's epsilon is at most s / b; with public
-    widths the figure is smaller, exact up to 18 components and certified beyond (see `sfumato.guarantee.affine`).
+    widths the figure is smaller, exact up to 18 components and certified beyond (see `sfumato.channels.affine_bound`).
 
     Parameters
     ----------
@@ -55,7 +56,12 @@ class PrincipalLaplace(Mechanism):
     """
 
     name = "principal-laplace"
+    proves = True
     papers = ("principal-laplace",)
+    rests_on = (
+        "The noise of different rows and components is independent and secret.",
+        "Values outside the bounds were clipped to them before the projection.",
+    )
     not_protected = (
         "Components that were dropped are not released, but columns that move kept components are: "
         "the guarantee is for the record, not for one column alone.",
@@ -140,7 +146,9 @@ class PrincipalLaplace(Mechanism):
         if self.epsilon_record is not None:
             b = self._b_for(float(self.epsilon_record), low, high)
         self.b_ = b
-        self.noise_ = LaplaceNoise(low, high, b * widths, exact)
+        channels = laplace_channels(low, high, b * widths, exact=exact)
+        reason = self.basis_reason if self._declared_public else None
+        self.recipe_ = Recipe(self.encoding_, Affine(self.matrix_, self.offset_, self.variances_, reason), channels)
 
     def _b_for(self, wanted: float, low: Matrix, high: Matrix) -> float:
         """The b whose record epsilon is the wanted one, rounding included, approached from the safe side."""
@@ -149,7 +157,8 @@ class PrincipalLaplace(Mechanism):
         if at_one == 0:  # no two records differ: any noise will do
             return float(self.b)
         exact = self.noise == "exact"
-        rounding = LaplaceNoise(low, high, at_one / wanted * widths, exact).rounding_epsilon()
+        channels = laplace_channels(low, high, at_one / wanted * widths, exact=exact)
+        rounding = math.fsum(channel.rounding for channel in channels)
         if rounding > wanted / 2:
             raise UsageError(
                 f"The 'epsilon_record' parameter of {type(self).__name__} must be at least {2 * rounding:.1e}: below, "
@@ -157,47 +166,15 @@ class PrincipalLaplace(Mechanism):
             )
         return at_one / (wanted - rounding) * FROM_BELOW
 
-    def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
-        scores = (self.matrix_ @ X.T).T  # columns lie together, as noise is drawn and files are written
-        scores += self.offset_
-        return Block(self.noise_.add(scores, rng), y, np.arange(len(X)))
-
-    def embed(self, X: ArrayLike) -> Matrix:
-        scores: Matrix = as_matrix(X) @ self.matrix_.T
-        scores += self.offset_
-        return scores
-
     def restore(self, Z: Matrix) -> Matrix:
         """Reverse the projection around the middle of the domain: the least-norm row that has these scores."""
         middle = np.concatenate([group.vertices.mean(axis=0) for group in self.encoding_.groups])
         restored: Matrix = middle + (Z - self.embed(middle[None])) @ np.linalg.pinv(self.matrix_).T
         return restored
 
-    def guarantee(self) -> Guarantee:
-        noise = self.noise_
-        widths = noise.high - noise.low
-        epsilons = affine_epsilons(self.matrix_, noise.scale, widths, self.encoding_.groups)
-        components = noise.component_epsilon()
-        rounding = noise.rounding_epsilon()
-        return Guarantee(
-            component=float(components.max()),
-            column=epsilons.column + rounding,
-            record=min(epsilons.record + rounding, float(components.sum())),
-            exact=epsilons.exact,
-            assumptions=(
-                "The noise of different rows and components is independent and secret.",
-                "Values outside the bounds were clipped to them before the projection.",
-                *([f"The basis is public: {self.basis_reason}"] if self._declared_public else []),
-            ),
-        ).hindered(self._in_the_way())
-
-    def _in_the_way(self) -> list[str]:
-        undeclared = self._hand_given and not self.borrowed_ and not self._declared_public
-        return [
-            *self.learned(),
-            *([UNDECLARED_BASIS] if undeclared else []),
-            *(["floating-point noise"] if self.noise == "float" else []),
-        ]
+    def assumptions(self) -> tuple[str, ...]:
+        declared = [f"The basis is public: {self.basis_reason}"] if self._declared_public else []
+        return (*self.rests_on, *declared)
 
     def learned(self) -> list[str]:
         learned = super().learned()
@@ -215,30 +192,6 @@ class PrincipalLaplace(Mechanism):
 
     def directions(self) -> Matrix | None:
         return self.matrix_
-
-    def laws(self) -> list[Law | None]:
-        return [Laplace(scale=float(scale)) for scale in self.noise_.scale]
-
-    def release_columns(self) -> list[dict[str, Any]]:
-        columns = []
-        for number, scale in enumerate(self.noise_.scale):
-            noise: dict[str, Any] = {"law": "laplace", "scale": float(scale)}
-            if self.noise_.exact:
-                noise["grid"] = float(self.noise_.grid[number])
-            columns.append({"name": f"c{number:03d}", "kind": "numeric", "units": "encoded", "noise": noise})
-        return columns
-
-    def transform(self) -> dict[str, Any]:
-        variances = None if self.variances_ is None else self.variances_.tolist()
-        return {
-            "kind": "affine",
-            "matrix": self.matrix_.tolist(),
-            "offset": self.offset_.tolist(),
-            "variances": variances,
-        }
-
-    def noise_path(self) -> str:
-        return "exact-grid" if self.noise == "exact" else "float-noise"
 
     def parameters_used(self) -> dict[str, Any]:
         basis = "given" if self._hand_given else self.basis

@@ -6,12 +6,12 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from sfumato.channels import Exact, Recipe, Secret
 from sfumato.errors import CardError
-from sfumato.guarantee import Guarantee, Key
-from sfumato.mechanisms.base import Block, Codes, Matrix, Mechanism, as_matrix, count_of
-from sfumato.noise import Law, Streams
+from sfumato.guarantee import Key
+from sfumato.mechanisms.base import Mechanism, count_of
+from sfumato.noise import Streams
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding
 
@@ -55,35 +55,15 @@ class RandomProjection(Mechanism):
                 f"This key projects to {len(self.matrix_)} components, and {count} are asked for. "
                 f"Give --param components={len(self.matrix_)} or another --key."
             )
+        secret = Secret(key.commitment(), count, matrix=self.matrix_, offset=np.zeros(count))
+        self.recipe_ = Recipe(encoding, secret, (Exact(),) * count)
         return self
 
-    def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:  # noqa: ARG002
-        return Block(self.embed(X), y, np.arange(len(X)))
-
-    def embed(self, X: ArrayLike) -> Matrix:
-        projected: Matrix = as_matrix(X) @ self.matrix_.T
-        return projected
-
-    def guarantee(self) -> Guarantee:
-        return Guarantee.none(
+    def sentence(self) -> str:
+        return (
             "A projection without noise is an exact function of the record: known rows undo it, and a non-zero image "
             "proves a non-zero record."
         )
-
-    def laws(self) -> list[Law | None]:
-        return [None] * len(self.matrix_)
-
-    def release_columns(self) -> list[dict[str, Any]]:
-        return [
-            {"name": f"c{number:03d}", "kind": "numeric", "units": "encoded", "noise": None}
-            for number in range(len(self.matrix_))
-        ]
-
-    def transform(self) -> dict[str, Any]:
-        return {"kind": "secret", "commitment": self.key_.commitment()}
-
-    def noise_path(self) -> str:
-        return "none"
 
     def parameters_used(self) -> dict[str, Any]:
         return {"components": len(self.matrix_)}

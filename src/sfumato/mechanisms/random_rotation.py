@@ -8,15 +8,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sfumato.channels import Additive, Channel, Exact, Recipe, Secret, draw, laplace_channels
+from sfumato.channels.maps import diameter
 from sfumato.errors import CardError, UsageError
-from sfumato.guarantee import Guarantee, Key
-from sfumato.guarantee.affine import EPSILON, ROUND_UP
+from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Block, Codes, Matrix, Mechanism, as_matrix
-from sfumato.mechanisms.grid_laplace import LaplaceNoise
-from sfumato.mechanisms.haar import ORTHOGONAL, haar_rotation, is_orthogonal, rotate, secret_generator
-from sfumato.noise import LAWS, Law, make_law
+from sfumato.mechanisms.haar import haar_rotation, is_orthogonal, rotate, secret_generator
+from sfumato.noise import LAWS, make_law
 from sfumato.statistics import Statistics
-from sfumato.table import Encoding, Group
+from sfumato.table import Encoding
 
 WITHOUT_NOISE = (
     "A rotation without noise keeps every distance: as many known rows as there are columns, plus one, or one "
@@ -26,12 +26,6 @@ CENTRES = ("random", "zero")
 SEARCHED = "searched"
 """Name under which a key says that its rotation was chosen by looking at data, and among how many."""
 BORROWED = "rotation with directions that were learned from people's rows for another release"
-
-
-def diameter(group: Group) -> float:
-    """Largest Euclidean distance between two values of one source column: 1 for a number, sqrt 2 for a category."""
-    differences = group.vertices[:, None] - group.vertices[None]
-    return float(np.sqrt((differences**2).sum(axis=2)).max())
 
 
 class RandomRotation(Mechanism):
@@ -55,7 +49,12 @@ class RandomRotation(Mechanism):
 
     name = "random-rotation"
     needs_key = True
+    proves = True
     papers = ("random-rotation",)
+    rests_on = (
+        "The noise of different rows and components is independent and secret; the rotation need not be.",
+        "Values outside the bounds were clipped to them before the rotation.",
+    )
     not_protected = (
         "Distances between rows (with noise: up to the noise) are kept: outliers stay outliers, and whoever knows some "
         "original rows, the key, or a site that has it, can undo the rotation.",
@@ -125,65 +124,42 @@ class RandomRotation(Mechanism):
     def _set_noise(self) -> None:
         self.law_name_ = "laplace" if self.epsilon_record is not None else self.noise
         self.scale_ = float(self.scale) if self.epsilon_record is None else self._scale_for(float(self.epsilon_record))
-        scale = self.scale_ * self.diameter_
-        self.law_: Law | None = make_law(self.law_name_, scale=scale) if self.law_name_ else None
-        self.noise_ = self._laplace(self.scale_) if self.law_name_ == "laplace" else None
+        self.recipe_ = self._recipe(self.scale_)
+
+    def _recipe(self, scale: float) -> Recipe:
+        """|z_i| <= |x - t| <= sqrt(d) whatever the key: the interval clips nothing and tells nothing."""
+        width = self.encoding_.width
+        ones, reach, length = np.ones(width), math.sqrt(width), scale * self.diameter_
+        channels: tuple[Channel, ...] = (Exact(),) * width
+        if self.law_name_ == "laplace":
+            channels = laplace_channels(-reach * ones, reach * ones, length * ones, exact=True)
+        elif self.law_name_ is not None:
+            channels = (Additive(make_law(self.law_name_, scale=length)),) * width
+        secret = Secret(self.key_.commitment(), width, orthogonal=True, matrix=self.matrix_, offset=self.offset_)
+        return Recipe(self.encoding_, secret, channels)
 
     def _scale_for(self, wanted: float) -> float:
         """The scale whose record epsilon is the wanted one, rounding included, approached from the safe side."""
-        unit = self._record_epsilon(1.0)
-        rounding = self._laplace(unit / wanted).rounding_epsilon()
+        unit = self._recipe(1.0)
+        at_one = unit.epsilons().record - math.fsum(channel.rounding for channel in unit.channels)
+        rounding = math.fsum(channel.rounding for channel in self._recipe(at_one / wanted).channels)
         if rounding > wanted / 2:
             raise UsageError(
                 f"The 'epsilon_record' parameter of RandomRotation must be at least {2 * rounding:.1e}: below, "
                 f"rounding to the grid alone costs more. Got {wanted:g} instead."
             )
-        return unit / (wanted - rounding) * (1 + 1e-12)
-
-    def _record_epsilon(self, scale: float) -> float:
-        """sqrt(d) / scale, with what an imperfect rotation and the arithmetic of `rotate` can add to it.
-
-        A component is a sum of d + 1 products below 1 and errs by less than (d + 3) 2^-52 sqrt(d); two records have d
-        each. A matrix that passes `is_orthogonal` stretches by at most 1 + d ORTHOGONAL.
-        """
-        width = self.encoding_.width
-        arithmetic = 4 * EPSILON * width * math.sqrt(width) * (width + 3) / self.diameter_
-        return (math.sqrt(width) * (ROUND_UP + width * ORTHOGONAL) + arithmetic) / scale
-
-    def _laplace(self, scale: float) -> LaplaceNoise:
-        """|z_i| <= |x - t| <= sqrt(d) whatever the key: the interval clips nothing and tells nothing."""
-        ones = np.ones(self.encoding_.width)
-        reach = math.sqrt(self.encoding_.width)
-        return LaplaceNoise(-reach * ones, reach * ones, scale * self.diameter_ * ones, exact=True)
+        return at_one / (wanted - rounding) * (1 + 1e-12)
 
     def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
-        Z = self.embed(X)
-        if self.noise_ is not None:
-            Z = self.noise_.add(Z, rng)
-        elif self.law_ is not None:
-            Z += self.law_.sample(rng, Z.shape)
-        return Block(Z, y, np.arange(len(X)))
+        return Block(draw(self.recipe_.channels, self.embed(X), rng), y, np.arange(len(X)))
 
     def embed(self, X: ArrayLike) -> Matrix:
         return rotate(as_matrix(X), self.matrix_, self.offset_)
 
-    def guarantee(self) -> Guarantee:
-        if self.law_ is None:
-            return Guarantee.none(WITHOUT_NOISE)
-        if self.noise_ is None:
-            return Guarantee.none(f"Distances are blurred by {self.noise} noise, which is measured, not proved.")
-        record, rounding = self._record_epsilon(self.scale_), self.noise_.rounding_epsilon()
-        widest = max(diameter(group) for group in self.encoding_.groups)
-        return Guarantee(
-            component=record / math.sqrt(self.encoding_.width) + rounding,
-            column=record * widest / self.diameter_ + rounding,
-            record=record + rounding,
-            exact=False,
-            assumptions=(
-                "The noise of different rows and components is independent and secret; the rotation need not be.",
-                "Values outside the bounds were clipped to them before the rotation.",
-            ),
-        ).hindered(self.learned())
+    def sentence(self) -> str:
+        if self.law_name_ is None:
+            return WITHOUT_NOISE
+        return f"Distances are blurred by {self.noise} noise, which is measured, not proved."
 
     def learned(self) -> list[str]:
         chosen = ["choice of the rotation, by a search that looked at the data"] if SEARCHED in self.key_.arrays else []
@@ -196,26 +172,6 @@ class RandomRotation(Mechanism):
     def directions(self) -> Matrix | None:
         return self.matrix_
 
-    def laws(self) -> list[Law | None]:
-        return [self.law_] * len(self.matrix_)
-
-    def release_columns(self) -> list[dict[str, Any]]:
-        noise: dict[str, Any] | None = self.law_.to_dict() if self.law_ else None
-        if noise is not None and self.noise_ is not None:
-            noise["grid"] = float(self.noise_.grid[0])
-        return [
-            {"name": f"c{number:03d}", "kind": "numeric", "units": "encoded", "noise": noise}
-            for number in range(len(self.matrix_))
-        ]
-
-    def transform(self) -> dict[str, Any]:
-        return {"kind": "secret", "commitment": self.key_.commitment()}
-
-    def noise_path(self) -> str:
-        if self.law_ is None:
-            return "none"
-        return "float-noise" if self.noise_ is None else "exact-grid"
-
     def parameters_used(self) -> dict[str, Any]:
-        scale = None if self.law_ is None else self.scale_
+        scale = None if self.law_name_ is None else self.scale_
         return {**super().parameters_used(), "noise": self.law_name_, "scale": scale}

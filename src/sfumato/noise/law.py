@@ -89,6 +89,22 @@ class Law(ABC):
         return {"law": self.name, **asdict(self)}
 
 
+FURTHEST = 100.0
+"""Distances of a law's quartile from its middle. Laplace noise needs 65 of them for fifty billion cells."""
+
+
+def tail(law: Law, chance: float) -> tuple[float, float, bool]:
+    """The interval that noise leaves with this probability, and whether it is short enough to hold values against.
+
+    Student's t has a polynomial tail: honest values lie thousands of scales out, and no interval tells them from forged
+    ones. Laws are symmetric about their mean, and their lower tail is the one that doubles can tell.
+    """
+    least = max(law.support[0], float(law.ppf(chance / 2))) - law.mean
+    furthest = FURTHEST * (float(law.ppf(0.25)) - law.mean)
+    half = -max(least, furthest)
+    return law.mean - half, law.mean + half, least >= furthest
+
+
 def floats(values: ArrayLike) -> Floats:
     return np.asarray(values, dtype=np.float64)
 

@@ -10,9 +10,9 @@ from typing import Any
 from sfumato.errors import CardError, SfumatoError
 from sfumato.guarantee import Card
 from sfumato.guarantee.own_words import listed
+from sfumato.guarantee.recompute import recomputed
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.protocol.pool_study import PoolStudy
-from sfumato.protocol.proofs import recomputed_guarantee
 from sfumato.table import Column, Schema
 
 MAP_FIELDS = ("kind", "low", "high", "categories", "missing")
@@ -81,7 +81,7 @@ def _made(study: PoolStudy, card: Card) -> Iterator[str]:
 
 
 def _guaranteed(study: PoolStudy, card: Card) -> Iterator[str]:
-    found = recomputed_guarantee(card)
+    found = recomputed(card)
     if wrong := found.understated(card):
         yield (
             f"The card states less than its own parameters come to ({', '.join(wrong)}): it was edited or is damaged. "

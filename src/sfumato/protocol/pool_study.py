@@ -190,7 +190,7 @@ def settled_space(mechanism: Mechanism, encoding: Encoding) -> str | None:
     if mechanism.needs_key or mechanism.needs_statistics:
         return None
     mechanism.fit_statistics(Statistics.empty(encoding.width), encoding)
-    return space_of(encoding, mechanism.transform())
+    return space_of(encoding, mechanism.recipe_.map.to_dict())
 
 
 def _share(found: Any) -> float | None:

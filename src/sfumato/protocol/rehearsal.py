@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import SchemaError, TableError, UsageError
-from sfumato.guarantee.recompute import PROOFS
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.base import Codes, Matrix, count_of
 from sfumato.noise import Streams
 from sfumato.protocol.pool_study import PoolStudy
-from sfumato.protocol.proofs import MORE_PROOFS
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding, Group, Schema
 
@@ -29,7 +27,7 @@ _BOUND_TO_THE_WIDTH = ("components", "basis", "guidance")
 
 def rehearse(study: PoolStudy) -> None:
     """Raise a `SchemaError` where no release at all could be made and taken as the study says."""
-    if study.epsilon_record is not None and study.mechanism not in {**PROOFS, **MORE_PROOFS}:
+    if study.epsilon_record is not None and not MECHANISMS[study.mechanism].proves:
         raise SchemaError(
             f"The study asks for a formal guarantee, and {study.mechanism} proves none, so that no release would be "
             "taken. Choose another mechanism, or `guarantee: empirical-allowed`."

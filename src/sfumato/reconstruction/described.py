@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.channels import Channel, NotApplicableError, Recipe
 from sfumato.errors import CardError, TableError, UsageError
-from sfumato.guarantee import RANDOMIZED_RESPONSE, Card
+from sfumato.guarantee import Card
 from sfumato.noise import Operator, OperatorNoise
 from sfumato.table import Group
 
@@ -40,9 +38,9 @@ class Described:
 
 
 def describe(card: Card, column: str | None = None, operator: Operator | None = None) -> Described:
-    """Look a column up; without a name, the only column there is."""
-    columns = card.release_schema["columns"]
-    names = [stated["name"] for stated in columns]
+    """Look a column up; without a name, the only column there is. `operator`: the owner's own, if the card has none."""
+    recipe = card.made_by()
+    names = recipe.names()
     if column is None:
         if len(names) != 1:
             raise UsageError(f"Which column? The release has: {', '.join(names)}.")
@@ -54,55 +52,37 @@ def describe(card: Card, column: str | None = None, operator: Operator | None = 
             f"The release was rounded and clipped ({card.post_processing}), so its noise is no longer the one that was "
             "drawn, and nothing can be reconstructed. Sanitize without --like-original."
         )
-    _check_agreement(card, columns[names.index(column)])
-    noise, place = card.operator_noise(operator)[column], names.index(column)
-    if card.is_columnwise:
-        found = of_group(card.source_encoding().groups[place], columns[place]["noise"], noise)
-    else:
-        affine = card.affine()
-        if affine is None:
-            raise CardError(f"The map of {card.mechanism['name']} is a secret key, so no range of {column!r} is known.")
-        matrix, offset = affine
-        found = of_component(column, matrix[place], float(offset[place]), card.source_encoding().groups, noise)
+    found = described(recipe if operator is None else recipe.knowing(operator), names.index(column))
     if found is None:
         raise TableError(f"Column {column!r} is constant by its bounds: there is nothing to reconstruct.")
     return found
 
 
-def of_group(group: Group, stated: Mapping[str, Any] | None, noise: OperatorNoise | None) -> Described | None:
-    """One source column of a column-wise release, as card or mechanism state it; None for a constant."""
-    name, kind, stated = group.column.name, group.column.kind, stated or {}
+def described(recipe: Recipe, place: int) -> Described | None:
+    """The column that one channel carries; None for a constant. Refused where its range or its law is unknown."""
+    channel, name = recipe.channels[place], recipe.names()[place]
+    try:
+        if recipe.is_columnwise:
+            _, (group,) = recipe.of_columns()[place]
+            return _of_group(group, channel)
+        if recipe.map.affine() is None:
+            raise CardError(f"The map of the release is a secret key, so no range of {name!r} is known.")
+        low, high = (float(end[place]) for end in recipe.map.ranges(recipe.encoding, 0.0))
+        return Described(name, "numeric", channel.raw_noise(1.0), low, high) if low < high else None
+    except NotApplicableError as error:
+        raise CardError(f"Nothing can be reconstructed from column {name!r}: {error}.") from None
+
+
+def _of_group(group: Group, channel: Channel) -> Described | None:
+    name, kind = group.column.name, group.column.kind
     if group.is_onehot:
-        return Described(name, kind, categories=group.slots, keep=float(stated.get("keep", 1.0)))
+        return Described(name, kind, categories=group.slots, keep=channel.kept)
     low, high = (float(bound) for bound in group.column.bounds)
     if low == high:
         return None
-    keep = float(stated.get("missing_keep", 1.0)) if group.has_indicator else None
-    return Described(name, kind, noise, low, high, kind in ("ordinal", "integer"), keep, float(stated.get("grid", 0.0)))
-
-
-def of_component(
-    name: str, row: NDArray[np.float64], offset: float, groups: Sequence[Group], noise: OperatorNoise | None
-) -> Described | None:
-    """z = v'x + c + noise: its range is that of v'x + c over the domain of the source; None for a constant."""
-    reached = [group.vertices @ row[group.slice] for group in groups]
-    low, high = offset + sum(r.min() for r in reached), offset + sum(r.max() for r in reached)
-    return Described(name, "numeric", noise, float(low), float(high)) if low < high else None
-
-
-def _check_agreement(card: Card, column: Mapping[str, Any]) -> None:
-    """The column's law must be the one that the mechanism's parameters name."""
-    noise, law = column["noise"], card.mechanism["parameters"].get("law")
-    if noise is None or law is None or noise["law"] == RANDOMIZED_RESPONSE:
-        return
-    if noise["law"] != law:
-        raise CardError(
-            f"The card disagrees with itself: the mechanism drew {law} noise, column {column['name']!r} says "
-            f"{noise['law']}. It was edited."
-        )
-    stated = card.mechanism["parameters"].get("operator")
-    if stated is not None and stated != noise.get("operator", "additive"):
-        raise CardError(f"The card disagrees with itself about the operator of column {column['name']!r}.")
+    keep = channel.kept if group.has_indicator else None
+    whole, noise = kind in ("ordinal", "integer"), channel.raw_noise(high - low)
+    return Described(name, kind, noise, low, high, whole, keep, channel.step * (high - low))
 
 
 def check_noise(stated: OperatorNoise | None, given: OperatorNoise) -> None:

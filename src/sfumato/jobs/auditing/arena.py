@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sfumato.attacks import Attack, CarriedNoise, ColumnMoments, Guided, Knowledge, RowPairs, Transform
-from sfumato.guidance import decode_matrix
+from sfumato.attacks import Attack, ColumnMoments, Knowledge, RowPairs, Transform
+from sfumato.channels import Guided
 from sfumato.jobs.auditing.alignment import row_codes
 from sfumato.jobs.auditing.evidence import Codes, Evidence, Matrix, sampled
 from sfumato.metrics import Truth
@@ -103,7 +103,7 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         labels=evidence.y,
         transform=known_transform(evidence),
         noise=evidence.noise,
-        noise_covariance=None if evidence.variance is None else np.diag(evidence.variance),
+        noise_covariance=None if evidence.noise is None else evidence.noise.covariance(),
         column_moments=moments_of(population),
         column_distributions=tuple(np.sort(population, axis=0).T),
         known_rows=pairs,
@@ -129,24 +129,21 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
 
 
 def known_guidance(evidence: Evidence) -> Guided | None:
-    """How the bits of a guided survey were drawn, as the card states it; attacks then have exact posteriors."""
-    if evidence.card is None or evidence.card.transform["kind"] != "guided":
+    """How the answers of a guided survey were projected, as the card states it; attacks then have exact posteriors."""
+    if not evidence.is_guided or evidence.card is None:
         return None
-    told = evidence.card.transform
     if GUIDED not in evidence.notes:
         evidence.notes.append(GUIDED)
-    return Guided(decode_matrix(told["guidance"], evidence.encoding.width, told["k"]), told["floor"], told["link"])
+    found = evidence.card.made_by().map
+    assert isinstance(found, Guided)
+    return found
 
 
 def known_transform(evidence: Evidence) -> Transform | None:
-    """The map as card and key tell it; where an operator carries noise in, the best line in the population."""
+    """The map as card and key tell it, and what the channels make of every number on average."""
     if evidence.affine is None:
         return None
-    matrix, offset = (np.array(part, dtype=np.float64) for part in evidence.affine)
-    for slot, law in enumerate(evidence.noise or ()):
-        if isinstance(law, CarriedNoise):
-            matrix[slot, slot], offset[slot] = law.slope, law.offset
-    return Transform(matrix, offset)
+    return Transform(*evidence.affine) if evidence.noise is None else evidence.noise.on_average(*evidence.affine)
 
 
 def strangers_without_twins(people: Matrix, strangers: Matrix | None) -> Matrix:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sfumato.channels import Channel, Guided
 from sfumato.errors import TableError
 from sfumato.guarantee import Card
 from sfumato.jobs.auditing.alignment import identical_rows, row_codes, same_order
@@ -18,7 +19,7 @@ from sfumato.jobs.auditing.evidence import (
     read_people,
     sampled,
 )
-from sfumato.jobs.auditing.known_noise import estimated_noise, stated_noise
+from sfumato.jobs.auditing.known_noise import known_noise
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.mechanisms import MECHANISMS, Mechanism, RowDrawing, make_mechanism
 from sfumato.table import Encoding, Table, open_table
@@ -52,7 +53,7 @@ class Draft:
     affine: tuple[Matrix, Matrix] | None
     columnwise: bool
     card: Card | None = None
-    noise_stated: bool = False
+    channels: tuple[Channel, ...] | None = None
     key_used: bool = False
     notes: list[str] = field(default_factory=list)
 
@@ -80,10 +81,8 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
     Z = draft.Z[positions]
     truth = None if behind is None else people.X[behind]
     holdout = _holdout(draft, people, request, rng)
-    if draft.noise_stated and draft.card is not None:
-        noise, variance = stated_noise(draft.card, people.X if holdout is None or len(holdout.X) < 2 else holdout.X)
-    else:
-        noise, variance = estimated_noise(draft.encoding, Z, people.X, truth)
+    population = people.X if holdout is None or len(holdout.X) < 2 else holdout.X
+    noise = known_noise(draft.channels, draft.encoding, Z, people.X, truth, _given(draft, population))
     available = len(draft.Z) if source is None else int(np.count_nonzero(source >= 0))
     return Evidence(
         encoding=draft.encoding,
@@ -94,7 +93,6 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
         behind=behind,
         affine=draft.affine,
         noise=noise,
-        variance=variance,
         columnwise=draft.columnwise,
         release_rows=len(draft.Z),
         card=draft.card,
@@ -105,6 +103,15 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
         sampled=len(positions) < available,
         notes=draft.notes,
     )
+
+
+def _given(draft: Draft, population: Matrix) -> Matrix:
+    """What the channels are given for these people, as far as the map is known."""
+    if draft.card is not None and draft.card.transform["kind"] == Guided.kind:
+        return draft.card.made_by().map.apply(population)
+    if draft.affine is not None:
+        return np.asarray(population @ draft.affine[0].T + draft.affine[1])
+    return np.zeros((1, draft.Z.shape[1]))
 
 
 def _find_source(draft: Draft, whole: People, rng: np.random.Generator) -> tuple[str, Codes | None]:

@@ -11,10 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sfumato.attacks import CarriedNoise, Response
+from sfumato.attacks import KnownNoise
 from sfumato.errors import TableError
 from sfumato.guarantee import Card
-from sfumato.noise import Law
 from sfumato.table import Encoding, Table
 from sfumato.table.arrays import plain, text
 from sfumato.table.filling import REFUSE, codes_of
@@ -23,7 +22,6 @@ from sfumato.wording import counted
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
-Noise = tuple[Law | Response | CarriedNoise | None, ...]
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,8 @@ class Evidence:
     Z: release rows (n x s); positions: their places in the release's file. people: original rows (m x d).
     behind: for every row of Z the position in `people` of its source, None where nobody can tell. undrawn: people of
     the table of whom no row was released, where rows are drawn.
-    affine: (A, c) as far as card and key tell; key_used: it came from a secret key. noise, variance: what the card
-    says of the noise, or an estimate; None where nothing is known.
+    affine: (A, c) as far as card and key tell; key_used: it came from a secret key. noise: what the card says of the
+    channels, or an estimate; None where nothing is known.
     """
 
     encoding: Encoding
@@ -61,8 +59,7 @@ class Evidence:
     people: People
     behind: Codes | None
     affine: tuple[Matrix, Matrix] | None
-    noise: Noise | None
-    variance: Matrix | None
+    noise: KnownNoise | None
     columnwise: bool
     release_rows: int
     card: Card | None = None
@@ -92,14 +89,14 @@ class Evidence:
         """Where unperturbed rows lie in the release's space; None where the map is a secret."""
         if self.affine is None:
             return X if self.columnwise or self.is_guided else None
-        matrix, offset = self.affine
+        matrix, offset = self.affine if self.noise is None else self.noise.on_average(*self.affine)
         return np.asarray(X @ matrix.T + offset)
 
     def restored(self) -> Matrix | None:
         """Release rows as encoded source columns, as anybody could map them back; None where that needs the key."""
         if self.affine is None or self.key_used:
             return self.Z if self.columnwise else None
-        matrix, offset = self.affine
+        matrix, offset = self.affine if self.noise is None else self.noise.on_average(*self.affine)
         if self.columnwise and not offset.any() and np.array_equal(matrix, np.eye(len(matrix))):
             return self.Z
         middle = np.concatenate([group.vertices.mean(axis=0) for group in self.encoding.groups])

@@ -4,66 +4,60 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.attacks import CarriedNoise, Response
-from sfumato.guarantee import Card
-from sfumato.jobs.auditing.evidence import Matrix, Noise
-from sfumato.noise import CUSTOM, Law, make_law
+from sfumato.attacks import KnownNoise
+from sfumato.channels import Additive, Channel, Exact, OrMissing, RandomizedResponse
+from sfumato.jobs.auditing.evidence import Matrix
+from sfumato.noise import make_law
 from sfumato.table import Encoding, Group
 
 NOTHING = 1e-12
 
 
-def states_its_noise(card: Card) -> bool:
-    """Whether the card says all about the noise; an operator of the owner's own it cannot state."""
-    return all((column["noise"] or {}).get("operator") != CUSTOM for column in card.release_schema["columns"])
+def known_noise(
+    channels: tuple[Channel, ...] | None,
+    encoding: Encoding,
+    Z: Matrix,
+    people: Matrix,
+    truth: Matrix | None,
+    given: Matrix,
+) -> KnownNoise:
+    """The stated channels, an estimate in the place of each that is not stated; None: nobody states any.
 
-
-def stated_noise(card: Card, population: Matrix) -> tuple[Noise, Matrix]:
-    """Laws, operators, randomized responses and variances of every column of the release matrix, from the card.
-
-    `population` (encoded source rows) is what the adversary knows of people: how far an operator other than addition
+    `given`: what the channels are given for people like those in the table. How far an operator other than addition
     moves a value depends on the value.
     """
-    noise: list[Law | Response | CarriedNoise | None] = list(card.laws())
-    variance = card.noise_variance()
-    if card.is_columnwise:
-        columns, carried = card.release_schema["columns"], card.operator_noise()
-        for group, column in zip(card.source_encoding().groups, columns, strict=True):
-            stated, own = column["noise"] or {}, carried[column["name"]]
-            if own is not None and not own.operator.is_additive and not group.is_onehot:
-                low, high = (float(bound) for bound in group.column.bounds)
-                here = CarriedNoise.of(own, low, high - low, population[:, group.start])
-                noise[group.start], variance[group.start] = here, here.variance
-            if group.is_onehot and "keep" in stated:
-                noise[group.slice] = [_response(float(stated["keep"]), group.width)] * group.width
-            elif group.has_indicator and "missing_keep" in stated:
-                noise[group.stop - 1] = _response(float(stated["missing_keep"]), 2)
-    return tuple(noise), variance
+    if channels is None:
+        channels = tuple(_estimated(group, Z, people, truth) for group in encoding.groups)
+    elif not all(channel.is_stated for channel in channels):
+        channels = tuple(
+            channel if channel.is_stated else _estimated(group, Z, people, truth)
+            for channel, group in zip(channels, encoding.groups, strict=True)
+        )
+    return KnownNoise.of(channels, given)
 
 
-def estimated_noise(encoding: Encoding, Z: Matrix, people: Matrix, truth: Matrix | None) -> tuple[Noise, Matrix]:
-    """Noise of a column-wise release whose maker does not tell, or which was rounded and clipped afterwards.
+def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) -> Channel:
+    """Of a column whose maker does not tell, or which was rounded and clipped afterwards.
 
-    The adversary is taken to know how strong it is (Kerckhoffs): normal with the variance of released minus original
-    values where it is known which row is whose, else with max(0, var(release) - var(original)); categories as
+    The adversary is taken to know how strong the change is (Kerckhoffs): normal with the variance of released minus
+    original values where it is known which row is whose, else with max(0, var(release) - var(original)); categories as
     randomized response with the share that was kept. A column that was not changed at all is exact.
     """
-    noise: list[Law | Response | CarriedNoise | None] = [None] * encoding.width
-    variance = np.zeros(encoding.width)
-    for group in encoding.groups:
-        slots = group.slice
-        if group.is_onehot:
-            if truth is not None:
-                same = Z[:, slots].argmax(axis=1) == truth[:, slots].argmax(axis=1)
-                noise[slots] = [_response(float(same.mean()), group.width)] * group.width
-            continue
-        variance[group.start] = _variance(group, Z, people, truth)
-        if variance[group.start] > NOTHING:
-            noise[group.start] = make_law("normal", scale=float(np.sqrt(variance[group.start])))
-        if group.has_indicator and truth is not None:
-            same = (Z[:, group.stop - 1] > 0.5) == (truth[:, group.stop - 1] > 0.5)
-            noise[group.stop - 1] = _response(float(same.mean()), 2)
-    return tuple(noise), variance
+    slots = group.slice
+    if group.is_onehot:
+        if truth is None:
+            return Exact(group.width)
+        same = Z[:, slots].argmax(axis=1) == truth[:, slots].argmax(axis=1)
+        return _response(float(same.mean()), group.width)
+    variance = _variance(group, Z, people, truth)
+    law = make_law("normal", scale=float(np.sqrt(variance))) if variance > NOTHING else None
+    value: Channel = Exact() if law is None else Additive(law)
+    if not group.has_indicator:
+        return value
+    if truth is None:
+        return OrMissing(value, 1.0)
+    same = (Z[:, group.stop - 1] > 0.5) == (truth[:, group.stop - 1] > 0.5)
+    return OrMissing(value, _kept(float(same.mean())))
 
 
 def _variance(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) -> float:
@@ -76,9 +70,14 @@ def _variance(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) -> 
 
 
 def _present(group: Group, X: Matrix) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    return np.asarray(X[:, group.stop - 1] < 0.5 if group.has_indicator else np.ones(len(X), dtype=bool))
+    there = ~np.isnan(X[:, group.start])
+    return np.asarray(there & (X[:, group.stop - 1] < 0.5) if group.has_indicator else there)
 
 
-def _response(keep: float, categories: int) -> Response | None:
-    """None for a column with one category, and for one that always tells the truth: it is exact."""
-    return None if categories < 2 or keep >= 1.0 else Response(keep, categories)
+def _response(keep: float, categories: int) -> Channel:
+    return Exact(categories) if categories < 2 or keep >= 1.0 else RandomizedResponse(_kept(keep), categories)
+
+
+def _kept(share: float) -> float:
+    """A share that was never kept is still a probability."""
+    return min(1.0, max(share, 1e-9))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from sfumato.channels import FLOAT_NOISE
 from sfumato.errors import TableError, UsageError
 from sfumato.jobs.auditing.assemble import Draft, evidence_of
-from sfumato.jobs.auditing.evidence import Codes, Evidence, Matrix, People
-from sfumato.jobs.auditing.known_noise import states_its_noise
+from sfumato.jobs.auditing.evidence import Codes, Evidence, People
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.jobs.release import Release
 from sfumato.table import open_table
@@ -32,8 +32,10 @@ def evidence_from_folder(folder: Path, request: AuditRequest, rng: np.random.Gen
     if request.label is not None and (label is None or label.name != request.label):
         raise UsageError(f"The label on the card of {folder} is not {request.label!r}. Leave --label out.")
     notes: list[str] = []
-    stated = release.card.post_processing is None and states_its_noise(release.card)
-    if not stated:
+    channels = release.card.made_by().channels
+    if release.card.post_processing is not None or any(
+        channel.path == FLOAT_NOISE and not channel.is_stated for channel in channels
+    ):
         notes.append(LIKE_ORIGINAL_NOTE if release.card.post_processing is not None else OPERATOR_NOTE)
     draft = Draft(
         encoding=release.encoding,
@@ -41,8 +43,8 @@ def evidence_from_folder(folder: Path, request: AuditRequest, rng: np.random.Gen
         y=release.y,
         source=release.source,
         original=open_table(request.original),
-        affine=_affine(release),
-        noise_stated=stated,
+        affine=release.affine(),
+        channels=channels,
         columnwise=release.card.is_columnwise,
         card=release.card,
         key_used=release.key is not None,
@@ -52,13 +54,6 @@ def evidence_from_folder(folder: Path, request: AuditRequest, rng: np.random.Gen
     if evidence.alignment == "trace":
         _check_labels(release, evidence.people, evidence.behind, evidence.y)
     return evidence
-
-
-def _affine(release: Release) -> tuple[Matrix, Matrix] | None:
-    """The card's and the key's map; a release that looks like the original has the original's columns."""
-    if release.card.is_columnwise and release.card.post_processing is not None:
-        return np.eye(release.encoding.width), np.zeros(release.encoding.width)
-    return release.affine()
 
 
 def _check_labels(release: Release, people: People, behind: Codes | None, y: Codes | None) -> None:

@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from sfumato.channels import RandomizedResponse
 from sfumato.jobs.engines.passes import each_block
 from sfumato.jobs.engines.shuffle import Shuffle
 from sfumato.jobs.progress import Progress
 from sfumato.jobs.source import Source, SourceBlock
-from sfumato.mechanisms import Block, Mechanism, Response, RowDrawing
+from sfumato.mechanisms import Block, Mechanism, RowDrawing
 from sfumato.noise import Streams, content_hash
 
 
@@ -18,7 +19,7 @@ def release_blocks(
     mechanism: Mechanism,
     source: Source,
     streams: Streams,
-    label_response: Response | None,
+    label_response: RandomizedResponse | None,
     shuffle: Shuffle,
     rows: int,
     progress: Progress,
@@ -46,7 +47,7 @@ def release_blocks(
             released = mechanism.perturb(block.X, block.y, rng)
         codes = released.y
         if label_response is not None and codes is not None:
-            codes = label_response.draw(codes, streams.generator(block.number, content, parameters + b"label"))
+            codes = label_response.draw_codes(codes, streams.generator(block.number, content, parameters + b"label"))
         released = Block(released.X, codes, block.rows[released.source])
         return len(block.X), shuffle.deal(released, streams.generator(block.number, b"", b"bucket"))
 

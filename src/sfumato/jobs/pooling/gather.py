@@ -111,7 +111,7 @@ def gather(
     by_site = _by_site(releases, mine)
     capped = capped_rows({site: sum(card.rows for card in own) for site, own in by_site.items()}, largest_share)
     there = sum(capped.values())
-    share = min(1.0, most_rows(len(mine[0].laws())) / max(there, 1))
+    share = min(1.0, most_rows(mine[0].made_by().width) / max(there, 1))
     wanted = {
         site: iter(spread([card.rows for card in own], max(1, int(share * capped[site]))))
         for site, own in by_site.items()
@@ -159,7 +159,7 @@ def _add_public(pool: Pool, path: Path, rows: int, rng: np.random.Generator, *, 
     """Plain rows, carried by the card's public map to where the releases lie."""
     as_they_are = plain and pool.cards[0].is_columnwise
     try:
-        affine = None if as_they_are else public_map(pool.cards[0])
+        affine = None if as_they_are else public_map(pool.cards[0].made_by())
     except UsageError as error:
         pool.notes.append(f"The public test table was not used. {error}")
         return
@@ -181,7 +181,7 @@ def _add_public(pool: Pool, path: Path, rows: int, rng: np.random.Generator, *, 
     Z = np.concatenate(X)
     if affine is not None:
         Z = Z @ affine[0].T + affine[1]
-    exact = noise_summary([None] * Z.shape[1], None)
+    exact = noise_summary(None, Z.shape[1])
     pool.tests[PUBLIC] = Queries([Part(Z, np.concatenate(y), exact)], pool.classes)
 
 

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from sfumato.channels.reach import Reach
 from sfumato.classifiers.training import Matrix, Part
 from sfumato.guarantee import Card
-from sfumato.mechanisms.reach import Reach
 
 Ends = tuple[Matrix, Matrix]
 
@@ -24,7 +24,7 @@ def ends_of(cards: Mapping[str, Sequence[Card]]) -> Ends:
     """Lowest and highest value of every column: the median over sites, the narrower of two in the middle."""
     lows, highs = [], []
     for mine in cards.values():
-        reaches = [Reach.of(card) for card in mine]
+        reaches = [Reach.of(card.made_by(), card.rows) for card in mine]
         lows.append(np.min([reach.low for reach in reaches], axis=0))
         highs.append(np.max([reach.high for reach in reaches], axis=0))
     return np.quantile(lows, 0.5, axis=0, method="higher"), np.quantile(highs, 0.5, axis=0, method="lower")

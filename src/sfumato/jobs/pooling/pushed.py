@@ -63,7 +63,7 @@ def read_part(pushed: Pushed, card: Card, rows: int, rng: np.random.Generator) -
         assert codes is not None
         Z.append(matrix)
         y.append(codes)
-    return part_of_card(stacked(Z, len(card.laws())), joined_codes(y), card)
+    return part_of_card(stacked(Z, card.made_by().width), joined_codes(y), card)
 
 
 def picked_blocks(table: Table, chosen: Codes) -> Iterator[pa.Table]:

@@ -13,16 +13,14 @@ kernels do, the least of it counts: most rows may be of the class that has it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.guarantee import RANDOMIZED_RESPONSE, Card
-from sfumato.mechanisms import KernelResampling
-from sfumato.noise import Law
+from sfumato.channels import Channel, Recipe
+from sfumato.guarantee import Card
 
 FALSE_ALARMS = 1e-12
 """Honest releases that are accused, at most: of one in each of a thousand studies' pushes, less than 1e-9 in all."""
@@ -56,11 +54,10 @@ class Evidence:
 
     @classmethod
     def of(cls, card: Card) -> Evidence:
-        laws = [None if left_out else law for law, left_out in zip(card.laws(), _left_out(card), strict=True)]
-        classes = len(card.classes)
+        recipe, classes = card.made_by(), len(card.classes)
         return cls(
-            reach=_reaches(laws, _narrowest(card), _steps(card)),
-            floors=_floors(card),
+            reach=_reaches(recipe),
+            floors=_floors(recipe),
             classes=classes,
             label_floor=(1 - card.label_keep) / max(classes - 1, 1),
             stated_rows=card.rows,
@@ -118,63 +115,41 @@ def exceeds(counts: NDArray[np.int64], n: int, most: Any, doubt: float) -> NDArr
         return np.asarray((share > most) & (n * (inside + outside) > doubt))
 
 
-def _reaches(laws: list[Law | None], narrowest: Matrix, steps: Matrix) -> Matrix:
-    """Half of the interval that holds each share of the law's values: all laws here have one peak, in their middle."""
-    reaches, shares = np.zeros((len(CLOSE), len(laws))), np.array(CLOSE)
-    for column, law in enumerate(laws):
-        if law is not None:
-            found = (law.ppf((1 + shares) / 2) - law.ppf((1 - shares) / 2)) / 2 * narrowest[column]
-            reaches[:, column] = np.where(found * ROUNDING > steps[column], found, 0.0)
+def _reaches(recipe: Recipe) -> Matrix:
+    """Half of the interval that holds each share of a column's values, by the class whose noise is narrowest.
+
+    Left out where empty cells or the calendar's ends take variance away again, and where the interval is not much wider
+    than the steps in which values differ.
+    """
+    reaches = np.zeros((len(CLOSE), recipe.width))
+    kinds = dict.fromkeys(range(recipe.width), "")
+    if recipe.is_columnwise:
+        kinds = {group.start: group.column.kind for group in recipe.encoding.groups}
+    for place, channel in enumerate(recipe.channels):
+        column = recipe.places[place].start
+        if channel.width > 1 or kinds[column] == "date":
+            continue
+        narrow = [some[place] for some in recipe.by_class.values()] or [channel]
+        found = np.array([min(one.central(share) for one in narrow) for share in CLOSE])
+        reaches[:, column] = np.where(found * ROUNDING > _step(recipe, column, channel), found, 0.0)
     return reaches
 
 
-def _steps(card: Card) -> Matrix:
-    """How finely values can differ in every encoded column: by the noise's grid, or by what a double tells apart."""
-    grids = [float((column["noise"] or {}).get("grid", 0.0)) for column in card.release_schema["columns"]]
-    if not card.is_columnwise:
-        return np.array([max(grid, 8 * float(np.spacing(float(len(grids))))) for grid in grids])
-    steps = []
-    for group, grid in zip(card.source_encoding().groups, grids, strict=True):
-        low, high = (0.0, 1.0) if group.is_onehot else group.column.bounds
-        finest = max(grid, 8 * float(np.spacing(max(abs(low), abs(high)))))
-        steps += [finest / (high - low) if high > low else 1.0] * group.width
-    return np.array(steps)
+def _step(recipe: Recipe, column: int, channel: Channel) -> float:
+    """How finely values can differ: by the noise's grid, or by what a double tells apart."""
+    if not recipe.is_columnwise:
+        return max(channel.step, 8 * float(np.spacing(float(recipe.width))))
+    group = next(group for group in recipe.encoding.groups if group.start == column)
+    low, high = group.column.bounds
+    finest = 8 * float(np.spacing(max(abs(low), abs(high))))
+    return max(channel.step, finest / (high - low)) if high > low else 1.0
 
 
-def _narrowest(card: Card) -> Matrix:
-    """The narrowest class's noise as a share of the stated one, which is the widest's; 1 without classes."""
-    if not card.is_columnwise:
-        return np.ones(len(card.laws()))
-    shares = []
-    for group, column in zip(card.source_encoding().groups, card.release_schema["columns"], strict=True):
-        widths = _by_class(card, column["noise"], "scale_by_class")
-        shares += [min(widths) / column["noise"]["scale"] if widths else 1.0] * group.width
-    return np.array(shares)
-
-
-def _by_class(card: Card, noise: Mapping[str, Any] | None, name: str) -> list[float]:
-    """What a kernel's card says of every class. Others have no such thing: an epsilon depends on theirs."""
-    if noise is None or card.mechanism["name"] != KernelResampling.name:
-        return []
-    return [float(value) for value in noise.get(name, ()) if value is not None]
-
-
-def _left_out(card: Card) -> list[bool]:
-    """Encoded columns where empty cells or the calendar's ends take variance away again."""
-    if not card.is_columnwise:
-        return [False] * len(card.laws())
-    groups = card.source_encoding().groups
-    return [group.has_indicator or group.column.kind == "date" for group in groups for _ in range(group.width)]
-
-
-def _floors(card: Card) -> list[tuple[slice, float]]:
+def _floors(recipe: Recipe) -> list[tuple[slice, float]]:
     """Encoded columns of every category, and the share that each has by chance at least."""
-    if not card.is_columnwise:
-        return []
     floors = []
-    for group, column in zip(card.source_encoding().groups, card.release_schema["columns"], strict=True):
-        noise = column["noise"] or {}
-        if group.is_onehot and noise.get("law") == RANDOMIZED_RESPONSE and group.width > 1:
-            kept = max([noise["keep"], *_by_class(card, noise, "keep_by_class")])
-            floors.append((group.slice, (1 - kept) / (group.width - 1)))
+    for place, channel in enumerate(recipe.channels):
+        least = min(one.least_share for one in [channel, *(some[place] for some in recipe.by_class.values())])
+        if least > 0:
+            floors.append((recipe.places[place], least))
     return floors

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 
 from sfumato.errors import CardError, SfumatoError, TableError
 from sfumato.guarantee import Card
+from sfumato.guarantee.recompute import recomputed
 from sfumato.jobs.far_cells import CellCheck
 from sfumato.jobs.release import card_inside, carries_more, matrix_of
 from sfumato.protocol.acceptance import objections, read_card
 from sfumato.protocol.pool_study import PoolStudy
-from sfumato.protocol.proofs import recomputed_guarantee
 from sfumato.server.validation.evidence import Evidence
 from sfumato.server.validation.limits import Limits
 from sfumato.server.validation.row_identity import RowIdentity
@@ -60,7 +60,7 @@ def check_release(path: Path, definition: Mapping[str, Any], limits: Limits) -> 
         raise
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, ArithmeticError):
         return Verdict.refused(NOT_PARQUET)
-    proved = max(recomputed_guarantee(card).proved, card.stated_guarantee().proved)
+    proved = max(recomputed(card).proved, card.stated_guarantee().proved)
     return Verdict(
         rows=card.rows,
         epsilon=proved if math.isfinite(proved) else None,
@@ -75,7 +75,7 @@ def identify_release(path: Path, definition: Mapping[str, Any], limits: Limits) 
     try:
         with pq.ParquetFile(path) as file:
             card = _card(file, limits)
-            held = RowIdentity(len(card.laws()))
+            held = RowIdentity(card.made_by().width)
             for batch in file.iter_batches(batch_size=BLOCK, use_threads=False):
                 held.add(*matrix_of(pa.Table.from_batches([batch]), card))
     except MemoryError:
@@ -133,7 +133,7 @@ def _other_content(file: pq.ParquetFile, card: Card) -> str | None:
 
 def _check_rows(file: pq.ParquetFile, card: Card) -> RowIdentity:
     evidence, cells, rows = Evidence.of(card), CellCheck.of(card), 0
-    held = RowIdentity(len(card.laws()))
+    held = RowIdentity(card.made_by().width)
     for number, batch in enumerate(file.iter_batches(batch_size=BLOCK, use_threads=False), start=1):
         table = pa.Table.from_batches([batch])
         cells.check_written(table, rows)

@@ -6,11 +6,11 @@ import warnings
 
 import numpy as np
 import pytest
+from sfumato.mechanisms.reach import FALSE_ALARMS, FURTHEST, Reach
 
 from sfumato.guarantee import Card
 from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.mechanisms.reach import FALSE_ALARMS, FURTHEST, Reach
 from sfumato.table import Schema
 
 PUBLIC = {"source": "public", "reason": "known"}

@@ -19,12 +19,12 @@ value the furthest point can lie inside the interval, where a component reaches 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.guarantee.certificate import certified_bound
+from sfumato.channels.base import Epsilons
+from sfumato.channels.certificate import certified_bound
 from sfumato.table import Group
 
 Matrix = NDArray[np.float64]
@@ -36,16 +36,6 @@ ROUND_UP = 1 + 1e-10
 EPSILON = 2.3e-16
 """Sums of products are rounded; the stated epsilon is rounded up by more than that error. A sum of n products errs by
 at most n 2^-52 times the sum of their absolute values, which counts where they cancel."""
-
-
-@dataclass(frozen=True)
-class Epsilons:
-    """The three levels that must never be confused, and whether the record's figure is exact or only a bound."""
-
-    component: float
-    column: float
-    record: float
-    exact: bool
 
 
 def component_ranges(matrix: Matrix, groups: Sequence[Group]) -> tuple[Matrix, Matrix]:

@@ -1,0 +1,51 @@
+"""Channels: what happened to a value on its way out, and recipes: a map and its channels."""
+
+from sfumato.channels.additive import Additive
+from sfumato.channels.base import (
+    CHANNELS,
+    EXACT_GRID,
+    EXACT_RESPONSE,
+    FLOAT_NOISE,
+    NO_NOISE,
+    Channel,
+    Epsilons,
+    Line,
+    NotApplicableError,
+)
+from sfumato.channels.bits import Bit
+from sfumato.channels.carried import Carried
+from sfumato.channels.exact import Exact, Unstated
+from sfumato.channels.laplace import laplace_channels
+from sfumato.channels.maps import Affine, Guided, Identity, Map, Secret
+from sfumato.channels.or_missing import OrMissing
+from sfumato.channels.recipe import Recipe, draw
+from sfumato.channels.response import RandomizedResponse
+from sfumato.channels.sampled import Sampled
+
+__all__ = [
+    "CHANNELS",
+    "EXACT_GRID",
+    "EXACT_RESPONSE",
+    "FLOAT_NOISE",
+    "NO_NOISE",
+    "Additive",
+    "Affine",
+    "Bit",
+    "Carried",
+    "Channel",
+    "Epsilons",
+    "Exact",
+    "Guided",
+    "Identity",
+    "Line",
+    "Map",
+    "NotApplicableError",
+    "OrMissing",
+    "RandomizedResponse",
+    "Recipe",
+    "Sampled",
+    "Secret",
+    "Unstated",
+    "draw",
+    "laplace_channels",
+]

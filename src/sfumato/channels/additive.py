@@ -1,0 +1,156 @@
+"""Added noise of a known law, exact on a public grid or in floating point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from sfumato.channels.base import EXACT_GRID, FLOAT_NOISE, Channel, Epsilons, Line, Matrix, Reached, number, register
+from sfumato.noise import Law, OperatorNoise, discrete_laplace, law_from_dict, make_operator
+from sfumato.noise.law import tail
+from sfumato.table import Group
+
+
+@register
+@dataclass(frozen=True)
+class Additive(Channel):
+    """z = x + e, x clipped to [low, high] first.
+
+    With a `grid` (Laplace noise only) x is rounded to the grid points inside [low, high] and e is a discrete Laplace
+    variable of exactly 2^k steps, so that the stated epsilon is that of the program and not of a formula.
+    """
+
+    law: Law
+    grid: float = 0.0
+    low: float = -math.inf
+    high: float = math.inf
+    tag = "additive"
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            raise ValueError("low must not exceed high")
+        if self.grid and (self.law.name != "laplace" or 2.0**self.bits * self.grid != self._scale):
+            raise ValueError("the scale must be the grid times a power of two")
+
+    @property
+    def _scale(self) -> float:
+        return float(getattr(self.law, "scale", math.nan))
+
+    @property
+    def bits(self) -> int:
+        """log2 of the steps in one scale."""
+        return round(math.log2(self._scale / self.grid))
+
+    @property
+    def adds(self) -> bool:
+        return True
+
+    @property
+    def path(self) -> str:
+        return EXACT_GRID if self.grid else FLOAT_NOISE
+
+    def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
+        if not self.grid:
+            return np.asarray(np.clip(x, self.low, self.high) + self.law.sample(rng, x.shape))
+        first, last = self.ends
+        steps = np.clip(np.rint(x / self.grid), first, last).astype(np.int64)
+        steps += discrete_laplace(rng, self.bits, x.shape)
+        return np.asarray(steps * self.grid)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The first and the last grid point that lie inside [low, high]."""
+        first = math.ceil(self.low / self.grid) if math.isfinite(self.low) else -math.inf
+        last = math.floor(self.high / self.grid) if math.isfinite(self.high) else math.inf
+        return first, max(first, last)
+
+    def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
+        return self.law.logpdf(z[:, 0, None] - np.clip(x[None, :, 0], self.low, self.high))
+
+    @property
+    def added_moments(self) -> tuple[float, float]:
+        return self.law.variance, self.law.fourth_moment
+
+    def mean_line(self) -> tuple[float, float]:
+        return 1.0, self.law.mean
+
+    def raw_noise(self, width: float) -> OperatorNoise:
+        return OperatorNoise(make_operator("additive"), self.law.scaled(width))
+
+    @property
+    def metric(self) -> tuple[str, float] | None:
+        kinds = {"laplace": "cityblock", "normal": "sqeuclidean"}
+        return (kinds[self.law.name], self._scale) if self.law.name in kinds else None
+
+    def line(self, values: Matrix) -> Line:  # noqa: ARG002
+        return Line(np.eye(1), np.array([self.law.mean]), np.array([[self.law.variance]]))
+
+    def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
+        least, most = self.law.support
+        if not math.isfinite(most - least):
+            return super().possible(z)
+        return np.asarray(z - most - self.grid), np.asarray(z - least + self.grid)
+
+    def reach(self, low: float, high: float, chance: float) -> Reached:
+        first, last, bounded = tail(self.law, chance)
+        return Reached(max(low, self.low) + first, min(high, self.high) + last, bounded)
+
+    def central(self, share: float) -> float:
+        return float(self.law.ppf((1 + share) / 2) - self.law.ppf((1 - share) / 2)) / 2
+
+    # What it proves
+
+    @property
+    def steepness(self) -> float:
+        """By the law's worst case over a small move: exactly 1/b for Laplace noise."""
+        return self.law.log_amplification(1e-6) / 1e-6 if self.law.name != "laplace" else 1.0 / self._scale
+
+    @property
+    def step(self) -> float:
+        return self.grid
+
+    @property
+    def rounding(self) -> float:
+        """What rounding to the grid can add to an epsilon that was computed before rounding."""
+        return self.grid / self._scale if self.grid else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    @property
+    def whole(self) -> float:
+        """Epsilon between the two ends of [low, high], rounding included."""
+        if self.grid:
+            first, last = self.ends
+            return (last - first) * self.grid / self._scale
+        return self.law.log_amplification(self.high - self.low)
+
+    def moved(self, distance: float) -> float:
+        """Epsilon between two values that lie so far apart."""
+        if distance == 0:
+            return 0.0
+        return min(self.law.log_amplification(distance) + self.rounding, self.whole)
+
+    def epsilons(self, groups: Sequence[Group]) -> Epsilons:
+        """Of one number, all of whose range is inside [low, high] or clipped to it."""
+        (group,) = groups
+        told = 0.0 if group.is_constant else self.moved(1.0)
+        return Epsilons(told, told, told)
+
+    def to_dict(self) -> dict[str, Any]:
+        ends = {"low": self.low, "high": self.high}
+        clipped = {name: end for name, end in ends.items() if math.isfinite(end)}
+        return {"noise": self.law.to_dict(), **({"grid": self.grid} if self.grid else {}), **clipped}
+
+    @classmethod
+    def from_dict(cls, stated: Mapping[str, Any]) -> Self:
+        grid = number(stated, "grid", 0.0)
+        if grid < 0:
+            raise ValueError("grid")
+        ends = {name: number(stated, name) for name in ("low", "high") if name in stated}
+        return cls(law_from_dict(stated["noise"]), grid, **ends)

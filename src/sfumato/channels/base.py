@@ -1,0 +1,252 @@
+"""The word that joins mechanisms, guarantees, adversaries and learners: what happened to a value on its way out.
+
+A channel is the law of what is released given what was true, for one column or a group of columns. It speaks of
+*encoded* values (see `Encoding`): numbers between 0 and 1, one-hot slots, "missing" indicators, or the components that
+a map made of them. Nobody asks for a channel's class. They ask what it can do, and a channel that cannot do a thing
+says so (`NotApplicableError`), which the audit and the learners pass on as "not applicable".
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import CardError, SfumatoError
+from sfumato.noise import Operator, OperatorNoise
+from sfumato.table import Group
+
+Matrix: TypeAlias = NDArray[np.float64]
+Codes: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
+
+EXACT_GRID, EXACT_RESPONSE, FLOAT_NOISE, NO_NOISE = "exact-grid", "exact-response", "float-noise", "none"
+"""How noise is drawn. A formal guarantee holds for the first two only: floating-point noise leaks."""
+
+
+class NotApplicableError(SfumatoError):
+    """Somebody asked a channel for something that its law does not have; the message is the reason."""
+
+
+class Line(NamedTuple):
+    """The best linear description z ~ gain x + offset, with the covariance of what is left.
+
+    `gain` is w x w, `offset` has length w, `covariance` is w x w.
+    """
+
+    gain: Matrix
+    offset: Matrix
+    covariance: Matrix
+
+
+class Epsilons(NamedTuple):
+    """Worst-case log-likelihood ratios of one released component, one source column and the record.
+
+    `exact`: the record's figure is attained, and not only an upper bound.
+    """
+
+    component: float
+    column: float
+    record: float
+    exact: bool = True
+
+
+class Reached(NamedTuple):
+    """An interval of released values; `bounded` is False where a law's tail gives none that is of use."""
+
+    low: float
+    high: float
+    bounded: bool = True
+
+
+class Factor(NamedTuple):
+    """z = x f in units in which `origin` is 0: mean, variance and fourth central moment of f."""
+
+    origin: float
+    mean: float
+    variance: float
+    fourth_moment: float
+
+
+class Channel(ABC):
+    """One column's or one group's way out. Values are n x `width` matrices, row by row."""
+
+    tag: ClassVar[str]
+    """How a card names it."""
+
+    @property
+    def width(self) -> int:
+        """How many columns of the release matrix it fills."""
+        return 1
+
+    @property
+    def numbers(self) -> int:
+        """How many of its columns, from the first, hold a number; the others hold slots of a category, or bits."""
+        return 1
+
+    @property
+    def path(self) -> str:
+        """How its noise is drawn: one of the four paths above."""
+        return NO_NOISE
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether it may leave cells out. Such a cell is *not reported* (NaN), which is neither missing nor zero."""
+        return False
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether what is released is what was true."""
+        return False
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether its law is known to whoever reads the card."""
+        return True
+
+    @property
+    def adds(self) -> bool:
+        """Whether the change of a number does not depend on the number: distances are kept but for noise."""
+        return self.is_exact
+
+    def knowing(self, operator: Operator) -> Channel:  # noqa: ARG002
+        """The same with the owner's own operator put back, where it was carried in by one."""
+        return self
+
+    @abstractmethod
+    def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
+        """Release x; may overwrite it."""
+
+    def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:  # noqa: ARG002
+        """log f(z_i | x_j), len(z) x len(x), up to a constant per row i; -inf where x_j is impossible."""
+        raise NotApplicableError(f"the law of {self.tag} cells has no stated likelihood")
+
+    def raw_noise(self, width: float) -> OperatorNoise | None:  # noqa: ARG002
+        """Operator and law on a number in raw units, of which one encoded unit has `width`; None where it is exact."""
+        raise NotApplicableError(f"{self.tag} cells are no numbers with noise of a known law")
+
+    @property
+    def kept(self) -> float:
+        """How often a category (of a number: "missing") is told truly; the other answers are equally likely."""
+        raise NotApplicableError(f"{self.tag} cells are no answers of which it is known how often they are true")
+
+    def mean_line(self) -> tuple[float, float]:
+        """(slope, offset) where E(z | x) = slope x + offset exactly, for the number that it carries."""
+        raise NotApplicableError(f"where a plain value would lie in a release by {self.tag} channels cannot be said")
+
+    @property
+    def added_moments(self) -> tuple[float, float]:
+        """Variance and fourth central moment of what is added to a number; 0 where nothing is."""
+        return 0.0, 0.0
+
+    @property
+    def factor(self) -> Factor | None:
+        """Where a number is multiplied: what is known of the factor."""
+        return None
+
+    @property
+    def metric(self) -> tuple[str, float] | None:
+        """Where the log-likelihood is minus a distance over a scale: "cityblock" or "sqeuclidean" (halved), and the
+        scale. Many columns are then added up at once."""
+        return None
+
+    def line(self, values: Matrix) -> Line:  # noqa: ARG002
+        """The best linear description where source values are spread like `values` (m x width)."""
+        raise NotApplicableError(f"{self.tag} cells are no linear function of what was true, plus noise")
+
+    def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
+        """Least and largest source value that can have become z (n x width each); 0 and 1 where all can."""
+        return np.zeros(z.shape), np.ones(z.shape)
+
+    def reach(self, low: float, high: float, chance: float) -> Reached:  # noqa: ARG002
+        """Where the first released value lies, but for this chance, if what was true lies in [low, high]."""
+        return Reached(-math.inf, math.inf, bounded=False)
+
+    def central(self, share: float) -> float:  # noqa: ARG002
+        """Half the width of the shortest interval that can hold this share of released numbers; 0 where any can.
+
+        Whatever was true, noise with one peak puts no more values into a shorter interval [Anderson 1955].
+        """
+        return 0.0
+
+    @property
+    def least_share(self) -> float:
+        """At least so often, by chance alone, each slot of a category is reported."""
+        return 0.0
+
+    def epsilons(self, groups: Sequence[Group]) -> Epsilons:  # noqa: ARG002
+        """Exact worst case where the channel carries these source columns; infinite where there is none."""
+        return Epsilons(math.inf, math.inf, math.inf)
+
+    def moved(self, distance: float) -> float:
+        """Epsilon between two numbers that lie so far apart; infinite where nothing bounds it."""
+        return math.inf if distance else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """To which values are clipped before they are perturbed."""
+        return -math.inf, math.inf
+
+    @property
+    def step(self) -> float:
+        """The grid that released values lie on; 0 where there is none."""
+        return 0.0
+
+    @property
+    def rounding(self) -> float:
+        """What rounding to a grid can add to an epsilon that was computed before rounding."""
+        return 0.0
+
+    @property
+    def steepness(self) -> float:
+        """Largest change of the log-likelihood when x moves by one unit: 1/b for Laplace noise; infinite without."""
+        return math.inf
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """What stands on the card beside the tag: plain JSON values in encoded units."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, stated: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`."""
+
+
+CHANNELS: dict[str, type[Channel]] = {}
+"""Every channel by its tag, filled by `register`."""
+
+
+def register(channel: type[Channel]) -> type[Channel]:
+    """Make a channel readable from cards."""
+    if channel.tag in CHANNELS:
+        raise ValueError(f"Two channels are called {channel.tag!r}.")
+    CHANNELS[channel.tag] = channel
+    return channel
+
+
+def stated(channel: Channel) -> dict[str, Any]:
+    """A channel as it stands on a card."""
+    return {"channel": channel.tag, **channel.to_dict()}
+
+
+def read(found: Mapping[str, Any]) -> Channel:
+    """A channel from a card; what cannot be read is refused and never taken for something weaker."""
+    tag = found.get("channel")
+    if not isinstance(tag, str) or tag not in CHANNELS:
+        raise CardError("The card names a channel that does not exist: it was edited, or made by another version.")
+    try:
+        return CHANNELS[tag].from_dict(found)
+    except (SfumatoError, KeyError, TypeError, ValueError) as error:
+        raise CardError(f"The card states a {tag} channel that cannot be: it was edited or is damaged.") from error
+
+
+def number(found: Mapping[str, Any], name: str, default: float | None = None) -> float:
+    """A finite number of a card."""
+    value = found[name] if default is None else found.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(name)
+    return float(value)

@@ -1,0 +1,122 @@
+"""Channels without noise of their own: released as it is, or changed in a way that nobody states."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from sfumato.channels.base import Channel, Epsilons, Line, Matrix, NotApplicableError, Reached, number, register
+from sfumato.noise import OperatorNoise
+from sfumato.table import Group
+
+
+@register
+@dataclass(frozen=True)
+class Exact(Channel):
+    """What was true is released. It tells everything, except where there is only one possible value."""
+
+    columns: int = 1
+    tag = "exact"
+
+    @property
+    def width(self) -> int:
+        return self.columns
+
+    @property
+    def numbers(self) -> int:
+        return self.columns
+
+    @property
+    def is_exact(self) -> bool:
+        return True
+
+    def raw_noise(self, width: float) -> OperatorNoise | None:  # noqa: ARG002
+        return None
+
+    def mean_line(self) -> tuple[float, float]:
+        return 1.0, 0.0
+
+    @property
+    def kept(self) -> float:
+        return 1.0
+
+    def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:  # noqa: ARG002
+        return x
+
+    def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
+        same = (np.abs(z[:, None, :] - x[None, :, :]) <= 1e-9).all(axis=2)
+        return np.where(same, 0.0, -np.inf)
+
+    def line(self, values: Matrix) -> Line:  # noqa: ARG002
+        w = self.columns
+        return Line(np.eye(w), np.zeros(w), np.zeros((w, w)))
+
+    def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
+        return z, z
+
+    def reach(self, low: float, high: float, chance: float) -> Reached:  # noqa: ARG002
+        return Reached(low, high)
+
+    def epsilons(self, groups: Sequence[Group]) -> Epsilons:
+        told = math.inf if any(len(group.vertices) > 1 for group in groups) else 0.0
+        return Epsilons(told, told, told)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"columns": self.columns}
+
+    @classmethod
+    def from_dict(cls, stated: Mapping[str, Any]) -> Self:
+        return cls(_count(stated))
+
+
+@register
+@dataclass(frozen=True)
+class Unstated(Channel):
+    """The cell was changed, and its law is not stated: rounded and clipped afterwards, or redrawn from a group.
+
+    What is stated is that cells lie in [low, high].
+    """
+
+    columns: int = 1
+    low: float = 0.0
+    high: float = 1.0
+    tag = "unstated"
+
+    @property
+    def is_stated(self) -> bool:
+        return False
+
+    @property
+    def numbers(self) -> int:
+        return min(self.columns, 1)
+
+    @property
+    def width(self) -> int:
+        return self.columns
+
+    def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:  # noqa: ARG002
+        raise NotApplicableError("a channel whose law is not stated cannot be drawn from")
+
+    def reach(self, low: float, high: float, chance: float) -> Reached:  # noqa: ARG002
+        return Reached(self.low, self.high)
+
+    def mean_line(self) -> tuple[float, float]:
+        return 1.0, 0.0  # whatever was done, it was meant to leave values where they are
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"columns": self.columns, "low": self.low, "high": self.high}
+
+    @classmethod
+    def from_dict(cls, stated: Mapping[str, Any]) -> Self:
+        return cls(_count(stated), number(stated, "low"), number(stated, "high"))
+
+
+def _count(stated: Mapping[str, Any]) -> int:
+    columns = stated.get("columns", 1)
+    if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
+        raise ValueError("columns")
+    return columns

@@ -1,0 +1,305 @@
+"""What is done to a whole row before the channels: nothing, a public map, a guided projection, or a secret."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import special
+
+from sfumato.channels.affine_bound import affine_epsilons, component_ranges
+from sfumato.channels.base import Channel, Codes, Epsilons, Matrix, NotApplicableError
+from sfumato.errors import CardError
+from sfumato.guidance import AnswerSpace, Guidance, answer_epsilons, decode_matrix, record_epsilon, survey_epsilon
+from sfumato.guidance.bits import projected
+from sfumato.guidance.epsilon import projected_range
+from sfumato.table import Encoding, Group
+
+UNDECLARED_BASIS = "a given basis whose owner has not said why it is public (basis_reason)"
+UNDECLARED_GUIDANCE = "given guidance whose owner has not said why it is public (guidance_reason)"
+LEARNED_RANGES = "ranges of the components"
+NOTHING = Epsilons(math.inf, math.inf, math.inf)
+ROUND_UP = 1 + 1e-10
+ARITHMETIC = 2.3e-16
+
+
+class Map(ABC):
+    """Takes encoded rows (n x d) to what the channels are given (n x s)."""
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def apply(self, X: Matrix) -> Matrix:
+        """What the channels are given."""
+
+    @abstractmethod
+    def epsilons(self, channels: Sequence[Channel], encoding: Encoding) -> Epsilons:
+        """What map and channels prove together; `channels` in the order of the release's columns."""
+
+    @abstractmethod
+    def ranges(self, encoding: Encoding, chance: float) -> tuple[Matrix, Matrix]:
+        """Lowest and highest value that every channel can be given, but for this chance over the draw of a key."""
+
+    def affine(self) -> tuple[Matrix, Matrix] | None:
+        """(A, c) of the map x -> A x + c; None where it is a secret or no such map."""
+        return None
+
+    def in_the_way(self, channels: Sequence[Channel], encoding: Encoding) -> list[str]:  # noqa: ARG002
+        """What may have been learned from the rows, and nobody said why it is public."""
+        return []
+
+    def undeclared(self) -> Map:
+        """The same without the owner's word that it is public."""
+        return self
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """The card's `transform`."""
+
+
+@dataclass(frozen=True)
+class Identity(Map):
+    """Every column goes its own way: columns are independent, so their epsilons add up [principal-laplace, Eq. 7]."""
+
+    columns: int
+    kind = "identity"
+
+    def apply(self, X: Matrix) -> Matrix:
+        return X
+
+    def ranges(self, encoding: Encoding, chance: float) -> tuple[Matrix, Matrix]:  # noqa: ARG002
+        return np.zeros(self.columns), np.ones(self.columns)
+
+    def affine(self) -> tuple[Matrix, Matrix]:
+        return np.eye(self.columns), np.zeros(self.columns)
+
+    def epsilons(self, channels: Sequence[Channel], encoding: Encoding) -> Epsilons:
+        found = [channel.epsilons(groups) for channel, groups in carried_groups(channels, encoding)]
+        return Epsilons(
+            component=max(one.component for one in found),
+            column=max(one.column for one in found),
+            record=math.fsum(one.record for one in found),
+            exact=all(one.exact for one in found),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+
+@dataclass(frozen=True, eq=False)
+class Affine(Map):
+    """z = A x + c, public. `variances` are those of all components of a learned basis, kept ones first.
+
+    `reason`: why the matrix owes nothing to the rows, in the owner's words; one that only picks columns needs none.
+    """
+
+    matrix: Matrix
+    offset: Matrix
+    variances: Matrix | None = None
+    reason: str | None = None
+    kind = "affine"
+
+    def in_the_way(self, channels: Sequence[Channel], encoding: Encoding) -> list[str]:
+        picks = ((self.matrix == 0) | (self.matrix == 1)).all() and ((self.matrix != 0).sum(axis=1) <= 1).all()
+        found = [] if picks or self.reason else [UNDECLARED_BASIS]
+        low, high = component_ranges(self.matrix, encoding.groups)
+        clipped = np.array([channel.interval for channel in channels])
+        return [
+            *found,
+            *([LEARNED_RANGES] if np.any(clipped[:, 1] - clipped[:, 0] < (high - low) * (1 - 1e-9)) else []),
+        ]
+
+    def undeclared(self) -> Map:
+        return replace(self, reason=None)
+
+    def apply(self, X: Matrix) -> Matrix:
+        scores = (self.matrix @ X.T).T  # columns lie together, as noise is drawn and files are written
+        scores += self.offset
+        return np.asarray(scores)
+
+    def ranges(self, encoding: Encoding, chance: float) -> tuple[Matrix, Matrix]:  # noqa: ARG002
+        low, high = component_ranges(self.matrix, encoding.groups)
+        return low + self.offset, high + self.offset
+
+    def affine(self) -> tuple[Matrix, Matrix]:
+        return self.matrix, self.offset
+
+    def epsilons(self, channels: Sequence[Channel], encoding: Encoding) -> Epsilons:
+        """Of noise with a bounded steepness on components that are clipped to an interval: see `affine_bound`."""
+        steep = np.array([channel.steepness for channel in channels])
+        if not np.isfinite(steep).all() or len(channels) != len(self.matrix):
+            return NOTHING
+        low, high = component_ranges(self.matrix, encoding.groups)
+        clipped = np.array([channel.interval for channel in channels])
+        # nobody moves further than the domain reaches, nor than values are clipped to
+        widths = np.minimum(high - low, clipped[:, 1] - clipped[:, 0])
+        components = np.array([channel.moved(float(w)) for channel, w in zip(channels, widths, strict=True)])
+        rounding = math.fsum(channel.rounding for channel in channels)
+        found = affine_epsilons(self.matrix, 1 / steep, widths, encoding.groups)
+        return Epsilons(
+            component=float(components.max()),
+            column=found.column + rounding,
+            record=min(found.record + rounding, float(components.sum())),
+            exact=found.exact,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        variances = None if self.variances is None else self.variances.tolist()
+        return {
+            "kind": self.kind,
+            "matrix": self.matrix.tolist(),
+            "offset": self.offset.tolist(),
+            "variances": variances,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Guided(Map):
+    """x = t V V' for the answers t: the directions in which the classes differ [guided-survey, Eq. 7]."""
+
+    V: Matrix
+    reason: str | None = None
+    kind = "guided"
+
+    def in_the_way(self, channels: Sequence[Channel], encoding: Encoding) -> list[str]:  # noqa: ARG002
+        return [] if self.reason else [UNDECLARED_GUIDANCE]
+
+    def undeclared(self) -> Map:
+        return replace(self, reason=None)
+
+    def apply(self, X: Matrix) -> Matrix:
+        return projected(np.rint(X), self.V)
+
+    def ranges(self, encoding: Encoding, chance: float) -> tuple[Matrix, Matrix]:  # noqa: ARG002
+        low, high, _ = projected_range(self.V, AnswerSpace([group.width for group in encoding.groups]), nearest=False)
+        return low, high
+
+    def epsilons(self, channels: Sequence[Channel], encoding: Encoding) -> Epsilons:
+        """Of bits with one floor and link (see `guidance.epsilon` and `guidance.worst_pair`)."""
+        found = {(getattr(channel, "floor", 0.0), getattr(channel, "link", None)) for channel in channels}
+        floor, link = found.pop()
+        if found or link is None or floor == 0:
+            return NOTHING
+        space = AnswerSpace([group.width for group in encoding.groups])
+        bits = survey_epsilon(self.V, space, floor, link).bits
+        answers = answer_epsilons(self.V, space, floor, link)
+        record = record_epsilon(self.V, space, floor, link)
+        component, column = (float(min(record.value, part.max())) for part in (bits, answers))
+        return Epsilons(component, column, record.value, exact=record.exact)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "guidance": Guidance(self.V, np.empty(0)).text,
+            "k": int(self.V.shape[1]),
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Secret(Map):
+    """A map that only the key knows; the card commits to it. `orthogonal`: it keeps lengths (a rotation).
+
+    With the key (`matrix`, `offset`) it can be applied; without, the guarantee of a rotation can still be computed:
+    sum |r_i . delta| / t_i <= |delta|_2 sqrt(sum 1 / t_i^2) for every orthogonal matrix.
+    """
+
+    commitment: str
+    components: int
+    orthogonal: bool = False
+    matrix: Matrix | None = None
+    offset: Matrix | None = None
+    kind = "secret"
+
+    def apply(self, X: Matrix) -> Matrix:
+        if self.matrix is None or self.offset is None:
+            raise NotApplicableError("needs the transform, which is a secret key that is not in the folder")
+        return np.asarray(X @ self.matrix.T + self.offset)
+
+    def ranges(self, encoding: Encoding, chance: float) -> tuple[Matrix, Matrix]:
+        """Of a rotation around a centre in the unit cube, sqrt d. Of a Gaussian projection, the longest row of its
+        matrix that the draw of a key gives but for this chance, times the longest record."""
+        reach = math.sqrt(encoding.width)
+        if not self.orthogonal:
+            longest = math.sqrt(sum(float((group.vertices**2).sum(axis=1).max()) for group in encoding.groups))
+            squared = float(special.chdtri(encoding.width, chance / self.components)) / self.components
+            reach = longest * math.sqrt(squared)
+        return np.full(self.components, -reach), np.full(self.components, reach)
+
+    def affine(self) -> tuple[Matrix, Matrix] | None:
+        return None if self.matrix is None or self.offset is None else (self.matrix, self.offset)
+
+    def epsilons(self, channels: Sequence[Channel], encoding: Encoding) -> Epsilons:
+        steep = np.array([channel.steepness for channel in channels])
+        width = encoding.width
+        if not self.orthogonal or not np.isfinite(steep).all() or len(steep) != width:
+            return NOTHING
+        diameters = np.array([diameter(group) for group in encoding.groups])
+        longest, steepest = float(np.sqrt((diameters**2).sum())), float(np.sqrt((steep**2).sum()))
+        # A component is a sum of d + 1 products below 1 and errs by less than (d + 3) 2^-52 sqrt(d); two records have
+        # d each. A matrix that passes for orthogonal stretches by at most 1 + d 1e-12.
+        arithmetic = 4 * ARITHMETIC * width * math.sqrt(width) * (width + 3) * steepest
+        slack, rounding = ROUND_UP + width * 1e-12, math.fsum(channel.rounding for channel in channels)
+        return Epsilons(
+            component=(longest * float(steep.max())) * slack + arithmetic + rounding,
+            column=float(diameters.max()) * steepest * slack + arithmetic + rounding,
+            record=longest * steepest * slack + arithmetic + rounding,
+            exact=False,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "commitment": self.commitment, "orthogonal": self.orthogonal}
+
+
+def diameter(group: Group) -> float:
+    """The largest distance of two values of one source column."""
+    differences = group.vertices[:, None] - group.vertices[None]
+    return float(np.sqrt((differences**2).sum(axis=2)).max())
+
+
+def carried_groups(channels: Sequence[Channel], encoding: Encoding) -> list[tuple[Channel, list[Group]]]:
+    """Of a release that keeps the source's columns: every channel with the source columns that it carries."""
+    found, start = [], 0
+    for channel in channels:
+        stop = start + channel.width
+        inside = [group for group in encoding.groups if start <= group.start and group.stop <= stop]
+        if not inside or inside[0].start != start or inside[-1].stop != stop:
+            raise CardError("The card's channels do not fit its source columns: it was edited or is damaged.")
+        found.append((channel, inside))
+        start = stop
+    if start != encoding.width:
+        raise CardError("The card's channels do not fit its source columns: it was edited or is damaged.")
+    return found
+
+
+def places(channels: Sequence[Channel]) -> list[slice]:
+    """The columns of the release matrix that each channel fills."""
+    ends: Codes = np.cumsum([channel.width for channel in channels])
+    return [slice(int(end) - channel.width, int(end)) for channel, end in zip(channels, ends, strict=True)]
+
+
+def read_map(transform: Mapping[str, Any], encoding: Encoding, components: int) -> Map:
+    """The map from a card's `transform`."""
+    kind = transform["kind"]
+    if kind == Identity.kind:
+        return Identity(encoding.width)
+    if kind == Affine.kind:
+        matrix, offset = np.array(transform["matrix"], dtype=np.float64), np.array(transform["offset"])
+        variances = transform.get("variances")
+        shaped = matrix.ndim == 2 and matrix.shape == (components, encoding.width) and offset.shape == (components,)
+        if not shaped or not np.isfinite(matrix).all() or not np.isfinite(offset).all():
+            raise CardError("The card's transform does not fit its columns: it was edited or is damaged.")
+        return Affine(matrix, offset, None if variances is None else np.array(variances), _reason(transform))
+    if kind == Guided.kind:
+        return Guided(decode_matrix(transform["guidance"], encoding.width, transform["k"]), _reason(transform))
+    return Secret(transform["commitment"], components, bool(transform.get("orthogonal", False)))
+
+
+def _reason(transform: Mapping[str, Any]) -> str | None:
+    reason = transform.get("reason")
+    return reason if isinstance(reason, str) and reason.strip() else None

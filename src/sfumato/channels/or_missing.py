@@ -1,0 +1,155 @@
+"""A number that may be missing: the number goes its own way, and "missing" is told by randomized response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from sfumato.channels.base import (
+    EXACT_RESPONSE,
+    Channel,
+    Epsilons,
+    Factor,
+    Line,
+    Matrix,
+    Reached,
+    read,
+    register,
+    stated,
+)
+from sfumato.channels.response import RandomizedResponse
+from sfumato.noise import Operator, OperatorNoise
+from sfumato.table import Group
+
+
+@register
+@dataclass(frozen=True)
+class OrMissing(Channel):
+    """(value, indicator): the value by its own channel, the indicator kept with probability `keep`.
+
+    A missing value stands at the middle of its range and goes through the channel like any other. A cell that is
+    *reported* missing is empty: its number was drawn and is not shown.
+    """
+
+    value: Channel
+    keep: float
+    tag = "or-missing"
+
+    def knowing(self, operator: Operator) -> Channel:
+        return replace(self, value=self.value.knowing(operator))
+
+    @property
+    def response(self) -> RandomizedResponse:
+        return RandomizedResponse(self.keep, 2)
+
+    def mean_line(self) -> tuple[float, float]:
+        return self.value.mean_line()
+
+    @property
+    def added_moments(self) -> tuple[float, float]:
+        return self.value.added_moments
+
+    @property
+    def factor(self) -> Factor | None:
+        return self.value.factor
+
+    def raw_noise(self, width: float) -> OperatorNoise | None:
+        return self.value.raw_noise(width)
+
+    @property
+    def kept(self) -> float:
+        return self.keep
+
+    @property
+    def step(self) -> float:
+        return self.value.step
+
+    @property
+    def width(self) -> int:
+        return 2
+
+    @property
+    def path(self) -> str:
+        return EXACT_RESPONSE if self.value.is_exact else self.value.path
+
+    @property
+    def is_exact(self) -> bool:
+        return self.value.is_exact and self.keep == 1.0
+
+    @property
+    def is_stated(self) -> bool:
+        return self.value.is_stated
+
+    @property
+    def adds(self) -> bool:
+        return self.value.adds
+
+    @property
+    def leaves_out(self) -> bool:
+        return self.value.leaves_out
+
+    def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
+        missing = self.response.draw_codes((x[:, 1] > 0.5).astype(np.int64), rng)
+        value = self.value.draw(np.ascontiguousarray(x[:, :1]), rng)
+        return np.column_stack([np.where(missing == 1, 0.5, value[:, 0]), missing.astype(np.float64)])
+
+    def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
+        """A cell that is reported missing tells nothing of the number."""
+        empty = z[:, 1] > 0.5
+        told = self.response.log_likelihood(_slots(z[:, 1]), _slots(x[:, 1]))
+        shown = ~empty
+        told[shown] += self.value.log_likelihood(z[shown, :1], x[:, :1])
+        return told
+
+    def line(self, values: Matrix) -> Line:
+        """The number and the indicator are described apart, as if every number were shown."""
+        value, share = self.value.line(values[:, :1]), float(values[:, 1].mean())
+        gain, floor = self.keep - self.response.other, self.response.other
+        told = floor + gain * share
+        spread = told - (floor**2 + 2 * floor * gain * share + gain**2 * share)
+        return Line(
+            np.diag([value.gain[0, 0], gain]),
+            np.array([value.offset[0], floor]),
+            np.diag([value.covariance[0, 0], spread]),
+        )
+
+    def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
+        low, high = self.value.possible(z[:, :1])
+        empty = z[:, 1] > 0.5
+        low, high = np.where(empty, 0.0, low[:, 0]), np.where(empty, 1.0, high[:, 0])
+        certain = self.keep == 1.0
+        if not certain:  # a value that is shown may stand in for a missing one, which lies at the middle
+            low, high = np.minimum(low, 0.5), np.maximum(high, 0.5)
+        return (
+            np.column_stack([low, z[:, 1] if certain else np.zeros(len(z))]),
+            np.column_stack([high, z[:, 1] if certain else np.ones(len(z))]),
+        )
+
+    def reach(self, low: float, high: float, chance: float) -> Reached:
+        return self.value.reach(low, high, chance)
+
+    def epsilons(self, groups: Sequence[Group]) -> Epsilons:
+        """From one end of the range to the other, or from an end to the middle and from present to missing."""
+        (group,) = groups
+        across, half = (0.0, 0.0) if group.is_constant else (self.value.moved(1.0), self.value.moved(0.5))
+        column = max(across, half + self.response.epsilon)
+        return Epsilons(max(across, self.response.epsilon), column, column)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"value": stated(self.value), "keep": self.keep}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        value = read(found["value"])
+        if value.width != 1:
+            raise ValueError("value")
+        keep = RandomizedResponse.from_dict({"keep": found["keep"], "categories": 2}).keep
+        return cls(value, keep)
+
+
+def _slots(indicator: Matrix) -> Matrix:
+    """present, missing as one-hot slots."""
+    return np.column_stack([indicator <= 0.5, indicator > 0.5]).astype(np.float64)

@@ -1,0 +1,169 @@
+"""How a release came about, as one object: a map and its channels.
+
+The mechanism makes it, the card holds it, and everybody else reads it: the guarantee, the adversaries, reconstruction,
+the learners, the coordinator and the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from sfumato.channels.additive import Additive
+from sfumato.channels.base import (
+    EXACT_GRID,
+    EXACT_RESPONSE,
+    FLOAT_NOISE,
+    NO_NOISE,
+    Channel,
+    Epsilons,
+    Line,
+    Matrix,
+    read,
+    stated,
+)
+from sfumato.channels.laplace import draw_laplace, fineness
+from sfumato.channels.maps import NOTHING, Identity, Map, carried_groups, places, read_map
+from sfumato.errors import CardError
+from sfumato.noise import Operator
+from sfumato.table import Encoding, Group
+
+Rows = Literal["perturbed", "drawn", "nobody"]
+"""Each released row is one person's; or was drawn from some person's; or belongs to nobody."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """`channels` in the order of the release matrix. `by_class`: a class's own channels, where they differ by class;
+    `channels` are then those that blur most."""
+
+    encoding: Encoding
+    map: Map
+    channels: tuple[Channel, ...]
+    rows: Rows = "perturbed"
+    by_class: Mapping[int, tuple[Channel, ...]] = field(default_factory=dict)
+
+    @property
+    def width(self) -> int:
+        """Columns of the release matrix."""
+        return sum(channel.width for channel in self.channels)
+
+    @property
+    def is_columnwise(self) -> bool:
+        """Whether the release keeps the source's columns."""
+        return isinstance(self.map, Identity)
+
+    @cached_property
+    def places(self) -> tuple[slice, ...]:
+        """The columns of the release matrix that each channel fills."""
+        return tuple(places(self.channels))
+
+    @property
+    def path(self) -> str:
+        """How noise is drawn, by the weakest of all channels."""
+        paths = {channel.path for channel in self.channels}
+        return next(path for path in (FLOAT_NOISE, EXACT_GRID, EXACT_RESPONSE, NO_NOISE) if path in paths)
+
+    def of_class(self, code: int) -> tuple[Channel, ...]:
+        """The channels of rows of one class."""
+        return self.by_class.get(code, self.channels)
+
+    def of_columns(self) -> list[tuple[Channel, list[Group]]]:
+        """Of a release that keeps the source's columns: every channel with the source columns that it carries."""
+        return carried_groups(self.channels, self.encoding)
+
+    def knowing(self, operator: Operator) -> Recipe:
+        """The same with the owner's own operator put back, which a card cannot state."""
+        return replace(self, channels=tuple(channel.knowing(operator) for channel in self.channels))
+
+    # What happens to rows
+
+    def perturb(self, X: Matrix, rng: np.random.Generator) -> Matrix:
+        """Release encoded rows: the map, then every channel."""
+        return draw(self.channels, self.map.apply(X), rng)
+
+    # What can be said of them
+
+    def log_likelihood(self, Z: Matrix, X: Matrix) -> Matrix:
+        """log f(z_i | x_j) of released rows and encoded candidates, len(Z) x len(X), up to a constant per row."""
+        E = self.map.apply(X)
+        total = np.zeros((len(Z), len(X)))
+        for place, channel in zip(self.places, self.channels, strict=True):
+            total += channel.log_likelihood(Z[:, place], E[:, place])
+        return total
+
+    def line(self, population: Matrix) -> Line:
+        """The best linear description z ~ A x + c of the whole row, and the covariance of what is left."""
+        E = self.map.apply(population)
+        gain, offset = np.zeros((self.width, self.width)), np.zeros(self.width)
+        covariance = np.zeros((self.width, self.width))
+        for place, channel in zip(self.places, self.channels, strict=True):
+            one = channel.line(E[:, place])
+            gain[place, place], offset[place], covariance[place, place] = one
+        affine = self.map.affine()
+        if affine is None:
+            return Line(gain, offset, covariance)
+        return Line(gain @ affine[0], gain @ affine[1] + offset, covariance)
+
+    def epsilons(self) -> Epsilons:
+        """What map and channels prove for one record; infinite where nothing is."""
+        return NOTHING if self.rows != "perturbed" else self.map.epsilons(self.channels, self.encoding)
+
+    def in_the_way(self) -> list[str]:
+        """What the map may have learned from the rows, as long as nobody says why it is public."""
+        return self.map.in_the_way(self.channels, self.encoding)
+
+    # On the card
+
+    def names(self) -> list[str]:
+        """Names of the written columns: the source's own, or c000, c001, ..."""
+        if self.is_columnwise:
+            return [group.column.name for group in self.encoding.groups]
+        return [f"c{place:03d}" for place in range(self.width)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """`channels` and `rows` of a card; its `transform` is the map's own."""
+        found: dict[str, Any] = {"rows": self.rows, "channels": [stated(channel) for channel in self.channels]}
+        if self.by_class:
+            found["channels_by_class"] = {
+                str(code): [stated(channel) for channel in channels] for code, channels in self.by_class.items()
+            }
+        return found
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any], transform: Mapping[str, Any], encoding: Encoding) -> Recipe:
+        """The inverse of `to_dict`."""
+        channels = _read(found["channels"])
+        width = sum(channel.width for channel in channels)
+        by_class = {int(code): _read(some) for code, some in found.get("channels_by_class", {}).items()}
+        if any([one.width for one in some] != [one.width for one in channels] for some in by_class.values()):
+            raise CardError("The card's classes have different columns: it was edited or is damaged.")
+        made = cls(encoding, read_map(transform, encoding, width), channels, found["rows"], by_class)
+        if made.is_columnwise:
+            made.of_columns()  # refuses channels that do not fit the columns
+        return made
+
+
+def draw(channels: Sequence[Channel], E: Matrix, rng: np.random.Generator) -> Matrix:
+    """Send rows through their channels. Laplace noise of neighbouring columns is drawn together, which is quicker."""
+    out = np.empty((len(E), sum(channel.width for channel in channels)), order="F")
+    pairs = zip(places(channels), channels, strict=True)
+    for together, run in groupby(pairs, key=lambda pair: fineness(pair[1])):
+        some = list(run)
+        if together is None:
+            for place, channel in some:
+                out[:, place] = channel.draw(np.array(E[:, place]), rng)
+        else:
+            columns = slice(some[0][0].start, some[-1][0].stop)
+            out[:, columns] = E[:, columns]
+            draw_laplace(cast(list[Additive], [channel for _, channel in some]), out[:, columns], rng)
+    return out
+
+
+def _read(found: Sequence[Mapping[str, Any]]) -> tuple[Channel, ...]:
+    return tuple(map(read, found))

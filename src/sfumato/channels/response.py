@@ -1,0 +1,126 @@
+"""Randomized response: a category is reported truly with a known probability, else another one [Warner 1965]."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from sfumato.channels.base import EXACT_RESPONSE, Channel, Codes, Epsilons, Line, Matrix, Reached, number, register
+from sfumato.noise import keep_threshold, randomized_response, response_epsilon
+from sfumato.table import Group
+
+WORD = 1 << 64
+
+
+@register
+@dataclass(frozen=True)
+class RandomizedResponse(Channel):
+    """Keep one of `categories` with probability `keep`, else report one of the others, each as likely.
+
+    `keep` is a double that is exactly T / 2^64 of the integer T which the program compares random words with. So the
+    epsilon computed from a card is that of the program, to the last digit.
+    """
+
+    keep: float
+    categories: int
+    tag = "randomized-response"
+
+    def __post_init__(self) -> None:
+        if self.categories < 1 or not 0 < self.keep <= 1:
+            raise ValueError("keep")
+
+    @classmethod
+    def of_epsilon(cls, epsilon: float, categories: int) -> Self:
+        """The largest probability whose epsilon is at most the one wanted, and which a double holds exactly."""
+        if categories < 2:
+            return cls(1.0, categories)
+        threshold = keep_threshold(epsilon, categories)
+        spare = max(0, threshold.bit_length() - 53)
+        threshold = threshold >> spare << spare  # rounded towards more noise
+        return cls(threshold / WORD, categories)
+
+    @property
+    def threshold(self) -> int:
+        return int(self.keep * WORD)
+
+    @property
+    def other(self) -> float:
+        """Probability of each wrong category."""
+        return (1.0 - self.keep) / max(self.categories - 1, 1)
+
+    @property
+    def epsilon(self) -> float:
+        return 0.0 if self.categories < 2 else response_epsilon(self.threshold, self.categories)
+
+    def mean_line(self) -> tuple[float, float]:
+        return 1.0, 0.0  # answers are compared as they are
+
+    @property
+    def kept(self) -> float:
+        return self.keep
+
+    @property
+    def width(self) -> int:
+        return self.categories
+
+    @property
+    def numbers(self) -> int:
+        return 0
+
+    @property
+    def path(self) -> str:
+        return EXACT_RESPONSE
+
+    @property
+    def is_exact(self) -> bool:
+        return self.keep == 1.0
+
+    def draw_codes(self, codes: Codes, rng: np.random.Generator) -> Codes:
+        """Category codes instead of one-hot slots."""
+        return codes if self.categories < 2 else randomized_response(rng, codes, self.categories, self.threshold)
+
+    def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
+        codes = self.draw_codes(x.argmax(axis=1), rng)
+        out = np.zeros((len(x), self.categories))
+        out[np.arange(len(x)), codes] = 1.0
+        return out
+
+    def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
+        kept, other = math.log(self.keep), math.log(self.other) if self.other > 0 else -math.inf
+        told, true = z.argmax(axis=1), x.argmax(axis=1)
+        return np.where(told[:, None] == true[None, :], kept, other)
+
+    def line(self, values: Matrix) -> Line:
+        """P(slot = 1 | x) = q + g x. The covariance of the report given x, averaged over slots of mean mu, is
+        diag(q + g mu) - (q q' + q g (1 mu' + mu 1') + g^2 diag(mu))."""
+        gain, floor, mu = self.keep - self.other, self.other, values.mean(axis=0)
+        k = self.categories
+        if k < 2:
+            return Line(np.eye(k), np.zeros(k), np.zeros((k, k)))
+        spread = np.diag(floor + gain * mu)
+        spread -= floor**2 + floor * gain * np.add.outer(mu, mu) + gain**2 * np.diag(mu)
+        return Line(gain * np.eye(k), np.full(k, floor), spread)
+
+    def reach(self, low: float, high: float, chance: float) -> Reached:  # noqa: ARG002
+        return Reached(0.0, 1.0)
+
+    @property
+    def least_share(self) -> float:
+        return min(self.keep, self.other) if self.categories > 1 else 0.0
+
+    def epsilons(self, groups: Sequence[Group]) -> Epsilons:  # noqa: ARG002
+        return Epsilons(self.epsilon, self.epsilon, self.epsilon)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"keep": self.keep, "categories": self.categories}
+
+    @classmethod
+    def from_dict(cls, stated: Mapping[str, Any]) -> Self:
+        categories = stated["categories"]
+        if isinstance(categories, bool) or not isinstance(categories, int):
+            raise ValueError("categories")
+        return cls(number(stated, "keep"), categories)

@@ -1,0 +1,125 @@
+"""A column that only some rows report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from sfumato.channels.base import Channel, Epsilons, Factor, Line, Matrix, Reached, number, read, register, stated
+from sfumato.noise import OperatorNoise
+from sfumato.table import Group
+
+
+@register
+@dataclass(frozen=True)
+class Sampled(Channel):
+    """Each row reports the column with probability `rate`, whatever its value; else the cell is not reported (NaN).
+
+    Which cells are reported is public and says nothing, so the guarantee is that of the channel inside: sampling costs
+    nothing, and amplifies nothing since the set of reported cells is released. A mechanism that must report exactly so
+    many columns of each row chooses them itself and draws with `inner`; `rate` is then each column's share of rows.
+    """
+
+    inner: Channel
+    rate: float
+    tag = "sampled"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate <= 1:
+            raise ValueError("rate")
+
+    def mean_line(self) -> tuple[float, float]:
+        return self.inner.mean_line()
+
+    @property
+    def added_moments(self) -> tuple[float, float]:
+        return self.inner.added_moments
+
+    @property
+    def factor(self) -> Factor | None:
+        return self.inner.factor
+
+    def raw_noise(self, width: float) -> OperatorNoise | None:
+        return self.inner.raw_noise(width)
+
+    @property
+    def kept(self) -> float:
+        return self.inner.kept
+
+    @property
+    def width(self) -> int:
+        return self.inner.width
+
+    @property
+    def numbers(self) -> int:
+        return self.inner.numbers
+
+    @property
+    def path(self) -> str:
+        return self.inner.path
+
+    @property
+    def is_stated(self) -> bool:
+        return self.inner.is_stated
+
+    @property
+    def adds(self) -> bool:
+        return self.inner.adds
+
+    @property
+    def leaves_out(self) -> bool:
+        return True
+
+    def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
+        reported = rng.random(len(x)) < self.rate
+        out = np.full((len(x), self.width), np.nan)
+        out[reported] = self.inner.draw(np.ascontiguousarray(x[reported]), rng)
+        return out
+
+    def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
+        """A cell that is not reported is as likely for everybody."""
+        found = np.full((len(z), len(x)), math.log1p(-self.rate) if self.rate < 1 else 0.0)
+        reported = ~np.isnan(z).any(axis=1)
+        found[reported] = math.log(self.rate) + self.inner.log_likelihood(z[reported], x)
+        return found
+
+    def line(self, values: Matrix) -> Line:
+        """Of the cells that are reported."""
+        return self.inner.line(values)
+
+    def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
+        low, high = self.inner.possible(np.nan_to_num(z, nan=0.5))
+        absent = np.isnan(z)
+        return np.where(absent, 0.0, low), np.where(absent, 1.0, high)
+
+    def reach(self, low: float, high: float, chance: float) -> Reached:
+        return self.inner.reach(low, high, chance)
+
+    def epsilons(self, groups: Sequence[Group]) -> Epsilons:
+        return self.inner.epsilons(groups)
+
+    def moved(self, distance: float) -> float:
+        return self.inner.moved(distance)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self.inner.interval
+
+    @property
+    def rounding(self) -> float:
+        return self.inner.rounding
+
+    @property
+    def steepness(self) -> float:
+        return self.inner.steepness
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"inner": stated(self.inner), "rate": self.rate}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        return cls(read(found["inner"]), number(found, "rate"))
