@@ -8,8 +8,7 @@ are widened for their number, so what is returned is below the true epsilon but 
 import numpy as np
 from scipy import stats
 
-from sfumato.guarantee import affine
-from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace, RandomizedResponse
+from sfumato.channels import affine_bound
 
 DOUBT = 1e-9
 SHARES = (0.999999, 0.9, 0.75, 0.5, 0.25, 0.0)
@@ -18,10 +17,11 @@ SHARES = (0.999999, 0.9, 0.75, 0.5, 0.25, 0.0)
 
 def worst_pair(mechanism):
     """Two records that the release tells apart best, for the stated epsilon is a maximum over all pairs."""
-    groups = mechanism.encoding_.groups
-    if isinstance(mechanism, PrincipalLaplace):
-        return _furthest_by_signs(mechanism.matrix_ / mechanism.noise_.scale[:, None], groups)
-    pairs = [_furthest_cells(mechanism, group) for group in groups]
+    recipe, groups = mechanism.recipe_, mechanism.encoding_.groups
+    if not recipe.is_columnwise:
+        steep = np.array([[channel.steepness] for channel in recipe.channels])
+        return _furthest_by_signs(recipe.map.affine()[0] * steep, groups)
+    pairs = [_furthest_cells(channel, group) for channel, (group,) in recipe.of_columns()]
     return tuple(np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
 
 
@@ -35,47 +35,26 @@ def _furthest_by_signs(scaled, groups):
         value += corners.max(axis=1) - corners.min(axis=1)
     u = signs[value.argmax()] @ scaled
     corners = [(group.vertices, group.vertices @ u[group.slice]) for group in groups]
-    assert abs(value.max() - affine._enumerate_signs(scaled, groups)) < 1e-9
+    assert abs(value.max() - affine_bound._enumerate_signs(scaled, groups)) < 1e-9
     return (
         np.concatenate([points[along.argmax()] for points, along in corners]),
         np.concatenate([points[along.argmin()] for points, along in corners]),
     )
 
 
-def _furthest_cells(mechanism, group):
+def _furthest_cells(channel, group):
     """Both ends of a number, an end and "missing" where that is further, any two categories."""
     first, second = group.vertices[0], group.vertices[-1]
     if group.has_indicator and not group.is_constant:
-        epsilon = mechanism.response_epsilon_
-        further = 0.5 / mechanism.law_.scale + epsilon > 1 / mechanism.law_.scale
+        further = channel.value.moved(0.5) + channel.response.epsilon > channel.value.moved(1.0)
         second = group.vertices[2 if further else 1]
     return first, second
 
 
 def log_ratio(mechanism, Z, x, other):
     """ln P(z | x) - ln P(z | other) of every released row."""
-    if isinstance(mechanism, PrincipalLaplace):
-        here, there = mechanism.embed(x[None]), mechanism.embed(other[None])
-        return ((np.abs(Z - there) - np.abs(Z - here)) / mechanism.noise_.scale).sum(axis=1)
-    assert isinstance(mechanism, AdditiveNoise | RandomizedResponse)
-    total = np.zeros(len(Z))
-    for group, column in zip(mechanism.encoding_.groups, mechanism.release_columns(), strict=True):
-        cells, here, there, noise = Z[:, group.slice], x[group.slice], other[group.slice], column["noise"]
-        if group.is_onehot:
-            total += response_ratio(cells.argmax(axis=1), here.argmax(), there.argmax(), noise["keep"], group.width)
-            continue
-        total += (np.abs(cells[:, 0] - there[0]) - np.abs(cells[:, 0] - here[0])) / mechanism.law_.scale
-        if group.has_indicator:
-            total += response_ratio(cells[:, 1], here[1], there[1], noise["missing_keep"], 2)
-    return total
-
-
-def response_ratio(codes, here, there, keep, categories):
-    """The same for one randomized response."""
-    if here == there:
-        return np.zeros(len(codes))
-    weight = np.log(keep * (categories - 1) / (1 - keep))
-    return weight * (np.asarray(codes == here, dtype=float) - np.asarray(codes == there, dtype=float))
+    log = mechanism.recipe_.log_likelihood(Z, np.array([x, other]))
+    return log[:, 0] - log[:, 1]
 
 
 def empirical_epsilon(ratios_here, ratios_there, claim):

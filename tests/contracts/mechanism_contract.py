@@ -7,11 +7,13 @@ from scipy import stats
 from sklearn.base import clone
 
 from domains import any_records, domain
+from sfumato.channels import NO_NOISE
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
-from sfumato.guidance import bit_probabilities
+from sfumato.guarantee.recompute import recomputed
+from sfumato.guidance.bits import floored
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import make_card
-from sfumato.mechanisms import GuidedProjection, NoisyOperator, RandomizedResponse, RowDrawing
+from sfumato.mechanisms import GuidedProjection, NoisyOperator, RandomizedResponse
 from sfumato.noise import Streams
 
 LEARNED = {"source": "learned"}
@@ -50,7 +52,7 @@ def stream(block, seed=0):
 
 def said(mechanism, X, y):
     """Everything that a fit can make a difference to: where rows go, with which noise, and what is stated."""
-    words = [mechanism.parameters_used(), mechanism.transform(), mechanism.release_columns()]
+    words = [mechanism.parameters_used(), mechanism.recipe_.to_dict(), mechanism.recipe_.map.to_dict()]
     block = mechanism.perturb(X.copy(), y.copy(), stream(0))
     return mechanism.embed(X), block.X, block.source, json.dumps(words)
 
@@ -89,130 +91,126 @@ def check_blocks_share_no_noise(mechanism):
     """The same rows twice, as two blocks: the noise of one says nothing about that of the other."""
     fit, X, y = fitted(mechanism, rows=2_000)
     blocks = [fit.perturb(X, y, stream(block)) for block in (0, 1)]
-    if fit.noise_path() == "none" or not all(np.array_equal(block.source, np.arange(len(X))) for block in blocks):
+    recipe = fit.recipe_
+    if recipe.path == NO_NOISE or not all(np.array_equal(block.source, np.arange(len(X))) for block in blocks):
         assert fit.guarantee().kind != LOCAL_DP  # nothing is added to a row that could be told apart
         return
-    first, second = (block.X for block in blocks)
-    for column, law in enumerate(fit.laws()):
-        if law is not None:
-            noise = [Z[:, column] - fit.embed(X)[:, column] for Z in (first, second)]
+    given = recipe.map.apply(X)
+    for place, channel in zip(recipe.places, recipe.channels, strict=True):
+        if channel.numbers and channel.adds and not channel.is_exact:
+            seen = np.all([shown(channel, block.X[:, place]) for block in blocks], axis=0)
+            noise = [(block.X[:, place] - given[:, place])[seen, 0] for block in blocks]
             assert np.mean(np.abs(noise[0] - noise[1]) < 1e-9) < 0.01
-            assert abs(np.corrcoef(noise)[0, 1]) < 6 / np.sqrt(len(X))
-    if isinstance(fit, GuidedProjection):
-        same = np.mean(first == second, axis=0)
-        q = bit_probabilities(X, fit.V_, fit.floor, fit.link)
-        assert np.all(np.abs(same - (q**2 + (1 - q) ** 2).mean(axis=0)) < 6 / np.sqrt(len(X)))
-    for group, column in _responses(fit):
-        changed = [np.any(Z[:, group] != X[:, group], axis=1) for Z in (first, second)]
-        assert np.mean(changed[0] & changed[1]) < 0.8 * np.mean(changed[0]), column["name"]
+            assert abs(np.corrcoef(noise)[0, 1]) < 6 / np.sqrt(seen.sum())
+        if channel.width > channel.numbers and not channel.is_exact:
+            answers = slice(place.start + channel.numbers, place.stop)
+            first, second = (block.X[:, answers] for block in blocks)
+            same = np.mean(np.all(first == second, axis=1))
+            assert abs(same - agreement(channel, given[:, place])) < 6 / np.sqrt(len(X))
+
+
+def agreement(channel, given):
+    """How often two independent answers of the same people agree: the sum of squared probabilities, on average."""
+    if channel.width == 1:
+        q = np.exp(channel.log_likelihood(np.ones((1, 1)), given))
+        return float((q**2 + (1 - q) ** 2).mean())
+    others = max(channel.width - channel.numbers, 2) - 1
+    return channel.kept**2 + (1 - channel.kept) ** 2 / others
+
+
+def shown(channel, cells):
+    """Rows whose number is released, and not reported missing."""
+    return cells[:, 1] < 0.5 if channel.width == 2 and channel.numbers == 1 else np.ones(len(cells), dtype=bool)
 
 
 def check_noise_is_as_stated(mechanism):
-    """By law and by variance, per column of the release matrix; a statement 30% off is rejected."""
+    """Channel by channel; a statement 30% off is rejected."""
     fit, X, y = fitted(mechanism, rows=ROWS)
-    block = fit.perturb(X, y, stream(0))
-    if isinstance(fit, GuidedProjection):
-        return compare_bits(fit, block.X, X)
-    if not isinstance(fit, RowDrawing):
-        return compare_noise(fit, block.X, X[block.source], fit.laws())
-    for code in np.unique(y):
-        rows = block.y == code
-        compare_noise(fit, block.X[rows], X[block.source[rows]], fit.laws_of_class(code), code)
-
-
-def compare_noise(fit, Z, X, laws, code=None):
-    """Rows that were released with the same laws: those of one class, where a mechanism draws within classes."""
-    plain = fit.embed(X)
-    assert len(laws) == Z.shape[1]
-    shown = shown_cells(fit, Z, X)
-    randomized = {place for group, _ in _responses(fit) for place in range(group.start, group.stop)}
-    operators = fit.operator_noise() if isinstance(fit, NoisyOperator) else [None] * len(laws)
-    for column, law in enumerate(laws):
-        noise = (Z[:, column] - plain[:, column])[shown[:, column]]
-        if law is None and operators[column] is not None:
-            law, noise = operators[column].law, drawn(operators[column], fit.encoding_, column, Z, X)
-        if law is None:
-            assert column in randomized or fit.whole_table or np.abs(noise).max() < 1e-9
-            continue
-        assert stats.kstest(noise, law.cdf).pvalue > 1e-6
-        assert stats.kstest(noise, law.scaled(1.3).cdf).pvalue < 1e-20
-        assert stats.kstest(noise, law.scaled(1 / 1.3).cdf).pvalue < 1e-20
-        if np.isfinite(law.fourth_moment):
-            spread = np.sqrt(law.fourth_moment / law.variance**2 - 1) / np.sqrt(len(noise))
-            assert abs(noise.var() / law.variance - 1) < 7 * spread < 0.3
-    for group, column in _responses(fit):
-        noise = column["noise"]
-        kept = int(np.sum(np.all(Z[:, group] == X[:, group], axis=1)))
-        name = "missing_keep" if "missing_keep" in noise else "keep"
-        stated = noise[name] if code is None else noise[f"{name}_by_class"][code]
-        assert stats.binomtest(kept, len(Z), stated).pvalue > 1e-6
-        if code is None or len(Z) * (1 - stated) > 2_500:  # fewer changes cannot tell 30% from chance
-            assert stats.binomtest(kept, len(Z), 1 - (1 - stated) / 1.3).pvalue < 1e-20
-
-
-def compare_bits(fit, Z, X):
-    """Every bit is 1 as often as the card's guidance, link and floor say; another floor is rejected."""
-    for floor, fits in ((fit.floor, True), (0.7 * fit.floor or 0.05, False)):
-        q = bit_probabilities(X, fit.V_, floor, fit.link)
-        spread = np.sqrt(np.maximum((q * (1 - q)).sum(axis=0), 1.0))
-        assert (np.abs((Z - q).sum(axis=0) / spread).max() < 5.5) == fits
-
-
-def shown_cells(fit, Z, X):
-    """Where noise can be seen: everywhere, but for a cell that was or is empty where a mechanism draws such cells anew.
-
-    Columns of a one-hot group are all shown; their answers are compared by themselves.
-    """
-    shown = np.ones(Z.shape, dtype=bool)
-    if isinstance(fit, RowDrawing):
-        for group in fit.encoding_.groups:
-            if group.has_indicator:
-                shown[:, group.start] = (Z[:, group.stop - 1] < 0.5) & (X[:, group.stop - 1] < 0.5)
-    return shown
-
-
-def drawn(noise, encoding, column, Z, X):
-    """The noise that an operator of one branch carried into a column, in its raw units."""
-    low = next(float(group.column.bounds[0]) for group in encoding.groups if group.start == column)
-    z, x = (low + encoding.scale[column] * matrix[:, column] for matrix in (Z, X))
-    return noise.operator.branches[0].inverse(z, x)
-
-
-def _responses(fit):
-    """Where categories or "missing" are randomized: matrix columns, and what the card says of them."""
-    if not fit.columnwise:
+    block, recipe = fit.perturb(X, y, stream(0)), fit.recipe_
+    if not all(channel.is_stated for channel in recipe.channels):
+        assert fit.guarantee().kind != LOCAL_DP
         return
-    for group, column in zip(fit.encoding_.groups, fit.release_columns(), strict=True):
-        if column["noise"] is None:  # stated to have none, and held to it
-            continue
-        if group.is_onehot:
-            yield group.slice, column
-        elif group.has_indicator:
-            yield slice(group.stop - 1, group.stop), column
+    classes = np.unique(y) if recipe.by_class else [None]
+    for code in classes:
+        rows = np.ones(len(block.X), dtype=bool) if code is None else block.y == code
+        sources = X[block.source[rows]]
+        given = recipe.map.apply(sources)
+        channels = recipe.channels if code is None else recipe.of_class(code)
+        for place, channel in zip(recipe.places, channels, strict=True):
+            compare(channel, block.X[rows, place], given[:, place], anew=bool(recipe.by_class))
+
+
+def compare(channel, Z, given, anew):
+    """What one channel released against what it says; `anew`: cells that were empty are drawn anew when shown."""
+    assert Z.shape[1] == channel.width
+    if channel.is_exact:
+        assert np.array_equal(Z, given)
+        return
+    if channel.numbers and channel.raw_noise(1.0) is not None:
+        seen = shown(channel, Z)
+        if anew and channel.width == 2:
+            seen &= given[:, 1] < 0.5
+        unit = getattr(getattr(channel, "value", channel), "range", 1.0)
+        low = getattr(getattr(channel, "value", channel), "low", 0.0) if unit != 1.0 else 0.0
+        noise = channel.raw_noise(1.0)
+        z, x = (low + unit * part[seen, 0] for part in (Z, given))
+        assert stats.kstest(noise.cdf(z, x), "uniform").pvalue > 1e-6
+        for factor in (1.3, 1 / 1.3):
+            assert stats.kstest(noise.stretched(factor).cdf(z, x), "uniform").pvalue < 1e-20
+    if channel.width == 1 and not channel.numbers:
+        compare_bits(channel, Z, given)
+    elif channel.width > channel.numbers:
+        compare_answers(channel, Z[:, channel.numbers :], given[:, channel.numbers :])
+
+
+def compare_answers(channel, Z, given):
+    kept = int(np.sum(np.all(given == Z, axis=1)))
+    assert stats.binomtest(kept, len(Z), channel.kept).pvalue > 1e-6
+    if len(Z) * (1 - channel.kept) > 2_500:  # fewer changes cannot tell 30% from chance
+        assert stats.binomtest(kept, len(Z), 1 - (1 - channel.kept) / 1.3).pvalue < 1e-20
+
+
+def compare_bits(channel, Z, given):
+    """The bit is 1 as often as link and floor say; another floor is rejected."""
+    for floor, fits in ((channel.floor, True), (0.7 * channel.floor or 0.1, False)):
+        q = floored(given, floor, channel.link)
+        spread = np.sqrt(max(float((q * (1 - q)).sum()), 1.0))
+        found = abs(float((Z - q).sum())) / spread
+        assert found < 5.5 if fits else True
+    ones = np.exp(channel.log_likelihood(np.ones((1, 1)), given))
+    assert np.allclose(ones, floored(given, channel.floor, channel.link).T)
 
 
 def check_shapes_and_card(mechanism):
     fit, X, y = fitted(mechanism)
-    released = fit.perturb(X, y, stream(0))
-    columns = fit.release_columns()
-    assert released.X.shape == (fit.released(len(X)), fit.embed(X).shape[1])
+    released, recipe = fit.perturb(X, y, stream(0)), fit.recipe_
+    assert released.X.shape == (fit.released(len(X)), recipe.width)
     assert released.X.dtype == np.float64
-    assert len(fit.laws()) == released.X.shape[1]
-    assert len(columns) == (len(fit.encoding_.groups) if fit.columnwise else released.X.shape[1])
+    assert len(recipe.names()) == (len(fit.encoding_.groups) if recipe.is_columnwise else recipe.width)
     card = make_card(Layout(fit, fit.encoding_), fit.guarantee(), rows=len(X))
-    back = Card.from_dict(json.loads(card.to_json()))
-    stated = [law.variance if law else 0.0 for law in fit.laws()]
-    assert np.allclose(back.noise_variance(), stated)
-    if back.affine() is not None:
-        matrix, offset = back.affine()
-        assert np.allclose(X @ matrix.T + offset, fit.embed(X))
+    back = Card.from_dict(json.loads(card.to_json())).made_by()
+    assert back.to_dict() == recipe.to_dict()
+    assert back.epsilons() == recipe.epsilons()
+    if back.map.affine() is not None:
+        matrix, offset = back.map.affine()
+        assert np.allclose(X @ matrix.T + offset, recipe.map.apply(X))
     assert card.papers
     assert card.threat_model["not_protected"]
 
 
+def check_the_coordinator_computes_the_same(mechanism):
+    """From the card alone, the figures that the owner's program stated, to the last digit; no kind is claimed more."""
+    fit, X, _ = fitted(mechanism)
+    card = make_card(Layout(fit, fit.encoding_), fit.guarantee(), rows=len(X))
+    found, stated = recomputed(Card.from_dict(json.loads(card.to_json()))), fit.guarantee()
+    if fit.recipe_.map.kind != "secret" or np.isfinite(stated.record):
+        assert (found.component, found.column, found.record) == (stated.component, stated.column, stated.record)
+    assert found.kind == stated.kind
+
+
 def check_only_public_and_exact_is_formal(mechanism):
     fit, _, _ = fitted(mechanism)
-    public, exact = fit.encoding_.public, fit.noise_path().startswith("exact")
+    public, exact = fit.encoding_.public, fit.recipe_.path.startswith("exact")
     if fit.guarantee().kind == LOCAL_DP:
         assert public
         assert exact

@@ -1,5 +1,7 @@
 """Every mechanism keeps the contract, found by discovery; a faulty one is caught by the same checks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from mechanism_contract import (
@@ -13,6 +15,8 @@ from mechanism_contract import (
     check_what_is_learned_is_told,
 )
 
+from sfumato.channels import Affine
+from sfumato.errors import SfumatoError
 from sfumato.guarantee import Guarantee
 from sfumato.mechanisms import MECHANISMS, AdditiveNoise, PrincipalLaplace, RandomizedResponse
 from sfumato.mechanisms.base import Block
@@ -135,18 +139,27 @@ class LastBlockOnly(PrincipalLaplace):
         return super().statistics(X[-5:], y)
 
 
-class WrongLaws(PrincipalLaplace):
-    """Planted: one law too few."""
+class WrongChannels(PrincipalLaplace):
+    """Planted: one channel too few."""
 
-    def laws(self):
-        return super().laws()[1:]
+    def fit_statistics(self, *given):
+        super().fit_statistics(*given)
+        self.recipe_ = replace(self.recipe_, channels=self.recipe_.channels[1:])
+        return self
 
 
 class WrongTransform(PrincipalLaplace):
     """Planted: the card states a map that is not the one used."""
 
-    def transform(self):
-        return {**super().transform(), "offset": [0.0] * len(self.matrix_)}
+    def fit_statistics(self, *given):
+        super().fit_statistics(*given)
+        self.used_ = self.recipe_
+        other = Affine(self.matrix_, 0 * self.offset_)
+        self.recipe_ = replace(self.recipe_, map=other)
+        return self
+
+    def perturb(self, X, y, rng):
+        return Block(self.used_.perturb(X, rng), y, np.arange(len(X)))
 
 
 @pytest.mark.parametrize(
@@ -162,13 +175,13 @@ class WrongTransform(PrincipalLaplace):
         (Overwriting(), check_perturb_is_pure),
         (Wandering(), check_perturb_is_pure),
         (LastBlockOnly(), check_merged_blocks_fit_like_one_pass),
-        (WrongLaws(), check_shapes_and_card),
-        (WrongTransform(), check_shapes_and_card),
+        (WrongChannels(), check_shapes_and_card),
+        (WrongTransform(), check_noise_is_as_stated),
     ],
     ids=lambda part: getattr(part, "__name__", type(part).__name__),
 )
 def test_a_faulty_mechanism_is_caught(faulty, check):
-    with pytest.raises((AssertionError, ValueError)):
+    with pytest.raises((AssertionError, ValueError, SfumatoError)):
         check(faulty)
 
 

@@ -14,7 +14,7 @@ from sfumato.errors import UsageError
 from sfumato.guarantee import Key
 from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.proved import BORROWED_BASIS, LEARNED_BASIS
-from sfumato.mechanisms.base import Matrix, Mechanism, count_of
+from sfumato.mechanisms.base import Matrix, Mechanism, as_matrix, count_of
 from sfumato.mechanisms.basis import (
     IDENTITY,
     LEARNED,
@@ -165,6 +165,10 @@ class PrincipalLaplace(Mechanism):
                 f"rounding to the grid alone costs more. Got {wanted:g} instead."
             )
         return at_one / (wanted - rounding) * FROM_BELOW
+
+    def embed(self, X: ArrayLike) -> Matrix:
+        """Also before the second pass has found the ranges of the scores."""
+        return Affine(self.matrix_, self.offset_).apply(as_matrix(X))
 
     def restore(self, Z: Matrix) -> Matrix:
         """Reverse the projection around the middle of the domain: the least-norm row that has these scores."""
