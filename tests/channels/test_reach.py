@@ -6,8 +6,8 @@ import warnings
 
 import numpy as np
 import pytest
-from sfumato.mechanisms.reach import FALSE_ALARMS, FURTHEST, Reach
 
+from sfumato.channels.reach import FALSE_ALARMS, FURTHEST, Reach
 from sfumato.guarantee import Card
 from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import Options, sanitize
@@ -68,7 +68,7 @@ EVERY = [
 @pytest.mark.parametrize(("mechanism", "parameters"), EVERY, ids=str)
 def test_no_honest_cell_is_called_impossible_and_a_forged_one_is(tmp_path, mechanism, parameters):
     release = released(tmp_path, mechanism, **parameters)
-    reach = Reach.of(release.card)
+    reach = Reach.of(release.card.made_by(), release.card.rows)
     assert reach.outside(release.Z) == []
     assert np.isfinite(reach.low).all()
     assert (reach.low <= reach.high).all()
@@ -81,7 +81,7 @@ def test_no_honest_cell_is_called_impossible_and_a_forged_one_is(tmp_path, mecha
 
 def test_bits_are_bits(tmp_path):
     release = released(tmp_path, "guided-projection", columns=CATEGORIES)
-    reach = Reach.of(release.card)
+    reach = Reach.of(release.card.made_by(), release.card.rows)
     assert reach.outside(release.Z) == []
     forged = release.Z.copy()
     forged[3, 2] = 0.5
@@ -104,7 +104,7 @@ def test_false_alarms_are_as_rare_as_stated_and_not_much_rarer(tmp_path, law):
 def test_the_bound_is_that_of_laplace_noise(tmp_path):
     """P(|e| > t) = exp(-t / b), so t = b log(n / 1e-9)."""
     card = released(tmp_path, "additive-noise", rows=1600, columns=NUMBERS[:2], scale=0.5).card
-    reach = Reach.of(card)
+    reach = Reach.of(card.made_by(), card.rows)
     t = 0.5 * math.log(1600 * 2 / FALSE_ALARMS)
     assert reach.high[0] == pytest.approx(1 + t, rel=1e-5)
     assert reach.low[0] == pytest.approx(-t, rel=1e-5)
@@ -112,7 +112,7 @@ def test_the_bound_is_that_of_laplace_noise(tmp_path):
 
 def test_heavy_tails_are_not_refused_but_have_an_end(tmp_path):
     card = released(tmp_path, "additive-noise", columns=NUMBERS[:1], law="student-t", df=1.0, scale=0.5).card
-    reach = Reach.of(card)
+    reach = Reach.of(card.made_by(), card.rows)
     assert not reach.checked.any()
     assert reach.high[0] == pytest.approx(1 + FURTHEST * 0.5, rel=1e-5)  # Cauchy's quartile is its scale
 

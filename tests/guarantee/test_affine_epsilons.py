@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domains import any_records, corner_records, domain, seeds, shapes, steady
-from sfumato.guarantee import affine, affine_epsilons, component_ranges
+from sfumato.channels import affine_bound as affine
+from sfumato.channels.affine_bound import affine_epsilons, component_ranges
 
 ROUNDED = 1 + 2e-10
 

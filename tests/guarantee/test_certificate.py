@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sfumato.guarantee.certificate import certified_bound, norm_at_most
 
 from domains import any_records, corner_records, domain, seeds, shapes, steady
-from sfumato.guarantee import affine_epsilons, certificate, component_ranges
+from sfumato.channels import certificate
+from sfumato.channels.affine_bound import affine_epsilons, component_ranges
+from sfumato.channels.certificate import certified_bound, norm_at_most
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.table import Encoding, Schema, open_table
 

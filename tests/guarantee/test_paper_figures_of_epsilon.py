@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 
-from sfumato.guarantee import affine_epsilons, component_ranges
+from sfumato.channels.affine_bound import affine_epsilons, component_ranges
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.table import Encoding
 

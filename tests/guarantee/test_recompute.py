@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from sfumato.protocol.proofs import recomputed_guarantee as recomputed
 
 from domains import any_records
 from sfumato.guarantee import Card, Guarantee
-from sfumato.guarantee.recompute import Recomputed, kept_epsilon
+from sfumato.guarantee.recompute import Recomputed, kept_epsilon, recomputed
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.mechanisms import MECHANISMS, Response
 from sfumato.noise import keep_threshold

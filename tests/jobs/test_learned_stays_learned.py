@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sfumato.protocol.proofs import recomputed_guarantee
 
 from domains import PUBLIC, any_records
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Key, Ledger
 from sfumato.guarantee.borrowed import direction_hashes, is_remembered, lent_by, telling
+from sfumato.guarantee.recompute import recomputed as recomputed_guarantee
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.mechanisms import MECHANISMS
 from sfumato.table import Column, Encoding, Schema

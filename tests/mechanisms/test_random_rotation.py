@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from sfumato.guarantee.affine import affine_epsilons
 
 from domains import any_records, corner_records, domain, seeds, shapes, steady
+from sfumato.channels.affine_bound import affine_epsilons
 from sfumato.errors import CardError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Key
 from sfumato.mechanisms import RandomProjection, RandomRotation
