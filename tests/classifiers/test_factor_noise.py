@@ -10,7 +10,7 @@ from sfumato.classifiers import PerturbedClassifier, RadiusVote
 from sfumato.classifiers.distortion import NoiseSummary
 from sfumato.classifiers.factor_noise import FactorNoise
 from sfumato.classifiers.radius_vote import LEAST
-from sfumato.classifiers.training import noise_from_card, noise_from_mechanism
+from sfumato.classifiers.training import noise_summary
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import make_card
 from sfumato.mechanisms import MultiplicativeNoise, NoisyOperator
@@ -119,7 +119,7 @@ def fitted(mechanism, width=3):
 def test_card_and_mechanism_tell_the_same_factors():
     mechanism, Z, encoding = fitted(MultiplicativeNoise(low=1.0, high=3.0))
     card = make_card(Layout(mechanism, encoding), mechanism.guarantee(), rows=len(Z))
-    for summary in (noise_from_card(card), noise_from_mechanism(mechanism)):
+    for summary in (noise_summary(recipe, recipe.width) for recipe in (card.made_by(), mechanism.recipe_)):
         assert summary.factors is not None
         assert not summary.noise_variance.any()
         np.testing.assert_allclose(summary.factors.mean, 2.0)
@@ -129,13 +129,13 @@ def test_card_and_mechanism_tell_the_same_factors():
 
 def test_added_noise_has_no_factors():
     mechanism, _, _ = fitted(NoisyOperator("additive", "normal", scale=0.3))
-    summary = noise_from_mechanism(mechanism)
+    summary = noise_summary(mechanism.recipe_, mechanism.recipe_.width)
     assert summary.factors is None
     assert (summary.noise_variance > 0).all()
 
 
 def test_factors_without_variance_make_the_circle_hold_everything():
     mechanism, Z, _ = fitted(MultiplicativeNoise("student-t", scale=0.3, df=1.5))
-    model = RadiusVote().fit(Z, np.arange(200) % 2, noise=noise_from_mechanism(mechanism))
+    model = RadiusVote().fit(Z, np.arange(200) % 2, noise=noise_summary(mechanism.recipe_, mechanism.recipe_.width))
     assert model.squared_radius_[0] == np.inf
     assert np.isfinite(model.predict_proba(Z[:5] + 0.1)).all()

@@ -144,7 +144,7 @@ def test_card_and_mechanism_describe_the_same_columns(tmp_path):
     mechanism = AdditiveNoise(**NOISE["additive-noise"])
     encoding = card.source_encoding()
     mechanism.fit(encoding.encode(_arrow(patients(100))).X, None, encoding=encoding)
-    for ours, theirs in zip(columns_of(mechanism), columns_of(card), strict=True):
+    for ours, theirs in zip(columns_of(mechanism.recipe_), columns_of(card.made_by()), strict=True):
         assert (ours.start, ours.stop, ours.low, ours.width) == (theirs.start, theirs.stop, theirs.low, theirs.width)
         assert ours.described.categories == theirs.described.categories
         assert ours.described.whole == theirs.described.whole

@@ -246,14 +246,14 @@ def test_mistakes_are_named():
         ReconstructedNaiveBayes().fit(Z, y, sources=bounded)
     rotation = RandomRotation().fit(np.hstack([X, X, X]), y)
     with pytest.raises(CardError, match="noise-aware-lda"):
-        columns_of(rotation)
+        columns_of(rotation.recipe_)
 
 
 def test_a_class_of_few_rows_is_taken_as_all_rows_are():
     X, y = normals(400)
     y[:4] = 2
     mechanism, Z = noisy(X, y)
-    found = class_densities([Slice(columns_of(mechanism)[0], Z, y)], 3)
+    found = class_densities([Slice(columns_of(mechanism.recipe_)[0], Z, y)], 3)
     np.testing.assert_allclose(found.mass[2], found.overall)
     assert np.abs(found.mass[0] - found.overall).sum() > 0.2
 

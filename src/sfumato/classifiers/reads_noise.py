@@ -16,7 +16,7 @@ from sfumato.channels import Recipe
 from sfumato.classifiers.checked_rows import matrix_of_rows, rows_and_targets
 from sfumato.classifiers.class_densities import Slice
 from sfumato.classifiers.label_noise import response_matrix
-from sfumato.classifiers.release_columns import ReleaseColumns, clean_columns, columns_of
+from sfumato.classifiers.release_columns import ReleaseColumns, clean_columns, columns_of, recipe_of
 from sfumato.errors import CardError
 
 Floats = npt.NDArray[np.float64]
@@ -62,7 +62,7 @@ def slices(parts: Sequence[Rows]) -> list[list[Slice]]:
 class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that is trained on released rows and answers for *plain* rows, in the encoding of the source.
 
-    `fit(X, y, sources, part, label_keep)`: `sources` is the recipe of the release (of its card, or of a fitted
+    `fit(X, y, sources, part, label_keep)`: `sources` is the recipe of the release (or its card, or the fitted
     mechanism), or a list of them with, for every row, the number of its own in `part`. None means rows without noise.
     `label_keep` is the probability that a label was kept, one number or one per source.
     """
@@ -76,7 +76,7 @@ class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Validated rows, part by part; sets `classes_`."""
         X, y = rows_and_targets(self, X, y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        given = list(sources) if isinstance(sources, Sequence) else [sources]
+        given = [recipe_of(source) for source in (sources if isinstance(sources, Sequence) else [sources])]
         place = np.zeros(len(X), dtype=np.int64) if part is None else np.asarray(part, dtype=np.int64)
         wrong = place.shape != (len(X),) or (len(place) and (place.min() < 0 or place.max() >= len(given)))
         if wrong or (part is None and len(given) > 1):

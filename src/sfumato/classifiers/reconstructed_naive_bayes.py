@@ -13,6 +13,8 @@ from sfumato.classifiers.class_densities import ClassDensities, class_densities
 from sfumato.classifiers.reads_noise import Floats, GivesProbabilities, slices, softmax
 from sfumato.classifiers.release_columns import ReleaseColumn, columns_of
 from sfumato.errors import CardError
+from sfumato.guarantee import Card
+from sfumato.mechanisms import Mechanism
 from sfumato.noise import OperatorNoise
 from sfumato.reconstruction import Cells, make_method
 from sfumato.reconstruction.kernel import cell_probabilities
@@ -108,11 +110,11 @@ class ReconstructedNaiveBayes(GivesProbabilities):
             scores += _with_missing(here, missing, rows[:, stop - 1])
         return softmax(scores)
 
-    def predict_released(self, Z: npt.ArrayLike, source: Recipe) -> npt.NDArray[Any]:
+    def predict_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> npt.NDArray[Any]:
         """Classes of perturbed rows, of a release whose card (or mechanism) is `source`."""
         return np.asarray(self.classes_[self.predict_proba_released(Z, source).argmax(axis=1)])
 
-    def predict_proba_released(self, Z: npt.ArrayLike, source: Recipe) -> Floats:
+    def predict_proba_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> Floats:
         """Probabilities for perturbed rows: f(z | class) = sum over cells of P(z | x) f(x | class)."""
         rows = self._queries(Z)
         scores = self._prior_scores(len(rows))

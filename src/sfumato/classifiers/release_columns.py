@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.channels import Recipe, Secret
 from sfumato.errors import CardError
+from sfumato.guarantee import Card
+from sfumato.mechanisms import Mechanism
 from sfumato.reconstruction.described import Described, described
 from sfumato.table import Group
 
@@ -76,12 +79,21 @@ class ReleaseColumn:
 ReleaseColumns = tuple[ReleaseColumn, ...]
 
 
-def columns_of(recipe: Recipe, *, ranges: bool = True) -> ReleaseColumns:
+def recipe_of(source: Any) -> Recipe | None:
+    """From what people have at hand: a recipe, a card, or a fitted mechanism; None for rows without noise."""
+    if source is None or isinstance(source, Recipe):
+        return source
+    return source.made_by() if isinstance(source, Card) else cast(Mechanism, source).recipe_
+
+
+def columns_of(source: Recipe | Card | Mechanism, *, ranges: bool = True) -> ReleaseColumns:
     """The columns of a release.
 
     Refused where the range of a column is unknown (a secret key) or its noise is (rounded afterwards). With
     `ranges=False` only the latter: components behind a key have noise of a known law, but no range.
     """
+    recipe = recipe_of(source)
+    assert recipe is not None
     if isinstance(recipe.map, Secret):
         if ranges:
             raise CardError(

@@ -70,7 +70,10 @@ def described(recipe: Recipe, place: int) -> Described | None:
         low, high = (float(end[place]) for end in recipe.map.ranges(recipe.encoding, 0.0))
         return Described(name, "numeric", channel.raw_noise(1.0), low, high) if low < high else None
     except NotApplicableError as error:
-        raise CardError(f"Nothing can be reconstructed from column {name!r}: {error}.") from None
+        raise CardError(
+            f"Nothing can be reconstructed from column {name!r}: {error}. If it was rounded, sanitize without "
+            "--like-original."
+        ) from None
 
 
 def _of_group(group: Group, channel: Channel) -> Described | None:
