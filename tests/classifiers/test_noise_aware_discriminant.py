@@ -120,11 +120,14 @@ def test_parts_weigh_by_their_precision():
     X, y = normals(8000)
     part = np.arange(len(X)) % 2
     weak, strong = (AdditiveNoise(law="normal", scale=s).fit(X, y) for s in (0.05, 1.0))
-    noisy = [m.perturb(X, y, np.random.default_rng(1)).X for m in (weak, strong)]
-    Z = np.where(part[:, None] == 0, *noisy)
     clean = direction(NoiseAwareDiscriminant().fit(X, y))
-    joint = direction(NoiseAwareDiscriminant().fit(Z, y, sources=[weak, strong], part=part))
-    assert np.linalg.norm(joint - clean) / np.linalg.norm(clean) < 0.15
+    apart = []
+    for seed in range(5):
+        noisy = [m.perturb(X, y, np.random.default_rng(seed)).X for m in (weak, strong)]
+        Z = np.where(part[:, None] == 0, *noisy)
+        joint = direction(NoiseAwareDiscriminant().fit(Z, y, sources=[weak, strong], part=part))
+        apart.append(np.linalg.norm(joint - clean) / np.linalg.norm(clean))
+    assert np.median(apart) < 0.15
     plain = direction(
         NoiseAwareDiscriminant().fit(np.where(part[:, None] == 0, X, Z), y, sources=[None, strong], part=part)
     )
