@@ -12,9 +12,9 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 
 # fmt: off
 ROOMS = [
-    "errors", "wording", "files", "table", "noise", "statistics", "neighbours", "guidance", "channels", "guarantee",
-    "mechanisms",
-    "reconstruction", "classifiers", "attacks", "metrics", "jobs", "report", "protocol", "client", "server", "cli",
+    "errors", "registry", "wording", "files", "table", "noise", "statistics", "neighbours", "guidance", "channels",
+    "guarantee", "mechanisms", "reconstruction", "classifiers", "attacks", "metrics", "jobs", "report", "protocol",
+    "client", "server", "cli",
     "__main__",
 ]
 # fmt: on

@@ -5,9 +5,6 @@
 
 from __future__ import annotations
 
-import pkgutil
-from importlib import import_module
-
 from sfumato.attacks.base import (
     Abstain,
     Attack,
@@ -27,19 +24,15 @@ from sfumato.attacks.base import (
     UndeclaredKnowledgeError,
     Values,
 )
+from sfumato.registry import discover
+
+ATTACKS: dict[str, type[Attack]] = discover(__name__, Attack, declares=("knows",))  # type: ignore[type-abstract]
 
 
 def all_attacks() -> tuple[type[Attack], ...]:
-    """Every attack of this package, sorted by name."""
-    found: dict[str, type[Attack]] = {}
-    for module in pkgutil.iter_modules(__path__):
-        for item in vars(import_module(f"{__name__}.{module.name}")).values():
-            if isinstance(item, type) and issubclass(item, Attack) and hasattr(item, "name"):
-                found[item.name] = item
-    return tuple(found[name] for name in sorted(found))
+    """Every attack, sorted by name."""
+    return tuple(ATTACKS.values())
 
-
-ATTACKS: dict[str, type[Attack]] = {attack.name: attack for attack in all_attacks()}
 
 __all__ = [
     "ATTACKS",

@@ -1,4 +1,4 @@
-"""Mechanisms: one family a file; a new one adds its module, one line here, and its test."""
+"""Mechanisms: one family a file, found by looking through this folder."""
 
 from sfumato.errors import UsageError
 from sfumato.mechanisms.additive_noise import AdditiveNoise
@@ -13,22 +13,9 @@ from sfumato.mechanisms.random_projection import RandomProjection
 from sfumato.mechanisms.random_rotation import RandomRotation
 from sfumato.mechanisms.randomized_response import RandomizedResponse
 from sfumato.mechanisms.row_drawing import RowDrawing
+from sfumato.registry import discover
 
-MECHANISMS: dict[str, type[Mechanism]] = {
-    mechanism.name: mechanism
-    for mechanism in (
-        AdditiveNoise,
-        Condensation,
-        GuidedProjection,
-        KernelResampling,
-        MultiplicativeNoise,
-        NoisyOperator,
-        PrincipalLaplace,
-        RandomProjection,
-        RandomRotation,
-        RandomizedResponse,
-    )
-}
+MECHANISMS: dict[str, type[Mechanism]] = discover(__name__, Mechanism, declares=("papers", "not_protected"))  # type: ignore[type-abstract]
 
 
 def make_mechanism(name: str, parameters: dict[str, object] | None = None) -> Mechanism:

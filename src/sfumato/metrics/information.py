@@ -18,6 +18,7 @@ from scipy.optimize import brentq
 from sfumato.errors import UsageError
 from sfumato.noise import Law, OperatorNoise
 from sfumato.reconstruction import Cells, Density, Shares
+from sfumato.registry import metric
 
 Floats = NDArray[np.float64]
 
@@ -95,6 +96,7 @@ def _growing(step: float, reach: float, count: int) -> Floats:
     return np.asarray(step * np.expm1(rate * np.arange(1.0, count + 1)) / math.expm1(rate))
 
 
+@metric(takes="noise", better="lower")
 def mutual_information(noise: OperatorNoise, x: Density | ArrayLike, *, bins: int = 75, points: int = 1200) -> float:
     """I(X; Z) in bits: what a released value tells of its source on average; lower is safer.
 
@@ -112,11 +114,13 @@ def _bits(spread: Floats, prior: Floats) -> float:
     return float(np.where(spread > 0, bits, 0.0).sum(axis=0) @ prior)
 
 
+@metric(takes="noise", better="lower")
 def privacy_loss(noise: OperatorNoise, x: Density | ArrayLike, *, bins: int = 75, points: int = 1200) -> float:
     """P(X|Z) = 1 - 2^-I(X;Z), from 0 (nothing told) to 1; lower is safer [density-reconstruction, Eq. 19]."""
     return 1.0 - math.exp2(-mutual_information(noise, x, bins=bins, points=points))
 
 
+@metric(takes="noise", better="higher")
 def conditional_entropy_privacy(
     noise: OperatorNoise, x: Density | ArrayLike, *, bins: int = 75, points: int = 1200
 ) -> float:
@@ -145,6 +149,7 @@ def interval_privacy(law: Law, confidence: float = 0.95, *, span: float = 1.0) -
     return float(law.ppf(1.0 - tail) - law.ppf(tail)) / span
 
 
+@metric(takes="noise", better="higher")
 def posterior_interval(
     noise: OperatorNoise, x: Density | ArrayLike, confidence: float = 0.95, *, bins: int = 75, points: int = 1000
 ) -> float:
@@ -190,6 +195,7 @@ def information_loss(original: Any, found: Density | Shares) -> float:
     return half_distance(shares, found.mass) + 0.5 * max(0.0, 1.0 - float(shares.sum()))
 
 
+@metric(takes="shares", better="lower")
 def half_distance(first: ArrayLike, second: ArrayLike) -> float:
     """Half the L1 distance of two distributions on the same cells, from 0 to 1; lower is better for use [Eq. 20]."""
     return 0.5 * float(np.sum(np.abs(np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64))))

@@ -10,6 +10,7 @@ from scipy import stats
 
 from sfumato.attacks.base import Posteriors
 from sfumato.neighbours import nearest
+from sfumato.registry import metric
 from sfumato.table import Encoding, Group
 
 Matrix = NDArray[np.float64]
@@ -27,6 +28,7 @@ class Interval(NamedTuple):
     high: float
 
 
+@metric(takes="guess", better="higher")
 def interval_width(
     original: Matrix, guess: Matrix, *, confidence: float = 0.95, span: ArrayLike | None = None
 ) -> Matrix:
@@ -41,6 +43,7 @@ def interval_width(
     return np.asarray((high - low) / np.where(widths > 0, widths, 1.0))
 
 
+@metric(takes="guess", better="higher")
 def variance_of_difference(original: Matrix, guess: Matrix, *, cap: bool = True) -> Matrix:
     """Variance of guess - original per column (VoD); larger is safer, up to what guessing the mean gives.
 
@@ -51,6 +54,7 @@ def variance_of_difference(original: Matrix, guess: Matrix, *, cap: bool = True)
     return np.asarray(np.minimum(vod, np.var(original, axis=0)) if cap else vod)
 
 
+@metric(takes="guess", better="higher")
 def root_mean_square(original: Matrix, guess: Matrix, scale: ArrayLike = 1.0) -> Matrix:
     """Root mean square error per column, times `scale` (raw units per encoded unit); larger is safer."""
     return np.asarray(np.sqrt(np.mean((guess - original) ** 2, axis=0)) * np.asarray(scale))

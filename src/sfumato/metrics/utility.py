@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from sfumato.metrics.privacy import Interval
+from sfumato.registry import metric
 from sfumato.table import Encoding, Group
 
 Matrix = NDArray[np.float64]
@@ -21,6 +22,7 @@ class Phi(NamedTuple):
     interval: Interval
 
 
+@metric(takes="answers", better="higher")
 def accuracy(truth: ArrayLike, predicted: ArrayLike) -> float:
     """Share of right predictions; higher is better."""
     return float(np.mean(np.asarray(truth) == np.asarray(predicted)))
@@ -49,6 +51,7 @@ def phi(
     return Phi(mean, Interval(mean - half, mean + half))
 
 
+@metric(takes="samples", better="lower")
 def kolmogorov_smirnov(first: ArrayLike, second: ArrayLike) -> float:
     """Largest difference of two samples' distribution functions, in [0, 1]; lower is better."""
     a, b = np.sort(np.asarray(first, float)), np.sort(np.asarray(second, float))
@@ -57,11 +60,13 @@ def kolmogorov_smirnov(first: ArrayLike, second: ArrayLike) -> float:
     return float(np.abs(steps).max())
 
 
+@metric(takes="samples", better="lower")
 def wasserstein(first: ArrayLike, second: ArrayLike, span: float = 1.0) -> float:
     """Mean distance that mass must move to turn one sample into the other, over the column's range; lower is better."""
     return float(stats.wasserstein_distance(np.asarray(first, float), np.asarray(second, float)) / (span or 1.0))
 
 
+@metric(takes="shares", better="lower")
 def total_variation(first: ArrayLike, second: ArrayLike) -> float:
     """Half the L1 distance of two vectors of category shares, in [0, 1]; lower is better."""
     return float(0.5 * np.abs(np.asarray(first, float) - np.asarray(second, float)).sum())
