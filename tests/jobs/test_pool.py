@@ -12,7 +12,6 @@ from scipy import stats
 from sklearn.datasets import load_wine
 
 from sfumato.classifiers import CLASSIFIERS
-from sfumato.classifiers.factory import ON_BITS
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.jobs.model import Model
 from sfumato.jobs.pool import HELD_OUT, Request, train_pool
@@ -24,6 +23,8 @@ from sfumato.jobs.pooling.trials import Part, Queries, dealt
 from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.table import Column, Schema, open_table, write_table
+
+ON_BITS = [name for name, one in CLASSIFIERS.items() if one.on_bits]
 
 SLOW = {"boosting", "reconstructed-naive-bayes"}
 """Trained like the others, but for minutes where many tests run."""

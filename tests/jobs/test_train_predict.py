@@ -10,7 +10,6 @@ import skops.io
 from sklearn.datasets import load_wine
 
 from sfumato.classifiers import CLASSIFIERS
-from sfumato.classifiers.factory import ON_BITS
 from sfumato.errors import CardError, OutputError, SchemaError, TableError, UsageError
 from sfumato.jobs.evaluate import evaluate
 from sfumato.jobs.model import FORMAT, VERSION, Model
@@ -18,6 +17,8 @@ from sfumato.jobs.predict import predict
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.jobs.train import train
 from sfumato.table import Column, Schema
+
+ON_BITS = [name for name, one in CLASSIFIERS.items() if one.on_bits]
 
 DATA = load_wine(as_frame=True).frame.rename(columns={"target": "cultivar"})
 COLUMNS = [name for name in DATA.columns if name != "cultivar"]

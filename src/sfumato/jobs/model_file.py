@@ -17,43 +17,14 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from sfumato.classifiers.factory import CLASSIFIERS
+
 MOST_SCHEMA_BYTES = 64 << 20
 """A forest of 200 trees needs 4 MB, whatever the number of rows."""
 MOST_MEMBERS = 1_000_000
 DEEPEST = 100
 SCHEMA = "schema.json"
 
-_SKLEARN = (
-    "_loss.link.Interval",
-    "_loss.link.LogitLink",
-    "_loss.link.MultinomialLogit",
-    "_loss.loss.HalfBinomialLoss",
-    "_loss.loss.HalfMultinomialLoss",
-    "ensemble._forest.RandomForestClassifier",
-    "ensemble._hist_gradient_boosting.binning._BinMapper",
-    "ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier",
-    "ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "naive_bayes.BernoulliNB",
-    "naive_bayes.GaussianNB",
-    "neighbors._classification.KNeighborsClassifier",
-    "neural_network._multilayer_perceptron.MLPClassifier",
-    "neural_network._stochastic_optimizers.AdamOptimizer",
-    "pipeline.Pipeline",
-    "preprocessing._data.StandardScaler",
-    "preprocessing._label.LabelBinarizer",
-    "preprocessing._label.LabelEncoder",
-    "svm._classes.SVC",
-    "tree._classes.DecisionTreeClassifier",
-)
-_OURS = (
-    "label_noise.LabelNoiseCorrection",
-    "noise_aware_discriminant.NoiseAwareDiscriminant",
-    "on_reconstruction.OnReconstruction",
-    "on_reconstruction.ReconstructedTree",
-    "radius_vote.RadiusVote",
-    "reconstructed_naive_bayes.ReconstructedNaiveBayes",
-    "survey_bits.SurveyClassifier",
-)
 TREE = "sklearn.tree._tree.Tree"
 TRUSTED: Mapping[str, frozenset[str]] = {
     "DictNode": frozenset({"builtins.dict"}),
@@ -65,7 +36,9 @@ TRUSTED: Mapping[str, frozenset[str]] = {
         {f"numpy.{name}" for name in ("ndarray", "float64", "float32", "int64", "int32", "uint64", "uint32", "bool")}
     ),
     "ObjectNode": frozenset(
-        {f"sklearn.{name}" for name in _SKLEARN} | {f"sfumato.classifiers.{name}" for name in _OURS}
+        {f"sklearn.{name}" for one in CLASSIFIERS.values() for name in one.model_types}
+        | {f"sfumato.classifiers.{name}" for one in CLASSIFIERS.values() for name in one.own_types}
+        | {"sfumato.classifiers.label_noise.LabelNoiseCorrection"}
     ),
     "LossNode": frozenset({f"sklearn._loss._loss.{name}" for name in ("CyHalfBinomialLoss", "CyHalfMultinomialLoss")}),
     "RandomStateNode": frozenset({"numpy.random.mtrand.RandomState"}),

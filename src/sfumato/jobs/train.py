@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.classifiers.embedding import public_map
-from sfumato.classifiers.factory import KEEPS_ROWS, make_classifier
+from sfumato.classifiers.factory import CLASSIFIERS, make_classifier
 from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, part_of_card
 from sfumato.errors import CardError, OutputError, SchemaError, UsageError
 from sfumato.guarantee import Card
@@ -86,7 +86,7 @@ def about_model(classifier: str, cards: Sequence[Card], reconstruction: str | No
         "classifier": classifier,
         "reconstruction": reconstruction,
         "answers_plain_rows": plain,
-        "contains_rows": classifier in KEEPS_ROWS,
+        "contains_rows": CLASSIFIERS[classifier].keeps_rows,
         "space": card.space,
         "source_schema": dict(card.source_schema),
         "release_columns": [column["name"] for column in card.release_schema["columns"]],

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path
 from fastapi.responses import FileResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from sfumato.classifiers.factory import CLASSIFIERS, KEEPS_ROWS
+from sfumato.classifiers.factory import CLASSIFIERS
 from sfumato.protocol.messages import ALL_SITES, DONE, TRAINED_ON, ModelInfo
 from sfumato.server.access import AnyCaller, Ctx, Owner
 from sfumato.server.context import Context
@@ -53,7 +53,7 @@ def queue_training(classifier: str, caller: Caller, context: Context, sites: str
         raise _queue_full(f"{MOST_WAITING} models of this study wait already. Try again when some are trained.")
     if context.store.waiting_models() >= MOST_IN_ALL:
         raise _queue_full("Too many models of other studies wait at this server. Try again later.")
-    kept = classifier in KEEPS_ROWS
+    kept = CLASSIFIERS[classifier].keeps_rows
     queued = context.store.queue_model(caller.study, classifier, contains_rows=kept, sites=sites)
     if context.worker is not None:
         context.worker.wake()

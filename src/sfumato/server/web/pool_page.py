@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
-from sfumato.classifiers.factory import CLASSIFIERS, KEEPS_ROWS, ON_BITS
+from sfumato.classifiers.factory import CLASSIFIERS
 from sfumato.protocol.messages import StudyInfo
 from sfumato.server.context import Context
 from sfumato.server.seen_models import seen_by
@@ -63,8 +63,11 @@ def pool_page(
             totals=totals(sites),
             shared=shared[:MOST_PAIRS],
             more_shared=max(0, len(shared) - MOST_PAIRS),
-            classifiers=[*wanted, *[name for name in CLASSIFIERS if name not in (*wanted, *ON_BITS)]],
-            keeps_rows=KEEPS_ROWS,
+            classifiers=[
+                *wanted,
+                *[name for name in CLASSIFIERS if name not in wanted and not CLASSIFIERS[name].on_bits],
+            ],
+            keeps_rows={name for name, one in CLASSIFIERS.items() if one.keeps_rows},
             test_table=context.store.test_table(study.id),
         )
     releases = context.store.releases(study.id, caller.site)

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
-from sfumato.classifiers.factory import CLASSIFIERS, ON_BITS
+from sfumato.classifiers.factory import CLASSIFIERS
 from sfumato.protocol.messages import StudyInfo
 from sfumato.protocol.study_file import study_from_dict
 from sfumato.protocol.survey_file import SurveyStudy
@@ -49,7 +49,7 @@ def survey_page(
         levels=steps("Level k* by answers counted", [(e["answers"], e["k"]) for e in versions], progress["counted"]),
         disclosed=steps("Epsilon of an answer, by answers counted", bounded, progress["counted"]),
         models=models_shown(context, caller),
-        classifiers=[*ON_BITS, *[name for name in CLASSIFIERS if name in ("forest", "boosting", "mlp")]],
+        classifiers=[*(name for name, one in CLASSIFIERS.items() if one.on_bits), "forest", "boosting", "mlp"],
         link=f"{address_of(request)}/survey/#survey={study.id}&hash={study.hash.removeprefix('sha256:')}",
     )
 
