@@ -85,18 +85,11 @@ def test_an_empirical_release_names_the_options_that_make_it_formal(command, tab
 
 
 def test_every_usual_reason_has_a_way_out():
-    from sfumato.guarantee import borrowed
-    from sfumato.mechanisms import basis, guided_projection, random_rotation
+    from sfumato.channels import maps
+    from sfumato.guarantee import proved
 
-    for reason in (
-        borrowed.LEARNED_BASIS,
-        borrowed.BORROWED_BASIS,
-        borrowed.LEARNED_GUIDANCE,
-        borrowed.BORROWED_GUIDANCE,
-        basis.UNDECLARED_BASIS,
-        guided_projection.UNDECLARED,
-        random_rotation.BORROWED,
-    ):
+    reasons = [*proved.LEARNED_MAPS, proved.FLOATING_POINT, maps.UNDECLARED_BASIS, maps.UNDECLARED_GUIDANCE]
+    for reason in (*reasons, maps.LEARNED_RANGES):
         assert ways_out([reason]), reason
 
 
