@@ -74,7 +74,7 @@ def test_distances_are_kept_and_the_key_undoes_everything(shape, seed):
     matrix, offset = fitted.key_.affine()
     assert np.allclose((Z - offset) @ matrix, X, atol=1e-12)
     assert np.abs(Z).max() <= np.sqrt(encoding.width)
-    assert "matrix" not in fitted.transform()
+    assert "matrix" not in fitted.recipe_.map.to_dict()
 
 
 def test_centres_are_uniform_in_the_cube_or_zero():
@@ -149,7 +149,7 @@ def test_only_laplace_noise_on_public_bounds_proves_something():
         assert fitted.guarantee().record == np.inf
     plain = RandomRotation().fit(np.zeros((2, 4)), encoding=domain("nnnn"))
     assert "plus one, or one colluding site undo it" in plain.guarantee().in_words()
-    assert plain.noise_path() == "none"
+    assert plain.recipe_.path == "none"
     assert RandomRotation(noise="laplace").fit(np.zeros((2, 4))).guarantee().kind == EMPIRICAL  # learned bounds
 
 
@@ -161,7 +161,7 @@ def test_the_knob_is_reached_from_below_and_brings_its_noise(shape, epsilon):
     fitted = mechanism.fit_statistics(None, encoding, mechanism.draw_key(encoding))
     assert epsilon * (1 - 1e-6) <= fitted.guarantee().record <= epsilon
     assert fitted.parameters_used()["noise"] == "laplace"
-    assert fitted.noise_path() == "exact-grid"
+    assert fitted.recipe_.path == "exact-grid"
     assert fitted.get_params() == {**RandomRotation().get_params(), "epsilon_record": epsilon}
 
 
@@ -175,7 +175,7 @@ def test_the_worst_pair_is_told_apart_as_stated_and_no_better():
     ratio = ((np.abs(Z - pair[1]) - np.abs(Z - pair[0])) / scale).sum(axis=1)
     assert ratio.max() <= claim
     assert ratio.max() == pytest.approx(claim, rel=1e-6)
-    grid = fitted.release_columns()[0]["noise"]["grid"]
+    grid = fitted.recipe_.channels[0].step
     assert np.array_equal(Z, np.rint(Z / grid) * grid)
 
 
@@ -189,7 +189,7 @@ def test_one_key_is_one_space_and_another_another():
     first, second = (RandomRotation().fit(part, encoding=encoding, key=key) for part in (X[:10], X[10:]))
     other = RandomRotation().fit(X, encoding=encoding)
     assert np.array_equal(first.embed(X), second.embed(X))
-    assert first.transform() == second.transform() != other.transform()
+    assert first.recipe_.map.to_dict() == second.recipe_.map.to_dict() != other.recipe_.map.to_dict()
     assert "content hidden" in repr(key)
 
 
