@@ -7,10 +7,14 @@ import warnings
 import numpy as np
 import pytest
 
-from sfumato.channels.reach import FALSE_ALARMS, FURTHEST, Reach
+from domains import domain
+from sfumato.channels import Additive, Identity, Recipe, Sampled
+from sfumato.channels.reach import FALSE_ALARMS, Reach
 from sfumato.guarantee import Card
 from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.noise import Laplace
+from sfumato.noise.law import FURTHEST
 from sfumato.table import Schema
 
 PUBLIC = {"source": "public", "reason": "known"}
@@ -79,6 +83,18 @@ def test_no_honest_cell_is_called_impossible_and_a_forged_one_is(tmp_path, mecha
         assert reach.outside(forged) == ([] if heavy else [(7, reach.names[0])])
 
 
+def test_only_a_sampled_column_may_leave_cells_out():
+    encoding = domain("nn")
+    channels = Sampled(Additive(Laplace(0.2)), 0.5), Additive(Laplace(0.2))
+    recipe = Recipe(encoding, Identity(2), channels)
+    Z = recipe.perturb(np.full((50, 2), 0.5), np.random.default_rng(0))
+    reach = Reach.of(recipe, 50)
+    assert np.isnan(Z[:, 0]).any()
+    assert reach.outside(Z) == []
+    Z[4, 1], Z[5, 0] = math.nan, 1e6
+    assert reach.outside(Z) == [(4, "n1"), (5, "n0")]
+
+
 def test_bits_are_bits(tmp_path):
     release = released(tmp_path, "guided-projection", columns=CATEGORIES)
     reach = Reach.of(release.card.made_by(), release.card.rows)
@@ -92,10 +108,10 @@ def test_bits_are_bits(tmp_path):
 def test_false_alarms_are_as_rare_as_stated_and_not_much_rarer(tmp_path, law):
     """At 5% of releases, where it can be counted: 2,000 honest ones with every value at an end of its range."""
     columns = NUMBERS[:1]
-    card = released(tmp_path, "additive-noise", rows=40, columns=columns, law=law, scale=0.7).card
-    reach, rng = Reach.of(card, false_alarms=0.05), np.random.default_rng(1)
+    recipe = released(tmp_path, "additive-noise", rows=40, columns=columns, law=law, scale=0.7).card.made_by()
+    reach, rng = Reach.of(recipe, 40, false_alarms=0.05), np.random.default_rng(1)
     X = rng.integers(0, 2, (2000, 40, 1)).astype(float)
-    drawn = X + card.laws()[0].sample(rng, X.shape)
+    drawn = recipe.perturb(X.reshape(-1, 1), rng).reshape(X.shape)
     alarms = sum(bool(reach.outside(one)) for one in drawn)
     assert alarms <= 0.05 * 2000 + 3 * math.sqrt(2000 * 0.05 * 0.95)
     assert alarms >= 25  # only the end that a value lies at can be passed: half of 5%, less three standard deviations
@@ -119,8 +135,8 @@ def test_heavy_tails_are_not_refused_but_have_an_end(tmp_path):
 
 def test_an_operator_of_ones_own_has_no_reach_that_others_know(tmp_path):
     data = released(tmp_path, "multiplicative-noise").card.to_dict()
-    for column in data["release_schema"]["columns"]:
-        if column["noise"] and "operator" in column["noise"]:
-            column["noise"] |= {"operator": "custom", "operator_parameters": {}}
-    reach = Reach.of(Card.from_dict(json.loads(json.dumps(data))))
+    for channel in data["recipe"]["channels"]:
+        if channel["channel"] == "carried":
+            channel |= {"operator": "custom", "parameters": {}}
+    reach = Reach.of(Card.from_dict(json.loads(json.dumps(data))).made_by(), 300)
     assert np.isinf(reach.high[0])

@@ -38,6 +38,11 @@ def attained(scaled, groups, starts=60):
     return best
 
 
+def steepness(fitted):
+    """1 / b_i of every component."""
+    return np.array([channel.steepness for channel in fitted.recipe_.channels])
+
+
 def principal(encoding, rng):
     """Every principal component of records of this domain, over 0.3 times its width: what a release has."""
     basis = np.linalg.eigh(np.cov(any_records(encoding, rng, 500).T))[1].T
@@ -158,7 +163,7 @@ def test_real_tables_with_all_components(data_folder, name, most, attained_at_le
     encoding = Encoding.unit(table.shape[1], public=True)
     X = ((table - table.min()) / (table.max() - table.min())).to_numpy()
     fitted = PrincipalLaplace(components=1.0).fit(X, encoding=encoding)
-    worst = attained(fitted.matrix_ / fitted.noise_.scale[:, None], encoding.groups)
+    worst = attained(fitted.matrix_ * steepness(fitted)[:, None], encoding.groups)
     assert attained_at_least <= worst <= fitted.guarantee().record <= most
 
 
@@ -168,5 +173,5 @@ def test_a_real_table_of_numbers_and_categories(data_folder):
     table = open_table(data_folder / "credit_g.csv").read()
     encoding = Encoding(Schema.infer(table, label="label"))
     fitted = PrincipalLaplace(components=1.0).fit(encoding.encode(table).X, encoding=encoding)
-    worst = attained(fitted.matrix_ / fitted.noise_.scale[:, None], encoding.groups)
+    worst = attained(fitted.matrix_ * steepness(fitted)[:, None], encoding.groups)
     assert worst <= fitted.guarantee().record <= min(1.11 * worst, 40.6)

@@ -29,7 +29,7 @@ def test_data_widths_without_clipping_promise_too_much(load, s, record, column):
     """e^(s/b) is what the paper suggests; a record that nobody in the table resembles can move further."""
     X = scaled(load)
     fitted = half_of_the_components(X, component_bounds="data")
-    widths = fitted.noise_.high - fitted.noise_.low
+    widths = np.ptp([channel.interval for channel in fitted.recipe_.channels], axis=1)
     groups = fitted.encoding_.groups
     unclipped = affine_epsilons(fitted.matrix_, B * widths, np.full(s, UNCLIPPED), groups)
     clipped = affine_epsilons(fitted.matrix_, B * widths, widths, groups)

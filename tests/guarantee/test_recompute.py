@@ -2,16 +2,19 @@
 
 import base64
 import dataclasses
+import json
 import math
 
 import numpy as np
 import pytest
 
 from domains import any_records
+from sfumato.channels import RandomizedResponse
+from sfumato.errors import CardError
 from sfumato.guarantee import Card, Guarantee
-from sfumato.guarantee.recompute import Recomputed, kept_epsilon, recomputed
+from sfumato.guarantee.recompute import Recomputed, recomputed
 from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.mechanisms import MECHANISMS, Response
+from sfumato.mechanisms import MECHANISMS
 from sfumato.noise import keep_threshold
 from sfumato.table import Column, Encoding, Schema
 
@@ -87,11 +90,11 @@ def test_an_honest_card_states_what_is_recomputed(tmp_path, mechanism, parameter
     found, stated = recomputed(card), card.stated_guarantee()
     assert found.understated(card) == []
     assert found.kind == stated.kind
-    assert found.proved == pytest.approx(stated.proved, rel=1e-3)
-    assert (found.label is None) == (stated.label_epsilon is None)
-    if math.isfinite(stated.record):
-        assert found.record == pytest.approx(stated.record, rel=1e-3)
-        assert found.column == pytest.approx(stated.column, rel=1e-3)
+    assert found.label == stated.label_epsilon
+    if stated.in_the_way:
+        assert math.isinf(found.proved)
+    figures = [(found.component, stated.component), (found.column, stated.column), (found.record, stated.record)]
+    assert all(again == pytest.approx(said, rel=1e-9) for again, said in figures)
 
 
 def test_every_mechanism_is_among_the_cases():
@@ -140,7 +143,7 @@ def test_a_consistent_card_that_claims_less_is_found_out(tmp_path, mechanism, pa
 def test_what_proves_nothing_cannot_claim_a_guarantee(tmp_path, mechanism, parameters):
     card = released(tmp_path / "r", mechanism, parameters)
     claim = Guarantee(1.0, 1.0, 2.0, exact_label=True).to_dict()
-    forged = {**card.to_dict(), "guarantee": claim, "learned_from_data": [], "noise_path": "exact-grid"}
+    forged = {**card.to_dict(), "guarantee": claim, "learned_from_data": []}
     edited = Card.from_dict(forged)
     assert edited.is_formal
     assert "kind" in recomputed(edited).understated(edited)
@@ -157,31 +160,50 @@ def test_a_learned_column_hidden_from_the_list_is_still_in_the_way(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "noise",
+    "channel",
     [
-        None,
-        {"law": "randomized-response", "keep": 0.6, "categories": 400},
-        {"law": "randomized-response", "keep": 1.0, "categories": 2},
-        {"law": "randomized-response", "keep": True, "categories": 2},
-        {"law": "laplace", "scale": 9.0},
+        {"channel": "exact", "columns": 2},
+        {"channel": "unstated", "columns": 2, "low": 0.0, "high": 1.0},
+        {"channel": "randomized-response", "keep": 1.0, "categories": 2},
     ],
     ids=str,
 )
-def test_a_category_without_its_response_has_no_bound(tmp_path, noise):
+def test_a_category_without_its_response_has_no_bound(tmp_path, channel):
     data = released(tmp_path / "r", "additive-noise", {}).to_dict()
-    data["release_schema"]["columns"][2]["noise"] = noise
+    data["recipe"]["channels"][2] = channel
     assert recomputed(Card.from_dict(data)).record == math.inf
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [
+        {"channel": "randomized-response", "keep": 0.6, "categories": 400},
+        {"channel": "randomized-response", "keep": True, "categories": 2},
+        {"channel": "additive", "noise": {"law": "laplace", "scale": 9.0}},
+        {"channel": "or-missing", "value": {"channel": "exact"}, "keep": 0.6},
+    ],
+    ids=str,
+)
+def test_a_channel_that_carries_no_category_is_refused(tmp_path, channel):
+    data = released(tmp_path / "r", "additive-noise", {}).to_dict()
+    data["recipe"]["channels"][2] = channel
+    with pytest.raises(CardError, match="was edited"):
+        Card.from_dict(data)
 
 
 def test_a_coarse_grid_costs_what_it_can_tell(tmp_path):
     data = released(tmp_path / "r", "principal-laplace", {"basis": "identity", "components": 4, "b": 2.0}).to_dict()
     honest = recomputed(Card.from_dict(data)).column
-    for column in data["release_schema"]["columns"]:
-        column["noise"]["grid"] = column["noise"]["scale"]
+    for channel in data["recipe"]["channels"]:
+        channel["grid"] = channel["noise"]["scale"]
     assert recomputed(Card.from_dict(data)).column == pytest.approx(honest + 4)
-    for column in data["release_schema"]["columns"]:
-        del column["noise"]["grid"]
-    assert recomputed(Card.from_dict(data)).column == math.inf
+    for channel in data["recipe"]["channels"]:
+        del channel["grid"]
+    plain = recomputed(Card.from_dict(data))
+    assert plain.column == pytest.approx(honest)
+    assert plain.proved == math.inf
+    assert "kind" in plain.understated(Card.from_dict(data))
+    assert any("floating-point" in reason for reason in plain.in_the_way)
 
 
 def test_post_processing_proves_nothing_and_accuses_nobody(tmp_path):
@@ -193,17 +215,19 @@ def test_post_processing_proves_nothing_and_accuses_nobody(tmp_path):
 @pytest.mark.parametrize("categories", [2, 3, 17])
 @pytest.mark.parametrize("epsilon", [1e-3, 0.5, 5.0, 20.0, 33.0])
 def test_a_keep_probability_gives_its_epsilon_back_from_below(epsilon, categories):
-    found = kept_epsilon(keep_threshold(epsilon, categories) / 2.0**64, categories)
-    assert found <= epsilon
-    assert found == pytest.approx(epsilon, rel=3e-2 if epsilon > 30 else 1e-6)
+    """To the last digit: what the program compares with, what stands on the card, what is computed from it."""
+    made = RandomizedResponse.of_epsilon(epsilon, categories)
+    read = RandomizedResponse.from_dict(json.loads(json.dumps(made.to_dict())))
+    assert read.threshold == made.threshold <= keep_threshold(epsilon, categories)
+    assert read.epsilon == made.epsilon <= epsilon
+    assert read.epsilon == pytest.approx(epsilon, rel=3e-2 if epsilon > 30 else 1e-6)
 
 
 @pytest.mark.parametrize("categories", [2, 3, 1000])
 def test_no_finite_epsilon_is_called_understated_for_rounding(categories):
     for epsilon in (*range(30, 60), 700, 1e6):
-        response = Response(categories, float(epsilon))
-        assert kept_epsilon(response.keep, categories) <= response.epsilon < math.inf
-    assert kept_epsilon(1.0, categories) == math.inf  # and what is really kept always stays unprotected
+        assert RandomizedResponse.of_epsilon(float(epsilon), categories).epsilon < math.inf
+    assert RandomizedResponse(1.0, categories).epsilon == math.inf  # and what is really kept always stays unprotected
 
 
 def test_what_is_hindered_is_not_proved():

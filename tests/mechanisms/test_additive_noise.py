@@ -35,15 +35,15 @@ def test_a_release_has_the_sources_columns_in_raw_units():
     assert table.column_names == ["age", "height"]
     assert stats.kstest(table["age"].to_numpy() - 40, stats.laplace(scale=12).cdf).pvalue > 1e-6
     assert stats.kstest(table["height"].to_numpy() - 1.7, stats.laplace(scale=0.2).cdf).pvalue > 1e-6
-    stated = fitted.release_columns()
-    assert [column["units"] for column in stated] == ["source", "source"]
-    assert [column["noise"]["scale"] for column in stated] == pytest.approx([12, 0.2])
+    assert [column["units"] for column in Layout(fitted, encoding).columns()] == ["source", "source"]
+    raw = [channel.raw_noise(width) for channel, width in zip(fitted.recipe_.channels, (120, 2), strict=True)]
+    assert [noise.law.scale for noise in raw] == pytest.approx([12, 0.2])
 
 
 def test_uniform_noise_by_range_in_raw_units():
     fitted, _ = fit(AdditiveNoise("uniform", low=-0.25, high=0.5), "n")
-    noise = fitted.release_columns()[0]["noise"]
-    assert (noise["low"], noise["high"]) == (-2.0, 4.0)
+    (channel,) = fitted.recipe_.channels
+    assert channel.raw_noise(8.0).law.support == (-2.0, 4.0)
     used = fitted.parameters_used()
     assert (used["low"], used["high"], used["df"]) == (-0.25, 0.5, None)
     X = np.full((5_000, 1), 0.5)
@@ -65,7 +65,7 @@ def test_theorem_4_laplace_and_student_bound_normal_and_uniform_do_not(law, boun
 
 def test_categories_alone_are_formal_whatever_the_law():
     fitted, _ = fit(AdditiveNoise("normal"), "23?")
-    assert fitted.noise_path() == "exact-response"
+    assert fitted.recipe_.path == "exact-response"
     assert fitted.guarantee().kind == LOCAL_DP
     assert fitted.guarantee().sentence == ""
 
@@ -96,12 +96,16 @@ def test_a_missing_cell_is_noised_at_the_middle_and_shown_as_the_answer_says():
     fitted, _ = fit(AdditiveNoise(scale=0.5), "m")
     X = np.tile([0.5, 1.0], (ROWS, 1))
     Z = fitted.perturb(X, None, Streams.seeded(2).generator(0)).X
-    keep = fitted.release_columns()[0]["noise"]["missing_keep"]
+    (channel,) = fitted.recipe_.channels
+    keep = channel.kept
     assert keep == pytest.approx(1 / (1 + math.exp(-2)))
     shown_missing = int(Z[:, 1].sum())
     assert stats.binomtest(shown_missing, ROWS, keep).pvalue > 1e-6
     assert stats.binomtest(shown_missing, ROWS, 1 - (1 - keep) / 1.3).pvalue < 1e-20
-    assert stats.kstest(Z[:, 0] - 0.5, stats.laplace(scale=0.5).cdf).pvalue > 1e-6
+    shown = Z[:, 1] == 0
+    assert stats.kstest(Z[shown, 0] - 0.5, stats.laplace(scale=0.5).cdf).pvalue > 1e-6
+    assert stats.kstest(Z[shown, 0] - 0.5, stats.laplace(scale=0.65).cdf).pvalue < 1e-12
+    assert set(Z[~shown, 0]) == {0.5}  # what is reported missing has no number
     table = Layout(fitted, fitted.encoding_).table(Z, None)
     assert table.column(0).null_count == shown_missing
 
@@ -119,7 +123,7 @@ def test_constant_columns_come_back_constant():
     table = Layout(fitted, fitted.encoding_).table(fitted.perturb(X, None, Streams.seeded(2).generator(0)).X, None)
     assert set(table.column(0).to_pylist()) == {3.0}
     assert set(table.column(2).to_pylist()) == {3.0, None}
-    assert fitted.release_columns()[0]["noise"] is None
+    assert fitted.recipe_.channels[0].is_exact
 
 
 @pytest.mark.parametrize(

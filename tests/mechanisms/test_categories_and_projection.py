@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from domains import any_records, domain, steady
+from sfumato.channels import RandomizedResponse as Response
 from sfumato.errors import CardError, SchemaError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP
-from sfumato.mechanisms import RandomizedResponse, RandomProjection, Response
+from sfumato.mechanisms import RandomizedResponse, RandomProjection
 from sfumato.noise import Streams
 from sfumato.table import Encoding
 
@@ -27,7 +28,7 @@ def test_categories_are_kept_as_often_as_stated(categories, epsilon):
     fitted = RandomizedResponse(epsilon).fit(X, encoding=encoding)
     Z = fitted.perturb(X, None, Streams.seeded(categories).generator(0)).X
     keep = math.exp(epsilon) / (math.exp(epsilon) + categories - 1)
-    assert fitted.release_columns()[1]["noise"]["keep"] == pytest.approx(keep)
+    assert fitted.recipe_.channels[1].keep == pytest.approx(keep)
     assert (Z.sum(axis=1) == 2).all()
     assert (Z[:, 0] == 1).all()
     kept = int(Z[:, 2].sum())
@@ -40,12 +41,12 @@ def test_categories_are_kept_as_often_as_stated(categories, epsilon):
 @given(st.floats(1e-6, 60), st.integers(1, 200))
 @steady(100)
 def test_a_response_never_costs_more_than_was_wanted(epsilon, categories):
-    response = Response(categories, epsilon)
+    response = Response.of_epsilon(epsilon, categories)
     assert response.epsilon <= epsilon
     if categories > 1:
         exact = math.log(response.threshold * (categories - 1)) - math.log(2**64 - response.threshold)
         assert response.epsilon == pytest.approx(exact, rel=1e-9, abs=1e-13)
-        assert response.to_dict()["keep"] == response.keep
+        assert response.keep * 2**64 == response.threshold  # to the last digit: a card states what the program does
     else:
         assert (response.keep, response.epsilon) == (1, 0)
 
@@ -83,7 +84,7 @@ def test_projection_proves_nothing_and_says_so():
     assert fitted.guarantee().kind == EMPIRICAL
     assert "known rows undo it" in fitted.guarantee().in_words()
     assert (fitted.embed(np.zeros((1, 4))) == 0).all()  # Example 4.3: an all-zero row stays all-zero
-    assert fitted.noise_path() == "none"
+    assert fitted.recipe_.path == "none"
     assert fitted.restore(np.zeros((1, 2))) is None
 
 
@@ -95,7 +96,7 @@ def test_one_key_one_space_and_another_key_another():
     first, second = (RandomProjection(3).fit(part, encoding=encoding, key=key) for part in (X[:10], X[10:]))
     other = RandomProjection(3).fit(X, encoding=encoding)
     assert np.array_equal(first.embed(X), second.embed(X))
-    assert first.transform() == second.transform() != other.transform()
+    assert first.recipe_.map.to_dict() == second.recipe_.map.to_dict() != other.recipe_.map.to_dict()
     assert not np.allclose(first.embed(X), other.embed(X))
 
 

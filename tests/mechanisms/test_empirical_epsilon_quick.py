@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from distinguisher import assert_honest, empirical_epsilon, proved_epsilon, response_ratio, worst_pair
+from distinguisher import assert_honest, empirical_epsilon, proved_epsilon, worst_pair
 from domains import any_records, domain
+from sfumato.channels import RandomizedResponse as Response
 from sfumato.guarantee import LOCAL_DP
-from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace, RandomizedResponse, Response
+from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace, RandomizedResponse
 from sfumato.noise import Streams
 
 DRAWS = 200_000  # of each of two records
@@ -78,17 +79,19 @@ def test_a_claim_that_is_too_small_is_caught():
 
 @pytest.mark.parametrize(("classes", "epsilon"), [(2, 1.0), (3, 2.0), (10, 1.5)])
 def test_a_private_label(classes, epsilon):
-    response = Response(classes, epsilon)
+    response = Response.of_epsilon(epsilon, classes)
     streams = Streams.seeded(5)
     ratios = []
     for label in (0, 1):
-        codes = response.draw(np.full(DRAWS, label), streams.generator(label))
-        ratios.append(response_ratio(codes, 0, 1, response.keep, classes))
+        codes = response.draw_codes(np.full(DRAWS, label), streams.generator(label))
+        log = response.log_likelihood(np.eye(classes)[codes], np.eye(classes)[:2])
+        ratios.append(log[:, 0] - log[:, 1])
     assert_honest(empirical_epsilon(*ratios, response.epsilon), response.epsilon)
 
 
 def test_the_worst_pair_is_what_the_claim_is_about():
     mechanism = fitted(PrincipalLaplace(basis=BASIS, basis_reason="test", noise="float"), "nm3")
     x, other = worst_pair(mechanism)
-    moved = np.abs(mechanism.embed(x[None]) - mechanism.embed(other[None])) / mechanism.noise_.scale
+    steep = np.array([channel.steepness for channel in mechanism.recipe_.channels])
+    moved = np.abs(mechanism.embed(x[None]) - mechanism.embed(other[None])) * steep
     assert moved.sum() == pytest.approx(mechanism.guarantee().record, rel=1e-8)

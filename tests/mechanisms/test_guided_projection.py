@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from domains import any_records, domain
+from domains import any_records, corner_records, domain
 from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.guidance import Guidance, GuidanceError, SurveyCounts, decode_matrix, encode_matrix
@@ -56,7 +56,7 @@ def test_given_guidance_and_a_floor_are_proved_and_nothing_is_without_a_floor(ta
 def test_no_event_is_likelier_under_another_answer_than_stated():
     """Frequencies of bits under all answers: the worst pair has the stated epsilon, and not one 25% off."""
     fit = GuidedProjection(encode_matrix(orthonormal()), floor=0.35).fit(np.eye(9)[:1], encoding=ENCODING)
-    every = fit.space_.onehot(fit.space_.every()).astype(float)
+    every = corner_records(ENCODING)
     rng = np.random.default_rng(2)
     seen = np.array([fit.perturb(np.tile(t, (3000, 1)), None, rng).X.mean(axis=0) for t in every])
     one, other = seen[:, None], seen[None]
@@ -70,8 +70,10 @@ def test_the_card_tells_everything_that_bayes_rule_needs(table):
     card = Card.from_dict(json.loads(make_card(Layout(fit, ENCODING), fit.guarantee(), rows=400).to_json()))
     told = card.transform
     assert np.array_equal(decode_matrix(told["guidance"], 9, told["k"]), fit.V_)
-    assert (told["floor"], told["link"]) == (0.25, "linear")
-    assert card.affine() is None
+    assert {(one["floor"], one["link"]) for one in card.recipe["channels"]} == {(0.25, "linear")}
+    assert card.made_by().map.affine() is None
+    bits, rows = fit.perturb(X[:5], y[:5], np.random.default_rng(1)).X, corner_records(ENCODING)
+    assert np.array_equal(card.made_by().log_likelihood(bits, rows), fit.recipe_.log_likelihood(bits, rows))
     assert card.mechanism["parameters"]["guidance"] == "learned"
 
 

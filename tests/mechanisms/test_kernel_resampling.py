@@ -32,8 +32,11 @@ def test_the_published_bandwidth_is_equation_16():
     for code, rows in ((0, 200), (1, 400)):
         sigma = X[y == code].std(axis=0, ddof=1)
         assert np.allclose(fit.kernels_[code].widths, 0.8 ** (1 / 7) * rows ** (-1 / 7) * sigma)
-        assert np.allclose(fit.laws_of_class(code)[2].scale, fit.kernels_[code].widths[2])
-    assert np.allclose([law.scale for law in fit.laws()], np.max([k.widths for k in fit.kernels_.values()], axis=0))
+        assert np.allclose(
+            [channel.law.scale for channel in fit.recipe_.of_class(code)], fit.kernels_[code].widths, rtol=1e-12
+        )
+    widest = np.max([kernel.widths for kernel in fit.kernels_.values()], axis=0)
+    assert np.allclose([channel.law.scale for channel in fit.recipe_.channels], widest)
 
 
 @pytest.mark.parametrize("d", [1, 2, 4, 8, 34])
@@ -209,9 +212,9 @@ def test_categories_are_smoothed_as_aitchison_and_aitken_do():
     for code in range(3):
         seen = np.bincount(after[before == code], minlength=3)
         assert stats.chisquare(seen, expected[code] * seen.sum()).pvalue > 1e-4
-    stated = fit.release_columns()[2]["noise"]
-    assert stated["keep"] == pytest.approx(1 - lam)
-    assert stated["epsilon_holds"] == "per draw"
+    assert fit.recipe_.channels[2].keep == pytest.approx(1 - lam)
+    assert fit.recipe_.rows == "drawn"
+    assert fit.recipe_.epsilons().record == np.inf  # whatever a response proves holds for one draw only
     assert "holds per draw only" in fit.guarantee().sentence
 
 
@@ -238,7 +241,7 @@ def test_empty_cells():
 def test_a_column_that_is_constant_in_a_class_stays_and_the_owner_is_told():
     X, y = two_classes()
     X[y == 0, 1] = 0.1 + 0.2  # a value whose mean does not come out exactly
-    with pytest.warns(KernelResamplingWarning, match="1 times a column is constant within a class"):
+    with pytest.warns(KernelResamplingWarning, match="1 time a column is constant within a class"):
         fit = KernelResampling().fit(X, y)
     block = fit.perturb(X, y, np.random.default_rng(0))
     assert (block.X[block.y == 0, 1] == 0.1 + 0.2).all()

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from sfumato.channels import NotApplicableError
 from sfumato.errors import UsageError
 from sfumato.guarantee import Card
 from sfumato.jobs.layout import Layout
@@ -52,18 +53,23 @@ def test_the_additive_operator_is_additive_noise_in_raw_units():
     domain = encoding()
     ours = NoisyOperator("additive", "normal", scale=30.0).fit(np.array([[0.5]]), encoding=domain)
     theirs = AdditiveNoise("normal", scale=0.3).fit(np.array([[0.5]]), encoding=domain)
-    assert ours.laws()[0].scale == pytest.approx(theirs.laws()[0].scale)
-    assert card_of(ours).laws()[0].scale == pytest.approx(0.3)
-    assert card_of(ours).operator_noise()["income"].law.scale == pytest.approx(30)
+    assert ours.recipe_.channels[0].law.scale == pytest.approx(theirs.recipe_.channels[0].law.scale)
+    (stated,) = card_of(ours).made_by().channels
+    assert stated.adds
+    assert stated.law.scale == pytest.approx(0.3)
+    assert stated.raw_noise(100.0).law.scale == pytest.approx(30)
 
 
 def test_the_card_names_operator_and_law_and_claims_no_additive_noise():
     mechanism = MultiplicativeNoise(low=1, high=3).fit(np.array([[0.5]]), encoding=encoding())
     card = card_of(mechanism)
-    noise = card.release_schema["columns"][0]["noise"]
-    assert (noise["operator"], noise["low"], noise["high"]) == ("multiplicative", 1, 3)
-    assert card.laws() == [None]
-    stated = card.operator_noise()["income"]
+    (told,) = card.recipe["channels"]
+    assert (told["channel"], told["operator"]) == ("carried", "multiplicative")
+    assert (told["noise"]["low"], told["noise"]["high"]) == (1, 3)
+    (channel,) = card.made_by().channels
+    assert not channel.adds
+    assert channel.added_moments == (0.0, 0.0)
+    stated = channel.raw_noise(100.0)
     assert stated.law.support == (1, 3)
     assert stated.operator.parameters == {"base": 0.0}
     assert "certainty" in card.guarantee["words"]
@@ -76,8 +82,10 @@ def test_queries_lie_where_the_release_lies_on_average():
     X = np.full((40_000, 1), 0.4)
     Z = mechanism.fit(X, encoding=domain).perturb(X, None, np.random.default_rng(0)).X
     assert Z.mean() == pytest.approx(mechanism.embed(X)[0, 0], abs=0.01)
-    matrix, offset = card_of(mechanism).affine()
-    np.testing.assert_allclose(X @ matrix.T + offset, mechanism.embed(X))
+    line = card_of(mechanism).made_by().line(np.random.default_rng(1).random((500, 1)))
+    np.testing.assert_allclose(X @ line.gain.T + line.offset, mechanism.embed(X))
+    slope, offset = card_of(mechanism).made_by().channels[0].mean_line()
+    np.testing.assert_allclose(slope * X + offset, mechanism.embed(X))
     np.testing.assert_allclose(mechanism.restore(mechanism.embed(X)), X)
 
 
@@ -92,9 +100,14 @@ def test_an_operator_of_your_own_works_from_python_and_is_called_custom():
     mechanism = NoisyOperator(power, "uniform", low=0.5, high=1.5).fit(np.array([[0.5]]), encoding=encoding())
     card = card_of(mechanism)
     assert card.mechanism["parameters"]["operator"] == "custom"
-    with pytest.raises(UsageError, match="Give it in Python"):
-        card.operator_noise()
-    assert card.operator_noise(power)["income"].operator is power
+    (channel,) = card.made_by().channels
+    assert not channel.is_stated
+    for asked in (lambda: channel.raw_noise(100.0), lambda: channel.log_likelihood(np.ones((1, 1)), np.ones((1, 1)))):
+        with pytest.raises(NotApplicableError, match="the owner's own"):
+            asked()
+    (known,) = card.made_by().knowing(power).channels
+    assert known.is_stated
+    assert known.raw_noise(100.0).operator is power
     wrong = Operator.of(power.forward, lambda z, x: z / x, power.branches[0].derivative)
     with pytest.raises(UsageError, match="does not match"):
         NoisyOperator(wrong, "uniform", low=0.5, high=1.5).fit(np.array([[0.5]]), encoding=encoding())

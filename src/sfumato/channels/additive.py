@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.channels.base import EXACT_GRID, FLOAT_NOISE, Channel, Epsilons, Line, Matrix, Reached, number, register
 from sfumato.noise import Law, OperatorNoise, discrete_laplace, law_from_dict, make_operator
+from sfumato.noise.grid import LARGEST_LOG2_SCALE
 from sfumato.noise.law import tail
 from sfumato.table import Group
 
@@ -35,6 +36,8 @@ class Additive(Channel):
             raise ValueError("low must not exceed high")
         if self.grid and (self.law.name != "laplace" or 2.0**self.bits * self.grid != self._scale):
             raise ValueError("the scale must be the grid times a power of two")
+        if self.grid and not 0 <= self.bits <= LARGEST_LOG2_SCALE:
+            raise ValueError("the grid must be no coarser than the scale, and not finer than what can be drawn")
 
     @property
     def _scale(self) -> float:
@@ -56,10 +59,13 @@ class Additive(Channel):
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
         if not self.grid:
             return np.asarray(np.clip(x, self.low, self.high) + self.law.sample(rng, x.shape))
-        first, last = self.ends
-        steps = np.clip(np.rint(x / self.grid), first, last).astype(np.int64)
+        steps = self._steps(x).astype(np.int64)
         steps += discrete_laplace(rng, self.bits, x.shape)
         return np.asarray(steps * self.grid)
+
+    def _steps(self, x: Matrix) -> Matrix:
+        """The grid points that stand for x."""
+        return np.clip(np.rint(x / self.grid), *self.ends)
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -69,7 +75,10 @@ class Additive(Channel):
         return first, max(first, last)
 
     def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
-        return self.law.logpdf(z[:, 0, None] - np.clip(x[None, :, 0], self.low, self.high))
+        if not self.grid:
+            return self.law.logpdf(z[:, 0, None] - np.clip(x[None, :, 0], self.low, self.high))
+        distance = np.abs(z[:, 0, None] - self.grid * self._steps(x[None, :, 0]))
+        return np.asarray(math.log(math.tanh(0.5 * self.rounding) / self.grid) - distance / self._scale)
 
     @property
     def added_moments(self) -> tuple[float, float]:
@@ -91,13 +100,14 @@ class Additive(Channel):
 
     def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
         least, most = self.law.support
-        if not math.isfinite(most - least):
-            return super().possible(z)
-        return np.asarray(z - most - self.grid), np.asarray(z - least + self.grid)
+        low, high = z - most, z - least
+        # whatever lies beyond an end was clipped to it
+        return np.where(low <= self.low, -math.inf, low), np.where(high >= self.high, math.inf, high)
 
     def reach(self, low: float, high: float, chance: float) -> Reached:
         first, last, bounded = tail(self.law, chance)
-        return Reached(max(low, self.low) + first, min(high, self.high) + last, bounded)
+        low, high = (min(max(end, self.low), self.high) for end in (low, high))
+        return Reached(low + first, high + last, bounded)
 
     def central(self, share: float) -> float:
         return float(self.law.ppf((1 + share) / 2) - self.law.ppf((1 - share) / 2)) / 2
@@ -106,8 +116,7 @@ class Additive(Channel):
 
     @property
     def steepness(self) -> float:
-        """By the law's worst case over a small move: exactly 1/b for Laplace noise."""
-        return self.law.log_amplification(1e-6) / 1e-6 if self.law.name != "laplace" else 1.0 / self._scale
+        return self.law.steepness
 
     @property
     def step(self) -> float:
@@ -137,9 +146,10 @@ class Additive(Channel):
         return min(self.law.log_amplification(distance) + self.rounding, self.whole)
 
     def epsilons(self, groups: Sequence[Group]) -> Epsilons:
-        """Of one number, all of whose range is inside [low, high] or clipped to it."""
+        """Of one number in [0, 1], as far as it is not clipped."""
         (group,) = groups
-        told = 0.0 if group.is_constant else self.moved(1.0)
+        low, high = (min(max(end, self.low), self.high) for end in (0.0, 1.0))
+        told = 0.0 if group.is_constant else self.moved(high - low)
         return Epsilons(told, told, told)
 
     def to_dict(self) -> dict[str, Any]:

@@ -117,12 +117,20 @@ class Channel(ABC):
         """The same with the owner's own operator put back, where it was carried in by one."""
         return self
 
+    def fits(self, groups: Sequence[Group]) -> bool:
+        """Whether it can carry these source columns; by default one number that cannot be missing."""
+        return len(groups) == 1 and not groups[0].is_onehot and not groups[0].has_indicator
+
     @abstractmethod
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
         """Release x; may overwrite it."""
 
     def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:  # noqa: ARG002
-        """log f(z_i | x_j), len(z) x len(x), up to a constant per row i; -inf where x_j is impossible."""
+        """log f(z_i | x_j), len(z) x len(x); -inf where x_j is impossible.
+
+        A probability where z is a category or bits, a density where it is a number (on a grid, the probability of a
+        grid point over the step).
+        """
         raise NotApplicableError(f"the law of {self.tag} cells has no stated likelihood")
 
     def raw_noise(self, width: float) -> OperatorNoise | None:  # noqa: ARG002
@@ -159,8 +167,8 @@ class Channel(ABC):
         raise NotApplicableError(f"{self.tag} cells are no linear function of what was true, plus noise")
 
     def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
-        """Least and largest source value that can have become z (n x width each); 0 and 1 where all can."""
-        return np.zeros(z.shape), np.ones(z.shape)
+        """Least and largest source value that can have become z (n x width each); infinite where all can."""
+        return np.full(z.shape, -math.inf), np.full(z.shape, math.inf)
 
     def reach(self, low: float, high: float, chance: float) -> Reached:  # noqa: ARG002
         """Where the first released value lies, but for this chance, if what was true lies in [low, high]."""
@@ -235,12 +243,12 @@ def stated(channel: Channel) -> dict[str, Any]:
 
 def read(found: Mapping[str, Any]) -> Channel:
     """A channel from a card; what cannot be read is refused and never taken for something weaker."""
-    tag = found.get("channel")
+    tag = found.get("channel") if isinstance(found, Mapping) else None
     if not isinstance(tag, str) or tag not in CHANNELS:
         raise CardError("The card names a channel that does not exist: it was edited, or made by another version.")
     try:
         return CHANNELS[tag].from_dict(found)
-    except (SfumatoError, KeyError, TypeError, ValueError) as error:
+    except (SfumatoError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise CardError(f"The card states a {tag} channel that cannot be: it was edited or is damaged.") from error
 
 

@@ -34,6 +34,9 @@ class Exact(Channel):
     def is_exact(self) -> bool:
         return True
 
+    def fits(self, groups: Sequence[Group]) -> bool:
+        return bool(groups)
+
     def raw_noise(self, width: float) -> OperatorNoise | None:  # noqa: ARG002
         return None
 
@@ -85,6 +88,13 @@ class Unstated(Channel):
     low: float = 0.0
     high: float = 1.0
     tag = "unstated"
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            raise ValueError("low must not exceed high")
+
+    def fits(self, groups: Sequence[Group]) -> bool:
+        return bool(groups)
 
     @property
     def is_stated(self) -> bool:

@@ -49,10 +49,10 @@ def laplace_channels(low: Matrix, high: Matrix, scale: Matrix, *, exact: bool) -
 
 
 def fineness(channel: Channel) -> int | None:
-    """Which channels `draw_laplace` can take together: Laplace noise of one fineness (0 for floating point)."""
+    """Which channels `draw_laplace` can take together: Laplace noise of one fineness (-1 for floating point)."""
     if not isinstance(channel, Additive) or not isinstance(channel.law, Laplace):
         return None
-    return channel.bits if channel.grid else 0
+    return channel.bits if channel.grid else -1
 
 
 def draw_laplace(channels: Sequence[Additive], Z: Matrix, rng: np.random.Generator) -> Matrix:

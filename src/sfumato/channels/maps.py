@@ -144,7 +144,7 @@ class Affine(Map):
             component=float(components.max()),
             column=found.column + rounding,
             record=min(found.record + rounding, float(components.sum())),
-            exact=found.exact,
+            exact=found.exact and all((channel.metric or ("",))[0] == "cityblock" for channel in channels),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -268,7 +268,7 @@ def carried_groups(channels: Sequence[Channel], encoding: Encoding) -> list[tupl
     for channel in channels:
         stop = start + channel.width
         inside = [group for group in encoding.groups if start <= group.start and group.stop <= stop]
-        if not inside or inside[0].start != start or inside[-1].stop != stop:
+        if not inside or inside[0].start != start or inside[-1].stop != stop or not channel.fits(inside):
             raise CardError("The card's channels do not fit its source columns: it was edited or is damaged.")
         found.append((channel, inside))
         start = stop
@@ -296,6 +296,8 @@ def read_map(transform: Mapping[str, Any], encoding: Encoding, components: int) 
             raise CardError("The card's transform does not fit its columns: it was edited or is damaged.")
         return Affine(matrix, offset, None if variances is None else np.array(variances), _reason(transform))
     if kind == Guided.kind:
+        if components != encoding.width or not all(group.is_onehot for group in encoding.groups):
+            raise CardError("The card's guidance does not fit its columns: it was edited or is damaged.")
         return Guided(decode_matrix(transform["guidance"], encoding.width, transform["k"]), _reason(transform))
     return Secret(transform["commitment"], components, bool(transform.get("orthogonal", False)))
 

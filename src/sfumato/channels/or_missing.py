@@ -30,16 +30,21 @@ from sfumato.table import Group
 class OrMissing(Channel):
     """(value, indicator): the value by its own channel, the indicator kept with probability `keep`.
 
-    A missing value stands at the middle of its range and goes through the channel like any other. A cell that is
-    *reported* missing is empty: its number was drawn and is not shown.
+    A missing value stands at the middle of its range and goes through the channel like any other; with `anywhere` it
+    shows a number from all over the range instead. A cell that is *reported* missing is empty: its number was drawn
+    and is not shown.
     """
 
     value: Channel
     keep: float
+    anywhere: bool = False
     tag = "or-missing"
 
     def knowing(self, operator: Operator) -> Channel:
         return replace(self, value=self.value.knowing(operator))
+
+    def fits(self, groups: Sequence[Group]) -> bool:
+        return len(groups) == 1 and groups[0].has_indicator
 
     @property
     def response(self) -> RandomizedResponse:
@@ -92,20 +97,28 @@ class OrMissing(Channel):
         return self.value.leaves_out
 
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
-        missing = self.response.draw_codes((x[:, 1] > 0.5).astype(np.int64), rng)
-        value = self.value.draw(np.ascontiguousarray(x[:, :1]), rng)
-        return np.column_stack([np.where(missing == 1, 0.5, value[:, 0]), missing.astype(np.float64)])
+        was_missing = x[:, 1] > 0.5
+        missing = self.response.draw_codes(was_missing.astype(np.int64), rng)
+        value = self.value.draw(np.array(x[:, :1]), rng)[:, 0]
+        if self.anywhere:
+            value = np.where(was_missing, rng.random(len(x)), value)
+        return np.column_stack([np.where(missing == 1, 0.5, value), missing.astype(np.float64)])
 
     def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
         """A cell that is reported missing tells nothing of the number."""
         empty = z[:, 1] > 0.5
         told = self.response.log_likelihood(_slots(z[:, 1]), _slots(x[:, 1]))
-        shown = ~empty
-        told[shown] += self.value.log_likelihood(z[shown, :1], x[:, :1])
+        told[~empty] += self._shown(z[~empty, :1], x)
         return told
 
+    def _shown(self, z: Matrix, x: Matrix) -> Matrix:
+        found = self.value.log_likelihood(z, x[:, :1])
+        if self.anywhere:
+            found[:, x[:, 1] > 0.5] = np.where((z >= 0) & (z <= 1), 0.0, -np.inf)
+        return found
+
     def line(self, values: Matrix) -> Line:
-        """The number and the indicator are described apart, as if every number were shown."""
+        """The number and the indicator are described apart, as if every number were there and shown."""
         value, share = self.value.line(values[:, :1]), float(values[:, 1].mean())
         gain, floor = self.keep - self.response.other, self.response.other
         told = floor + gain * share
@@ -135,11 +148,13 @@ class OrMissing(Channel):
         """From one end of the range to the other, or from an end to the middle and from present to missing."""
         (group,) = groups
         across, half = (0.0, 0.0) if group.is_constant else (self.value.moved(1.0), self.value.moved(0.5))
+        if self.anywhere and not group.is_constant:
+            half = np.inf  # what lies in the range or beyond it can be told from a number with noise
         column = max(across, half + self.response.epsilon)
         return Epsilons(max(across, self.response.epsilon), column, column)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"value": stated(self.value), "keep": self.keep}
+        return {"value": stated(self.value), "keep": self.keep, **({"anywhere": True} if self.anywhere else {})}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
@@ -147,7 +162,10 @@ class OrMissing(Channel):
         if value.width != 1:
             raise ValueError("value")
         keep = RandomizedResponse.from_dict({"keep": found["keep"], "categories": 2}).keep
-        return cls(value, keep)
+        anywhere = found.get("anywhere", False)
+        if not isinstance(anywhere, bool):
+            raise ValueError("anywhere")
+        return cls(value, keep, anywhere)
 
 
 def _slots(indicator: Matrix) -> Matrix:

@@ -31,13 +31,15 @@ ROUNDING = 1e-6
 class Reach:
     """Lowest and highest possible value of every column of the release matrix, and the written column behind it.
 
-    `checked` is False where a law's tail gives no useful bound; `bits`: cells are 0 or 1 and nothing between.
+    `checked` is False where a law's tail gives no useful bound; `left_out`: cells may be not reported (NaN); `bits`:
+    cells are 0 or 1 and nothing between.
     """
 
     low: Matrix
     high: Matrix
     names: tuple[str, ...]
     checked: NDArray[np.bool_]
+    left_out: NDArray[np.bool_]
     bits: bool = False
 
     @classmethod
@@ -47,11 +49,12 @@ class Reach:
         chance = false_alarms / max(1, rows * noised)
         low, high = recipe.map.ranges(recipe.encoding, false_alarms)
         ends = np.column_stack([np.zeros(recipe.width), np.ones(recipe.width)])  # categories and "missing"
-        checked = np.ones(recipe.width, dtype=bool)
+        checked, left_out = np.ones(recipe.width, dtype=bool), np.zeros(recipe.width, dtype=bool)
         for place, channel in zip(recipe.places, recipe.channels, strict=True):
-            first = place.start
-            found = channel.reach(float(low[first]), float(high[first]), chance)
-            ends[first], checked[first] = found[:2], found.bounded
+            left_out[place] = channel.leaves_out
+            for column in range(place.start, place.start + channel.numbers):
+                found = channel.reach(float(low[column]), float(high[column]), chance)
+                ends[column], checked[column] = found[:2], found.bounded
         if recipe.is_columnwise:
             names = tuple(group.column.name for group in recipe.encoding.groups for _ in range(group.width))
             for group in recipe.encoding.groups:
@@ -59,11 +62,12 @@ class Reach:
         else:
             names = tuple(recipe.names())
             ends += np.outer(ROUNDING * (ends[:, 1] - ends[:, 0] + 1.0), [-1.0, 1.0])
-        return cls(ends[:, 0], ends[:, 1], names, checked, bits=all(isinstance(c, Bit) for c in recipe.channels))
+        bits = all(isinstance(channel, Bit) for channel in recipe.channels)
+        return cls(ends[:, 0], ends[:, 1], names, checked, left_out, bits)
 
     def outside(self, matrix: Matrix) -> list[tuple[int, str]]:
         """Row numbers, from 0, and columns of cells that this noise cannot have made."""
-        far = ~((matrix >= self.low) & (matrix <= self.high)) & self.checked & ~np.isnan(matrix)
+        far = ~((matrix >= self.low) & (matrix <= self.high)) & self.checked & ~(np.isnan(matrix) & self.left_out)
         if self.bits:
             far |= (matrix != 0.0) & (matrix != 1.0)
         return [(int(row), self.names[column]) for row, column in np.argwhere(far)]

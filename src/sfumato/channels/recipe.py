@@ -111,8 +111,10 @@ class Recipe:
         return Line(gain @ affine[0], gain @ affine[1] + offset, covariance)
 
     def epsilons(self) -> Epsilons:
-        """What map and channels prove for one record; infinite where nothing is."""
-        return NOTHING if self.rows != "perturbed" else self.map.epsilons(self.channels, self.encoding)
+        """What map and channels prove for one record; infinite where nothing is, as where noise depends on a class."""
+        if self.rows != "perturbed" or self.by_class:
+            return NOTHING
+        return self.map.epsilons(self.channels, self.encoding)
 
     def in_the_way(self) -> list[str]:
         """What the map may have learned from the rows, as long as nobody says why it is public."""
@@ -140,12 +142,13 @@ class Recipe:
         """The inverse of `to_dict`."""
         channels = _read(found["channels"])
         width = sum(channel.width for channel in channels)
-        by_class = {int(code): _read(some) for code, some in found.get("channels_by_class", {}).items()}
+        by_class = {_code(code): _read(some) for code, some in found.get("channels_by_class", {}).items()}
         if any([one.width for one in some] != [one.width for one in channels] for some in by_class.values()):
             raise CardError("The card's classes have different columns: it was edited or is damaged.")
         made = cls(encoding, read_map(transform, encoding, width), channels, found["rows"], by_class)
         if made.is_columnwise:
-            made.of_columns()  # refuses channels that do not fit the columns
+            for some in (channels, *by_class.values()):
+                carried_groups(some, encoding)  # refuses channels that do not fit the columns
         return made
 
 
@@ -163,6 +166,13 @@ def draw(channels: Sequence[Channel], E: Matrix, rng: np.random.Generator) -> Ma
             out[:, columns] = E[:, columns]
             draw_laplace(cast(list[Additive], [channel for _, channel in some]), out[:, columns], rng)
     return out
+
+
+def _code(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise CardError("The card names a class by no code: it was edited or is damaged.") from None
 
 
 def _read(found: Sequence[Mapping[str, Any]]) -> tuple[Channel, ...]:

@@ -79,6 +79,9 @@ class RandomizedResponse(Channel):
     def is_exact(self) -> bool:
         return self.keep == 1.0
 
+    def fits(self, groups: Sequence[Group]) -> bool:
+        return len(groups) == 1 and groups[0].is_onehot
+
     def draw_codes(self, codes: Codes, rng: np.random.Generator) -> Codes:
         """Category codes instead of one-hot slots."""
         return codes if self.categories < 2 else randomized_response(rng, codes, self.categories, self.threshold)
@@ -104,6 +107,9 @@ class RandomizedResponse(Channel):
         spread = np.diag(floor + gain * mu)
         spread -= floor**2 + floor * gain * np.add.outer(mu, mu) + gain**2 * np.diag(mu)
         return Line(gain * np.eye(k), np.full(k, floor), spread)
+
+    def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
+        return (z, z) if self.is_exact else (np.zeros(z.shape), np.ones(z.shape))
 
     def reach(self, low: float, high: float, chance: float) -> Reached:  # noqa: ARG002
         return Reached(0.0, 1.0)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from sfumato.channels.base import Channel, Epsilons, Factor, Line, Matrix, Reached, number, read, register, stated
-from sfumato.noise import OperatorNoise
+from sfumato.noise import Operator, OperatorNoise
 from sfumato.table import Group
 
 
@@ -29,8 +29,14 @@ class Sampled(Channel):
     tag = "sampled"
 
     def __post_init__(self) -> None:
-        if not 0 < self.rate <= 1:
+        if not 0 < self.rate <= 1 or self.inner.leaves_out:
             raise ValueError("rate")
+
+    def fits(self, groups: Sequence[Group]) -> bool:
+        return self.inner.fits(groups)
+
+    def knowing(self, operator: Operator) -> Channel:
+        return replace(self, inner=self.inner.knowing(operator))
 
     def mean_line(self) -> tuple[float, float]:
         return self.inner.mean_line()
@@ -92,12 +98,21 @@ class Sampled(Channel):
         return self.inner.line(values)
 
     def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
-        low, high = self.inner.possible(np.nan_to_num(z, nan=0.5))
-        absent = np.isnan(z)
-        return np.where(absent, 0.0, low), np.where(absent, 1.0, high)
+        low, high = super().possible(z)
+        reported = ~np.isnan(z).any(axis=1)
+        low[reported], high[reported] = self.inner.possible(z[reported])
+        return low, high
 
     def reach(self, low: float, high: float, chance: float) -> Reached:
         return self.inner.reach(low, high, chance)
+
+    def central(self, share: float) -> float:
+        return self.inner.central(share)
+
+    @property
+    def least_share(self) -> float:
+        """Of all rows, also those that do not report."""
+        return self.rate * self.inner.least_share
 
     def epsilons(self, groups: Sequence[Group]) -> Epsilons:
         return self.inner.epsilons(groups)
@@ -108,6 +123,10 @@ class Sampled(Channel):
     @property
     def interval(self) -> tuple[float, float]:
         return self.inner.interval
+
+    @property
+    def step(self) -> float:
+        return self.inner.step
 
     @property
     def rounding(self) -> float:

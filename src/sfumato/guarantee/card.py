@@ -99,7 +99,9 @@ class Card:
             raise CardError(f"{where} does not follow the card's schema at {place}: it was edited or is damaged.")
         if wrong := contradiction(data):
             raise CardError(f"{where} was edited or is damaged: {wrong}.")
-        return cls(**data).in_own_words()
+        card = cls(**data).in_own_words()
+        card.made_by()  # refuses channels that cannot be, or do not fit the columns
+        return card
 
     def in_own_words(self) -> Card:
         """The same with `guarantee.words` computed from its figures: what somebody wrote there is never read."""
@@ -164,7 +166,11 @@ class Card:
 
     @cached_property
     def _recipe(self) -> Recipe:
-        return Recipe.from_dict(self.recipe, self.transform, self.source_encoding())
+        made = Recipe.from_dict(self.recipe, self.transform, self.source_encoding())
+        written = len(made.encoding.groups) if made.is_columnwise else made.width
+        if written != len(self.release_schema["columns"]):
+            raise CardError("The card's recipe does not fit its released columns: it was edited or is damaged.")
+        return made
 
 
 def check_version(data: Any, where: str) -> None:

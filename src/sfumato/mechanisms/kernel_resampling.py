@@ -125,7 +125,7 @@ class KernelResampling(RowDrawing):
             if group.is_onehot:
                 number = responses[place]
             elif group.has_indicator:
-                number = OrMissing(number, responses[place].keep)
+                number = OrMissing(number, responses[place].keep, anywhere=not group.is_constant)
             found.append(number)
         return tuple(found)
 

@@ -96,8 +96,8 @@ class RandomRotation(Mechanism):
             self._check_choice(tuple(LAWS), noise=self.noise)
         if self.epsilon_record is not None and self.noise not in (None, "laplace"):
             raise UsageError(
-                f"The 'epsilon_record' parameter of RandomRotation needs Laplace noise: no scale of {self.noise} noise "
-                "gives a record epsilon here. Use noise=laplace."
+                f"The 'epsilon_record' parameter of RandomRotation needs Laplace noise: it alone is drawn exactly, "
+                f"and {self.noise} noise is not. Use noise=laplace."
             )
         if key is None:
             raise CardError("RandomRotation needs a key: draw one with draw_key, or give --key.")

@@ -65,6 +65,11 @@ class Law(ABC):
     def log_amplification(self, width: float = 1.0) -> float:
         """sup of log f(z) - log f(z - delta), |delta| <= width: the epsilon of a value that can move by `width`."""
 
+    @property
+    def steepness(self) -> float:
+        """sup of |d log f(z) / dz|: no move by `width` changes the log-likelihood by more than so many times it."""
+        return math.inf
+
     def amplification(self, width: float = 1.0) -> float:
         """sup of f(z) / f(z - delta) over z and |delta| <= width [principal-laplace, Eq. 4].
 

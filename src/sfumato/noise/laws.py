@@ -57,6 +57,10 @@ class Laplace(Law):
     def log_amplification(self, width: float = 1.0) -> float:
         return check_width(width) / self.scale
 
+    @property
+    def steepness(self) -> float:
+        return 1.0 / self.scale
+
     def sample(self, rng: np.random.Generator, shape: Shape) -> Floats:
         noise = rng.standard_exponential(shape)  # the difference of two exponentials, quicker than `rng.laplace`
         noise -= rng.standard_exponential(shape)
@@ -122,7 +126,7 @@ class Uniform(Law):
                 "The 'scale' parameter of Uniform must be left out where low and high are given. "
                 f"Got {self.scale} instead."
             )
-        settle(self, scale=scale, low=low, high=high)
+        settle(self, scale=self.scale or scale, low=low, high=high)  # as a card stated it, to the last digit
 
     def logpdf(self, z: ArrayLike) -> Floats:
         low, high = self.support
@@ -212,6 +216,11 @@ class StudentT(Law):
     def log_amplification(self, width: float = 1.0) -> float:
         return (self.df + 1.0) * math.asinh(check_width(width) / (2.0 * self.scale * math.sqrt(self.df)))
 
+    @property
+    def steepness(self) -> float:
+        """(v + 1) u / (a (1 + u^2)) is largest at u = 1."""
+        return (self.df + 1.0) / (2.0 * self.scale * math.sqrt(self.df))
+
     def sample(self, rng: np.random.Generator, shape: Shape) -> Floats:
         return floats(self.scale * rng.standard_t(self.df, shape))
 
@@ -240,13 +249,9 @@ def make_law(
     return law(**given)
 
 
-BESIDE_THE_LAW = frozenset({"law", "grid", "missing_keep", "scale_by_class", "missing_keep_by_class"})
-"""What a card says of a column's noise beyond the parameters of its law."""
-
-
 def law_from_dict(stated: Mapping[str, Any]) -> Law:
-    """The law that `Law.to_dict` stated, whatever else a card says beside it."""
-    parameters = {key: value for key, value in stated.items() if key not in BESIDE_THE_LAW}
+    """The law that `Law.to_dict` stated."""
+    parameters = {key: value for key, value in stated.items() if key != "law"}
     unknown = set(parameters) - {"scale", "low", "high", "df"}
     if unknown:
         raise UsageError(f"A law has no parameter {', '.join(map(repr, sorted(unknown)))}: use scale, low, high, df.")

@@ -81,7 +81,7 @@ class Evidence:
             self._labels += np.bincount(codes, minlength=len(self._labels))
         if self._centre is None:
             first = max(1, min(CENTRE_ROWS, self.stated_rows // 4))
-            self._centre, matrix = np.median(matrix[:first], axis=0), matrix[first:]
+            self._centre, matrix = _middle(matrix[:first]), matrix[first:]
         self._looked += len(matrix)
         for column in self._noised:  # one at a time: it stays in the cache for all shares
             distance = np.abs(matrix[:, column] - self._centre[column])
@@ -101,6 +101,14 @@ class Evidence:
     def _rare(self, counts: NDArray[np.int64], floor: float, doubt: float) -> bool:
         """Whether some category is reported less often than chance alone reports it: others are, more often."""
         return bool(exceeds(self.rows - counts, self.rows, 1 - floor, doubt).any())
+
+
+def _middle(matrix: Matrix) -> Matrix:
+    """Medians of what is reported; where nothing is, no cell counts as close."""
+    found = np.full(matrix.shape[1], np.nan)
+    reported = ~np.isnan(matrix).all(axis=0)
+    found[reported] = np.nanmedian(matrix[:, reported], axis=0)
+    return found
 
 
 def exceeds(counts: NDArray[np.int64], n: int, most: Any, doubt: float) -> NDArray[np.bool_]:
