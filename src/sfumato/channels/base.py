@@ -154,6 +154,13 @@ class Channel(ABC):
         scale. Many columns are then added up at once."""
         return None
 
+    def blurred(self, width: float) -> Channel:  # noqa: ARG002
+        """The same with normal noise of this width on a number that is released as it is.
+
+        Somebody who compares with a finite list of people needs it: nobody on the list fits exactly.
+        """
+        return self
+
     def line(self, values: Matrix) -> Line:  # noqa: ARG002
         """The best linear description where source values are spread like `values` (m x width)."""
         raise NotApplicableError(f"{self.tag} cells are no linear function of what was true, plus noise")

@@ -41,6 +41,9 @@ class OrMissing(Channel):
     def knowing(self, operator: Operator) -> Channel:
         return replace(self, value=self.value.knowing(operator))
 
+    def blurred(self, width: float) -> Channel:
+        return replace(self, value=self.value.blurred(width))
+
     @property
     def response(self) -> RandomizedResponse:
         return RandomizedResponse(self.keep, 2)

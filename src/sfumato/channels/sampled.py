@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from sfumato.channels.base import Channel, Epsilons, Factor, Line, Matrix, Reached, number, read, register, stated
-from sfumato.noise import OperatorNoise
+from sfumato.noise import Operator, OperatorNoise
 from sfumato.table import Group
 
 
@@ -31,6 +31,12 @@ class Sampled(Channel):
     def __post_init__(self) -> None:
         if not 0 < self.rate <= 1:
             raise ValueError("rate")
+
+    def blurred(self, width: float) -> Channel:
+        return replace(self, inner=self.inner.blurred(width))
+
+    def knowing(self, operator: Operator) -> Channel:
+        return replace(self, inner=self.inner.knowing(operator))
 
     def mean_line(self) -> tuple[float, float]:
         return self.inner.mean_line()
