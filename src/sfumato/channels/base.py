@@ -136,7 +136,7 @@ class Channel(ABC):
 
     def mean_line(self) -> tuple[float, float]:
         """(slope, offset) where E(z | x) = slope x + offset exactly, for the number that it carries."""
-        raise NotApplicableError(f"where a plain value would lie in a release by {self.tag} channels cannot be said")
+        raise NotApplicableError(f"released by a {self.tag} channel, and where a plain value would lie cannot be said")
 
     @property
     def added_moments(self) -> tuple[float, float]:
