@@ -6,17 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from knowing import told
 
-from sfumato.attacks import (
-    Abstain,
-    ColumnMoments,
-    Guess,
-    Knowledge,
-    Response,
-    RowPairs,
-    Transform,
-    all_attacks,
-)
+from sfumato.attacks import Abstain, ColumnMoments, Guess, Knowledge, KnownNoise, RowPairs, Transform, all_attacks
+from sfumato.channels import Additive, Exact, OrMissing, RandomizedResponse, draw
 from sfumato.metrics import Truth, score_guess
 from sfumato.noise import Laplace
 from sfumato.table import Column, Encoding, Schema
@@ -48,28 +41,21 @@ def people(n, seed):
 def release(X, scale, rng):
     """Laplace noise on numbers, randomized response on categories and on the indicator, as strong."""
     if scale == 0:
-        return X.copy(), (None,) * 9, np.zeros(9), Transform.identity(9)
-    epsilon = 1 / scale
-    Z = X + rng.laplace(scale=scale, size=X.shape)
-    noise = [Laplace(scale)] * 9
-    for slots, k in ((slice(3, 7), 4), (slice(8, 9), 2)):
-        keep = 1 / (1 + (k - 1) * np.exp(-epsilon))
-        truth = X[:, slots].argmax(axis=1) if k > 2 else X[:, 8].astype(int)
-        report = np.where(rng.random(len(X)) < keep, truth, (truth + rng.integers(1, k, len(X))) % k)
-        Z[:, slots] = np.eye(k)[report] if k > 2 else report[:, None]
-        noise[slots] = [Response(keep, k)] * (slots.stop - slots.start)
-    variance = np.array([law.variance if isinstance(law, Laplace) else 0.0 for law in noise])
-    return Z, tuple(noise), variance, Transform.identity(9)
+        return X.copy(), told(*[None] * 3, Exact(4), Exact(2)), Transform.identity(9)
+    added, epsilon = Additive(Laplace(scale)), 1 / scale
+    colour = RandomizedResponse.of_epsilon(epsilon, 4)
+    weight = OrMissing(added, RandomizedResponse.of_epsilon(epsilon, 2).keep)
+    noise = KnownNoise.of((added, added, added, colour, weight), people(400, 3))
+    return draw(noise.channels, X, rng), noise, Transform.identity(9)
 
 
 def rotated(X, scale, rng):
     """A random rotation of the encoded columns, with Laplace noise on its components."""
     A = np.linalg.qr(np.random.default_rng(7).normal(size=(9, 9)))[0]
     Z = X @ A.T - 0.3
-    if scale == 0:
-        return Z, (None,) * 9, np.zeros(9), Transform(A, np.full(9, -0.3))
-    noise = rng.laplace(scale=scale, size=Z.shape)
-    return Z + noise, (Laplace(scale),) * 9, np.full(9, 2 * scale**2), Transform(A, np.full(9, -0.3))
+    noise = told(*[Laplace(scale) if scale else None] * 9)
+    Z = Z + rng.laplace(scale=scale, size=Z.shape) if scale else Z
+    return Z, noise, Transform(A, np.full(9, -0.3))
 
 
 UNMIXING = {"eigen-alignment", "independent-components"}
@@ -85,14 +71,14 @@ def scores(attack, mixed=False, n=400):
     found = []
     for scale in STRENGTHS:
         make = rotated if mixed else release
-        Z, noise, variance, transform = make(members, scale, np.random.default_rng(9))
+        Z, noise, transform = make(members, scale, np.random.default_rng(9))
         whole = Knowledge(
             Z,
             ENCODING,
             columnwise=not mixed,
             transform=transform,
             noise=noise,
-            noise_covariance=np.diag(variance),
+            noise_covariance=noise.covariance(),
             column_moments=ColumnMoments(sample.mean(axis=0), np.cov(sample, rowvar=False)),
             column_distributions=tuple(np.sort(sample, axis=0).T),
             sample=sample,
@@ -205,7 +191,7 @@ def test_the_guess_does_not_change_what_is_known(attack):
         ENCODING,
         columnwise=attack.name not in UNMIXING,
         transform=Transform.identity(9),
-        noise=(Laplace(0.1),) * 9,
+        noise=told(*[Laplace(0.1)] * 9),
         noise_covariance=0.02 * np.eye(9),
         column_moments=ColumnMoments(X.mean(axis=0), np.cov(X, rowvar=False)),
         column_distributions=tuple(np.sort(X, axis=0).T),
@@ -217,6 +203,8 @@ def test_the_guess_does_not_change_what_is_known(attack):
         images=np.arange(60),
         secret=0,
     )
+    if known.columnwise:
+        known = replace(known, noise=release(X, 0.1, np.random.default_rng(0))[1])
     before = X.copy()
     first, second = attack().run(known), attack().run(known)
     assert isinstance(first, Guess)
@@ -238,7 +226,7 @@ def test_small_and_constant_tables_do_not_break_an_attack(attack, d, columnwise)
         Encoding.unit(d),
         columnwise=columnwise,
         transform=Transform.identity(d),
-        noise=(Laplace(0.1),) * d,
+        noise=told(*[Laplace(0.1)] * d),
         noise_covariance=0.02 * np.eye(d),
         column_moments=ColumnMoments(X.mean(axis=0), np.atleast_2d(np.cov(X, rowvar=False))),
         column_distributions=tuple(np.sort(X, axis=0).T),

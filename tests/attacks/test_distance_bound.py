@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
+from knowing import told
 from numpy.testing import assert_allclose
 from rotations import haar_rotation, skewed
 
-from sfumato.attacks import Abstain, Bounds, Knowledge, Response, RowPairs
+from sfumato.attacks import Abstain, Bounds, Knowledge, RowPairs
 from sfumato.attacks.distance_bound import DistanceBound, tried_values
 from sfumato.attacks.norm_bounds import column_norm_bound, row_norm_bound, value_bound
+from sfumato.channels import Exact, OrMissing, RandomizedResponse
 from sfumato.errors import UsageError
 from sfumato.metrics import Truth, score_guess
 from sfumato.table import Column, Encoding, Schema
@@ -160,8 +162,8 @@ def test_overwhelming_noise_makes_every_bound_vacuous():
 def test_a_randomized_answer_is_left_alone():
     rng = np.random.default_rng(1)
     X = np.column_stack([rng.random(50), np.eye(3)[rng.integers(0, 3, 50)], rng.random(50), np.zeros(50)])
-    laws = (None, *[Response(0.8, 3)] * 3, None, None)
-    guesses = aimed(X, X, MIXED, columnwise=True, noise=laws)
+    noise = told(None, RandomizedResponse(0.8, 3), OrMissing(Exact(), 1.0))
+    guesses = aimed(X, X, MIXED, columnwise=True, noise=noise)
     assert (guesses[1].high - guesses[1].low == 1).all()
     assert holds(guesses, X, MIXED) == 1
 

@@ -6,15 +6,21 @@ import numpy as np
 import pytest
 from rotations import skewed
 
-from sfumato.attacks import Abstain, ColumnMoments, Guess, Knowledge, RowPairs, Transform, all_attacks
+from sfumato.attacks import Abstain, ColumnMoments, Guess, Knowledge, KnownNoise, RowPairs, all_attacks
+from sfumato.channels import Guided
+from sfumato.mechanisms import MECHANISMS as PRODUCT
 from sfumato.mechanisms.additive_noise import AdditiveNoise
 from sfumato.mechanisms.condensation import Condensation
+from sfumato.mechanisms.guided_projection import GuidedProjection
 from sfumato.mechanisms.kernel_resampling import KernelResampling
+from sfumato.mechanisms.multiplicative_noise import MultiplicativeNoise
+from sfumato.mechanisms.noisy_operator import NoisyOperator
 from sfumato.mechanisms.principal_laplace import PrincipalLaplace
 from sfumato.mechanisms.random_projection import RandomProjection
 from sfumato.mechanisms.random_rotation import RandomRotation
+from sfumato.mechanisms.randomized_response import RandomizedResponse
 from sfumato.metrics import Truth, nearest_row_privacy, score_guess
-from sfumato.table import Encoding
+from sfumato.table import Column, Encoding, Schema
 
 MECHANISMS = {
     "additive-noise": lambda: AdditiveNoise(scale=0.2),
@@ -27,7 +33,15 @@ MECHANISMS = {
     "condensation": lambda: Condensation(k=20),
     "kernel-resampling": lambda: KernelResampling(),
     "kernel-resampling-as-published": lambda: KernelResampling(bandwidth="published"),
+    "multiplicative-noise": lambda: MultiplicativeNoise(scale=0.2),
+    "noisy-operator": lambda: NoisyOperator("quartic", law="uniform", low=-1, high=1),
+    "randomized-response": lambda: RandomizedResponse(epsilon=2.0),
+    "guided-projection": lambda: GuidedProjection(floor=0.1),
 }
+ANSWERS = {"randomized-response", "guided-projection"}
+"""Of categories: the same table, each of its columns cut into three parts."""
+FACTORS = {"multiplicative-noise", "noisy-operator"}
+POSITIVE = Encoding(Schema(tuple(Column(f"c{j}", "numeric", low=1.0, high=2.0) for j in range(6))))
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -38,25 +52,36 @@ def table():
 
 
 @cache
+def answers():
+    """The same people as categories."""
+    codes = np.minimum((np.vstack(table()) * 3).astype(int), 2)
+    X = np.eye(3)[codes].reshape(900, 18)
+    columns = [Column(f"q{j}", "categorical", categories=("low", "middle", "high")) for j in range(6)]
+    return X[:600], X[600:], Encoding(Schema(tuple(columns)))
+
+
+@cache
 def arena(name):
     """All that may be known of a release, except its key, and the truth; every known row left out of the score."""
-    X, strangers = table()
+    X, strangers, encoding = (
+        answers() if name in ANSWERS else (*table(), POSITIVE if name in FACTORS else Encoding.unit(6))
+    )
     mechanism = MECHANISMS[name]()
-    block = mechanism.release(X, rng=np.random.default_rng(3), encoding=Encoding.unit(6))
+    y = (X[:, 0] > 0.5).astype(int) if name == "guided-projection" else None
+    block = mechanism.release(X, y, rng=np.random.default_rng(3), encoding=encoding)
     truth = X[block.source]
-    laws = mechanism.laws()
     rows = np.arange(7)
-    public = mechanism.transform()
-    affine = Transform.identity(6) if mechanism.columnwise else None
-    if public["kind"] == "affine":
-        affine = Transform(np.array(public["matrix"]), np.array(public["offset"]))
+    recipe = mechanism.recipe_
+    noise = KnownNoise.of(recipe.channels, recipe.map.apply(strangers))
+    affine = None if mechanism.needs_key else recipe.map.affine()
     known = Knowledge(
         block.X,
-        Encoding.unit(6),
-        columnwise=mechanism.columnwise,
-        transform=affine,
-        noise=tuple(laws),
-        noise_covariance=np.diag([0.0 if law is None else law.variance for law in laws]),
+        encoding,
+        columnwise=recipe.is_columnwise,
+        transform=None if affine is None else noise.on_average(*affine),
+        noise=noise,
+        noise_covariance=noise.covariance(),
+        guided=recipe.map if isinstance(recipe.map, Guided) else None,
         column_moments=ColumnMoments(strangers.mean(axis=0), np.cov(strangers, rowvar=False)),
         column_distributions=tuple(np.sort(strangers, axis=0).T),
         known_rows=RowPairs(truth[rows], rows),
@@ -67,7 +92,7 @@ def arena(name):
         images=np.arange(7, 207),
     )
     members = np.arange(400) < 200
-    return known, Truth(Encoding.unit(6), truth, control=strangers, targets=truth[7:207], members=members, register=X)
+    return known, Truth(encoding, truth, control=strangers, targets=truth[7:207], members=members, register=X)
 
 
 @cache
@@ -76,6 +101,10 @@ def result(attack, name):
     guess = attack().run(known) if "secret" not in attack.knows else [attack().run(known.hiding(j)) for j in range(6)]
     assert isinstance(guess, Guess | list)
     return score_guess(guess, truth)
+
+
+def test_no_mechanism_of_the_product_is_left_out():
+    assert {make().name for make in MECHANISMS.values()} == set(PRODUCT)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

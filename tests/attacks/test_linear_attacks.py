@@ -1,14 +1,16 @@
 import numpy as np
 import pytest
+from knowing import told
 from numpy.testing import assert_allclose
 
-from sfumato.attacks import Abstain, ColumnMoments, Knowledge, Response, Transform
+from sfumato.attacks import Abstain, ColumnMoments, Knowledge, Transform
 from sfumato.attacks.known_transform import KnownTransform
 from sfumato.attacks.linear_estimate import LinearEstimate, wiener
 from sfumato.attacks.naive_estimate import NaiveEstimate
 from sfumato.attacks.observation import Observation, observe
 from sfumato.attacks.principal_filter import PrincipalFilter
 from sfumato.attacks.spectral_filter import SpectralFilter, above_edge, marchenko_pastur_edge
+from sfumato.channels import RandomizedResponse
 from sfumato.noise import Uniform
 
 
@@ -94,8 +96,8 @@ def test_without_noise_the_linear_estimate_is_exact_even_where_the_sample_never_
 
 def test_randomized_response_is_a_gain_a_floor_and_a_spread(categorical):
     """Brute force: the average covariance of the report given the truth over all categories."""
-    law, mean = Response(keep=0.7, categories=3), np.array([0.5, 0.3, 0.2])
-    known = Knowledge(np.zeros((1, 3)), categorical(3), noise=(law,) * 3, transform=Transform.identity(3))
+    law, mean = RandomizedResponse(keep=0.7, categories=3), np.array([0.5, 0.3, 0.2])
+    known = Knowledge(np.zeros((1, 3)), categorical(3), noise=told(law), transform=Transform.identity(3))
     model = observe(known, mean)
     report = np.full((3, 3), law.other) + (law.keep - law.other) * np.eye(3)
     assert_allclose(model.matrix + model.offset[:, None], report)
@@ -155,11 +157,12 @@ def test_multiplicative_noise_is_filtered_on_logarithms(unit, correlated):
 def test_noise_that_is_not_centred_is_centred(unit, correlated):
     X = correlated()
     law = Uniform(low=0.0, high=0.02)
+    noise = told(*[law] * 6)
     known = Knowledge(
         X + 0.01,
         unit(6),
-        transform=Transform.identity(6),
-        noise=(law,) * 6,
+        transform=noise.on_average(*Transform.identity(6)),
+        noise=noise,
         noise_covariance=law.variance * np.eye(6),
         column_moments=moments(X),
     )

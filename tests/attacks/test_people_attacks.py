@@ -2,13 +2,15 @@ import time
 
 import numpy as np
 import pytest
+from knowing import told
 from numpy.testing import assert_allclose
 
-from sfumato.attacks import Abstain, Knowledge, Response, Transform
+from sfumato.attacks import Abstain, Knowledge, Transform
 from sfumato.attacks.attribute_inference import AttributeInference, weighted_median
 from sfumato.attacks.membership import Membership
 from sfumato.attacks.nearest_row import NearestRow
 from sfumato.attacks.observation import noise_weights
+from sfumato.channels import RandomizedResponse
 from sfumato.noise import Laplace, Uniform
 
 
@@ -50,8 +52,8 @@ def test_a_noisy_column_counts_for_less(unit):
 
 def test_a_randomized_category_weighs_by_its_spread(categorical):
     """Its covariance is not on the card's list of variances, so that it must not be taken for exact."""
-    law = Response(keep=0.6, categories=4)
-    known = Knowledge(np.eye(4), categorical(4), noise=(law,) * 4, noise_covariance=np.zeros((4, 4)))
+    law = RandomizedResponse(keep=0.6, categories=4)
+    known = Knowledge(np.eye(4), categorical(4), noise=told(law), noise_covariance=np.zeros((4, 4)))
     assert_allclose(noise_weights(known), 1 / np.sqrt(0.25 * 0.6 * 0.4 + 0.75 * law.other * (1 - law.other)))
 
 
@@ -64,7 +66,7 @@ def test_members_score_above_others_and_less_so_with_more_noise(unit, statistic)
         known = Knowledge(
             X + rng.laplace(scale=scale, size=X.shape),
             unit(8),
-            noise=(Laplace(scale),) * 8,
+            noise=told(*[Laplace(scale)] * 8),
             noise_covariance=2 * scale**2 * np.eye(8),
             candidates=np.vstack([X, other]),
         )
@@ -77,7 +79,7 @@ def test_members_score_above_others_and_less_so_with_more_noise(unit, statistic)
 def test_likelihood_by_brute_force(unit):
     rng = np.random.default_rng(0)
     Z, people, law = rng.random((20, 3)), rng.random((9, 3)), Laplace(0.3)
-    known = Knowledge(Z, unit(3), noise=(law,) * 3, candidates=people[:5], sample=people[5:])
+    known = Knowledge(Z, unit(3), noise=told(law, law, law), candidates=people[:5], sample=people[5:])
     density = np.array([[np.prod(law.pdf(z - x)) for x in people] for z in Z])
     brute = np.log((density / density.sum(axis=1, keepdims=True)).max(axis=0)[:5])
     assert_allclose(Membership().run(known).scores, brute)
@@ -87,7 +89,7 @@ def test_people_who_are_impossible_under_bounded_noise_come_last(unit):
     known = Knowledge(
         np.full((4, 2), 0.5),
         unit(2),
-        noise=(Uniform(low=-0.1, high=0.1),) * 2,
+        noise=told(*[Uniform(low=-0.1, high=0.1)] * 2),
         candidates=np.array([[0.5, 0.5], [1, 1.0]]),
     )
     scores = Membership().run(known).scores
@@ -132,6 +134,8 @@ def test_an_exact_or_constant_column_does_not_keep_the_law_from_being_used(unit)
     rng = np.random.default_rng(0)
     Z, people, law = rng.random((30, 2)), rng.random((6, 2)), Laplace(0.2)
     half = np.full((30, 1), 0.5)
-    alone = Knowledge(Z, unit(2), noise=(law, law), candidates=people)
-    beside = Knowledge(np.hstack([Z, half]), unit(3), noise=(law, law, None), candidates=np.hstack([people, half[:6]]))
+    alone = Knowledge(Z, unit(2), noise=told(law, law), candidates=people)
+    beside = Knowledge(
+        np.hstack([Z, half]), unit(3), noise=told(law, law, None), candidates=np.hstack([people, half[:6]])
+    )
     assert_allclose(Membership().run(beside).scores, Membership().run(alone).scores)

@@ -2,15 +2,17 @@
 
 import numpy as np
 import pytest
+from knowing import told
 from scipy.stats import binomtest
 
 from domains import domain
-from sfumato.attacks import Abstain, Guided, Knowledge
+from sfumato.attacks import Abstain, Knowledge
 from sfumato.attacks.malicious_miner import KINDS, MaliciousMiner, plus_minus, unit_vectors
 from sfumato.attacks.membership import Membership
 from sfumato.attacks.posterior_breach import PosteriorBreach
 from sfumato.attacks.posterior_guess import PosteriorGuess
 from sfumato.attacks.rogue_respondent import RogueRespondent, reading_accuracy
+from sfumato.channels import Bit, Guided
 from sfumato.errors import UsageError
 from sfumato.guidance import AnswerSpace, Guidance, SurveyCounts, check_guidance, perturb_bits
 from sfumato.metrics import Truth, score_guess
@@ -160,11 +162,11 @@ def known():
             bits,
             encoding,
             columnwise=False,
-            noise=(None,) * 8,
+            noise=told(*[Bit(floor, "square")] * 8),
             sample=sample,
             column_distributions=tuple(np.sort(sample, axis=0).T),
             candidates=np.vstack([T[:100], T[400:500]]).astype(float),
-            guided=Guided(V, floor, "square"),
+            guided=Guided(V),
         )
 
     return knowledge, Truth(encoding, T[:400].astype(float))
@@ -179,9 +181,7 @@ def test_posterior_guess_is_the_bayes_guess_and_a_floor_weakens_it(known):
     # calibrated: it is right as often as it says
     assert scores[0.25].score == pytest.approx(guess.details["mean_sureness"], abs=0.04)
     shuffled = knowledge(0.25)
-    wrong = PosteriorGuess().run(
-        Knowledge(**{**vars(shuffled), "guided": Guided(shuffled.guided.V[::-1].copy(), 0.25, "square")})
-    )
+    wrong = PosteriorGuess().run(Knowledge(**{**vars(shuffled), "guided": Guided(shuffled.guided.V[::-1].copy())}))
     assert score_guess(wrong, truth).score < scores[0.25].score - 0.03, "with another guidance it is worse"
 
 

@@ -93,6 +93,13 @@ class KnownNoise:
             offset[slot] = line.gain[0, 0] * offset[slot] + line.offset[0]
         return Transform(matrix, offset)
 
+    def before(self, E: Matrix) -> Matrix:
+        """What the channels were given, from where `on_average` says that rows lie."""
+        given = E.copy()
+        for slot, line in self._numbers():
+            given[:, slot] = (E[:, slot] - line.offset[0]) / line.gain[0, 0]
+        return given
+
     def covariance(self) -> Matrix:
         """Of what the channels add to numbers; what answers at random add depends on how frequent they are."""
         found = np.zeros(self.places[-1].stop)

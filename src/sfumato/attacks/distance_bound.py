@@ -69,6 +69,8 @@ class DistanceBound(Attack):
         group = known.encoding.groups[known.secret]
         slots = np.arange(group.start, group.stop)
         kept = _exact_slots(known)
+        if not len(kept) and not known.columnwise:
+            return Abstain("no column of the release keeps distances")
         if known.columnwise and not np.isin(slots, kept).all():
             return _nothing_known(len(known.targets), group, known.secret)
         others = np.setdiff1d(kept if known.columnwise else np.arange(known.encoding.width), slots)

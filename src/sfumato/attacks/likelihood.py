@@ -14,12 +14,7 @@ from sfumato.attacks.observation import own_columns, transform_of
 
 def embed(known: Knowledge, X: Matrix) -> Matrix:
     """Where the source rows X would lie in the release on average: A x + c, or their own numbers' lines."""
-    if known.guided is not None:
-        return X
-    if known.transform is None and known.columnwise:
-        known_lines = own_columns(known)
-        return np.asarray(X @ known_lines.matrix.T + known_lines.offset)
-    matrix, offset = transform_of(known)
+    matrix, offset = own_columns(known) if known.transform is None and known.columnwise else transform_of(known)
     return np.asarray(X @ matrix.T + offset)
 
 
@@ -33,23 +28,12 @@ class Suspects(NamedTuple):
 
     @classmethod
     def of(cls, known: Knowledge, X: Matrix) -> Suspects:
-        E = embed(known, X)
         if known.guided is not None:
-            return cls(X, E, known.guided.apply(X))
+            return cls(X, X, known.guided.apply(X))
+        E = embed(known, X)
         if known.columnwise:
             return cls(X, E, X)
-        return cls(X, E, _before_noise(known, E))
-
-
-def _before_noise(known: Knowledge, E: Matrix) -> Matrix:
-    """What the channels of a mixing release were given, from where the transform says that rows lie on average."""
-    if known.noise is None:
-        return E
-    given = E.copy()
-    for place, line in zip(known.noise.places, known.noise.lines, strict=True):
-        if line is not None:
-            given[:, place] = (E[:, place] - line.offset) / np.diag(line.gain)
-    return given
+        return cls(X, E, E if known.noise is None else known.noise.before(E))
 
 
 def log_likelihood(known: Knowledge, Z: Matrix, people: Suspects, exact_width: float) -> Matrix:
@@ -66,7 +50,7 @@ def log_likelihood(known: Knowledge, Z: Matrix, people: Suspects, exact_width: f
     for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
         metric = ("sqeuclidean", exact_width) if channel.is_exact else channel.metric
         if metric is None:
-            total += channel.log_likelihood(Z[:, place], people.given[:, place])
+            total += channel.blurred(exact_width).log_likelihood(Z[:, place], people.given[:, place])
         else:
             added[metric[0]].update(dict.fromkeys(range(place.start, place.stop), metric[1]))
     total -= _distances(Z, people.given, added["cityblock"], "cityblock")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +13,7 @@ from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, Post
 from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood, normalised
 from sfumato.attacks.observation import reversed_release
 from sfumato.channels import Channel
+from sfumato.table import Group
 
 
 class PosteriorBreach(Attack):
@@ -62,33 +65,31 @@ class PosteriorBreach(Attack):
         after = np.column_stack([item.holds(Z) for item in properties]).astype(float)
         return Posteriors(self._prior(known, properties), after, properties, self.rare, self.sure)
 
-    def _columns(self, known: Knowledge, properties: tuple[Property, ...]) -> Posteriors:
+    def _columns(self, known: Knowledge, properties: tuple[Property, ...]) -> Guess:
         """Column by column, over the values of each that the adversary can think of."""
         assert known.noise is not None
         prior = np.empty(len(properties))
         after = np.empty((len(known.release), len(properties)))
         for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
+            group = next((group for group in known.encoding.groups if group.slice == place), None)
+            if group is None:
+                return Abstain("some columns of the release went out together, not each by itself")
             here = [i for i, item in enumerate(properties) if place.start <= item.slot < place.stop]
-            if not here:
-                continue
-            values, weights = self._possible_values(known, place)
-            holds = np.column_stack(
-                [properties[i].covers(values[:, properties[i].slot - place.start]) for i in here]
-            ).astype(float)
-            prior[here] = weights @ holds
+            values, weights = self._possible_values(known, group)
+            believed = partial(_believed, [properties[i] for i in here], values, group)
+            prior[here] = believed(weights[None])[0]
             if channel.is_exact:
                 after[:, here] = np.column_stack([properties[i].holds(known.release) for i in here])
                 continue
             for block in blocks(len(known.release), len(values)):
-                after[block, here[0] : here[-1] + 1] = (
-                    posterior(values, weights, channel, known.release[block, place]) @ holds
+                after[block, here[0] : here[-1] + 1] = believed(
+                    posterior(values, weights, channel, known.release[block, place])
                 )
         return Posteriors(prior, np.clip(after, 0.0, 1.0), properties, self.rare, self.sure)
 
-    def _possible_values(self, known: Knowledge, place: slice) -> tuple[Matrix, Matrix]:
+    def _possible_values(self, known: Knowledge, group: Group) -> tuple[Matrix, Matrix]:
         """Values of one source column as its population has them, and how likely each is."""
         assert known.column_distributions is not None
-        group = next(group for group in known.encoding.groups if group.slice == place)
         if group.is_onehot:
             shares = np.array([known.column_distributions[slot].mean() for slot in range(group.start, group.stop)])
             return np.asarray(group.vertices), shares / max(float(shares.sum()), 1e-300)
@@ -96,7 +97,6 @@ class PosteriorBreach(Attack):
         weights = np.full(len(numbers), 1.0 / len(numbers))
         if not group.has_indicator:
             return numbers, weights
-        # How numbers are spread is known of all rows together: those that are missing stand at the middle among them.
         missing = float(known.column_distributions[group.stop - 1].mean())
         values = np.vstack([np.column_stack([numbers, np.zeros(len(numbers))]), [[0.5, 1.0]]])
         return values, np.append((1.0 - missing) * weights, missing)
@@ -115,6 +115,22 @@ class PosteriorBreach(Attack):
                 weights[nobody] = _nearest_person(Z[nobody], E)
             after[block] = weights @ holds
         return Posteriors(holds.mean(axis=0), after, properties, self.rare, self.sure)
+
+
+def _believed(properties: Sequence[Property], values: Matrix, group: Group, weights: Matrix) -> Matrix:
+    """How far each row of `weights` (n x values of one source column) believes in every property of that column.
+
+    What is believed of a number is believed of it *if there is one*: a cell that is reported missing moves the belief
+    that it is missing, and no other.
+    """
+    holds = np.column_stack([item.covers(values[:, item.slot - group.start]) for item in properties]).astype(float)
+    found = np.asarray(weights @ holds)
+    if group.has_indicator:
+        numbers = [i for i, item in enumerate(properties) if item.slot == group.start]
+        present = weights * (values[:, 1] < 0.5)
+        total = np.maximum(present.sum(axis=1, keepdims=True), 1e-300)
+        found[:, numbers] = present @ holds[:, numbers] / total
+    return found
 
 
 def posterior(values: ArrayLike, probabilities: ArrayLike | None, channel: Channel, z: ArrayLike) -> Matrix:

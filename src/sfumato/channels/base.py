@@ -144,7 +144,7 @@ class Channel(ABC):
 
     def mean_line(self) -> tuple[float, float]:
         """(slope, offset) where E(z | x) = slope x + offset exactly, for the number that it carries."""
-        raise NotApplicableError(f"where a plain value would lie in a release by {self.tag} channels cannot be said")
+        raise NotApplicableError(f"released by a {self.tag} channel, and where a plain value would lie cannot be said")
 
     @property
     def added_moments(self) -> tuple[float, float]:
@@ -161,6 +161,13 @@ class Channel(ABC):
         """Where the log-likelihood is minus a distance over a scale: "cityblock" or "sqeuclidean" (halved), and the
         scale. Many columns are then added up at once."""
         return None
+
+    def blurred(self, width: float) -> Channel:  # noqa: ARG002
+        """The same with normal noise of this width on a number that is released as it is.
+
+        Somebody who compares with a finite list of people needs it: nobody on the list fits exactly.
+        """
+        return self
 
     def line(self, values: Matrix) -> Line:  # noqa: ARG002
         """The best linear description where source values are spread like `values` (m x width)."""

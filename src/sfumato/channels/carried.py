@@ -68,7 +68,8 @@ class Carried(Channel):
         """A factor of mean m takes low + u w to m (low + u w), so u to m u + (m - 1) low / w."""
         found = self.factor
         if found is None or found.mean == 0.0:
-            return super().mean_line()
+            who = "its owner's own operator" if self.operator == CUSTOM else f"the operator {self.operator}"
+            raise NotApplicableError(f"released by {who}, and where a plain value would lie cannot be said")
         return found.mean, (1.0 - found.mean) * found.origin
 
     @property

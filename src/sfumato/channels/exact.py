@@ -9,8 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from sfumato.channels.additive import Additive
 from sfumato.channels.base import Channel, Epsilons, Line, Matrix, NotApplicableError, Reached, number, register
-from sfumato.noise import OperatorNoise
+from sfumato.noise import Normal, OperatorNoise
 from sfumato.table import Group
 
 
@@ -53,6 +54,9 @@ class Exact(Channel):
     def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
         same = (np.abs(z[:, None, :] - x[None, :, :]) <= 1e-9).all(axis=2)
         return np.where(same, 0.0, -np.inf)
+
+    def blurred(self, width: float) -> Channel:
+        return Additive(Normal(width)) if self.columns == 1 else self
 
     def line(self, values: Matrix) -> Line:  # noqa: ARG002
         w = self.columns

@@ -46,6 +46,9 @@ class OrMissing(Channel):
     def fits(self, groups: Sequence[Group]) -> bool:
         return len(groups) == 1 and groups[0].has_indicator
 
+    def blurred(self, width: float) -> Channel:
+        return replace(self, value=self.value.blurred(width))
+
     @property
     def response(self) -> RandomizedResponse:
         return RandomizedResponse(self.keep, 2)

@@ -35,6 +35,9 @@ class Sampled(Channel):
     def fits(self, groups: Sequence[Group]) -> bool:
         return self.inner.fits(groups)
 
+    def blurred(self, width: float) -> Channel:
+        return replace(self, inner=self.inner.blurred(width))
+
     def knowing(self, operator: Operator) -> Channel:
         return replace(self, inner=self.inner.knowing(operator))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.channels import Channel, NotApplicableError, Recipe
+from sfumato.channels import NotApplicableError, Recipe
 from sfumato.errors import UsageError
 
 Matrix = NDArray[np.float64]
@@ -23,16 +23,9 @@ def public_map(recipe: Recipe) -> Affine | None:
     for place, channel, name in zip(recipe.places, recipe.channels, recipe.names(), strict=True):
         try:
             slope[place.start], offset[place.start] = channel.mean_line()
-        except NotApplicableError:
+        except NotApplicableError as reason:
             raise UsageError(
-                f"Column {name!r} was released by {_how(channel)}, and where a plain value would lie in it cannot "
-                "be said. This classifier answers only for rows that were released likewise; for plain rows train "
-                "reconstructed-naive-bayes or reconstructed-tree."
+                f"Column {name!r} was {reason}. This classifier answers only for rows that were released likewise; "
+                "for plain rows train reconstructed-naive-bayes or reconstructed-tree."
             ) from None
     return np.diag(slope), offset
-
-
-def _how(channel: Channel) -> str:
-    told = channel.to_dict()
-    told = told.get("value", told)
-    return f"the operator {told['operator']}" if "operator" in told else f"a {channel.tag} channel"
