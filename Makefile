@@ -69,7 +69,7 @@ COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --n
 lock: $(READY)
 	@$(BIN)/python -m pip install --quiet uv
 	$(BIN)/$(COMPILE) pyproject.toml requirements-build.in --all-extras -o requirements-dev.txt
-	$(BIN)/$(COMPILE) requirements-peers.in -o requirements-peers.txt
+	$(BIN)/$(COMPILE) requirements-peers.in --excludes requirements-peers-without.in -o requirements-peers.txt
 
 reference: $(READY)
 	@$(BIN)/python scripts/write_page_hashes.py

@@ -19,6 +19,17 @@ from sfumato.table import SqlQuery, open_table
 CONTENT = {"a": list(range(1000)), "b": [i / 8 for i in range(1000)], "c": [f"w{i % 3}" for i in range(1000)]}
 
 
+class Frame(pd.DataFrame):
+    """A frame of a library that builds on pandas."""
+
+
+class Speaks:
+    """A frame of a library that we have never heard of, known by what it can do."""
+
+    def __init__(self, **abilities):
+        self.__dict__.update(abilities)
+
+
 @pytest.fixture
 def table() -> pa.Table:
     return pa.table(CONTENT)
@@ -36,6 +47,10 @@ def table() -> pa.Table:
         "pandas",
         "polars",
         "lazy",
+        "subclass",
+        "stream capsule",
+        "to_arrow",
+        "dict",
         "batch",
         "reader",
         "sql",
@@ -72,6 +87,10 @@ def source(request, table, tmp_path):
         "pandas": lambda: frame.set_index(pd.Index(range(5, 1005), name="index")),
         "polars": lambda: pl.DataFrame(CONTENT),
         "lazy": lambda: pl.DataFrame(CONTENT).lazy(),
+        "subclass": lambda: Frame(CONTENT),
+        "stream capsule": lambda: Speaks(__arrow_c_stream__=table.__arrow_c_stream__),
+        "to_arrow": lambda: Speaks(to_arrow=lambda: table),
+        "dict": lambda: CONTENT,
         "batch": lambda: table.to_batches()[0],
         "reader": lambda: table.to_reader(),
     }[kind]()

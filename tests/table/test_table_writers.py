@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
+from datetime import datetime
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import OutputError
-from sfumato.table import open_table, table_writer, write_table
+from sfumato.table import csv_writer, open_table, table_writer, write_table
 
 
 @pytest.fixture
@@ -33,6 +35,55 @@ def test_round_trip(table, tmp_path, ending, form):
     assert rows == 1000
     assert open_table(path).read().to_pydict() == table.to_pydict()
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.fixture(params=["polars", "arrow"])
+def csv_by(request, monkeypatch):
+    """The CSV writer: the extra where it is installed, and what a plain install has."""
+    if request.param == "polars":
+        pytest.importorskip("polars")
+    else:
+        monkeypatch.setitem(sys.modules, "polars", None)  # importing it fails
+    monkeypatch.setattr(csv_writer, "has_polars", lambda: request.param == "polars")
+
+
+ODD = pa.table(
+    {
+        "float": [0.1 + 0.2, -0.0, 1e16, 1.5e-300, None, np.pi],
+        "whole": [1.0, -2.0, 3.0, 1e22, None, 5.0],  # read as integers if the point were lost
+        "single": pa.array([0.1, 1e10, None, 3.0, -2.5, 1e-7], pa.float32()),
+        "integer": [1, -2, None, 4, 2**62, 6],
+        "text": ["plain", 'a "quoted" word', "com,ma", "line\nbreak", None, " tab\t and space "],
+        "factor": pa.array(["u", "v,w", None] * 2).dictionary_encode(),
+        'odd "name", with a comma': ["ü", "é", "漢", "\r", "'", "#"],
+    }
+)
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+@pytest.mark.usefixtures("csv_by")
+def test_both_csv_writers_keep_every_cell_and_its_type(tmp_path, ending):
+    rows = write_table(iter(ODD.to_batches(max_chunksize=4)), tmp_path / f"t.{ending}")
+    assert rows == ODD.num_rows
+    back = open_table(tmp_path / f"t.{ending}").read()
+    assert back.column_names == ODD.column_names
+    for name in ODD.column_names:
+        wanted = ODD[name].cast(pa.string()) if pa.types.is_dictionary(ODD[name].type) else ODD[name]
+        assert back[name].type == (pa.float64() if wanted.type == pa.float32() else wanted.type), name
+        assert back[name].cast(wanted.type).to_pylist() == wanted.to_pylist(), name
+
+
+@pytest.mark.usefixtures("csv_by")
+def test_both_csv_writers_print_the_same_bytes(tmp_path):
+    """Where the two print alike; they differ in how they write very large and very small floats."""
+    when = pa.array([datetime(2020, 1, 2, 3, 4, 5), None], pa.timestamp("us"))
+    table = pa.table({"a": [1.0, 0.25], "b": [None, 7], "c": ["", 'x,"y"'], "d": when, "e": [True, None]})
+    write_table(table, tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text() == (
+        'a,b,c,d,e\n1.0,,"",2020-01-02T03:04:05.000000,true\n0.25,7,"x,""y""",,\n'
+    )
+    write_table(table.slice(0, 0), tmp_path / "none.csv")
+    assert (tmp_path / "none.csv").read_text() == "a,b,c,d,e\n"
 
 
 def test_metadata_of_the_source_stays_behind_and_ours_is_there(tmp_path):

@@ -56,26 +56,17 @@ def check_local(source: str | Path) -> None:
 
 def as_arrow(source: Any) -> pa.Table:
     """Any data frame as an Arrow table, sharing memory where the two can."""
-    kind = type(source).__module__.partition(".")[0]
-    if kind == "pandas":
+    makers = {parent.__module__.partition(".")[0] for parent in type(source).__mro__}
+    if "pandas" in makers:
         return _from_pandas(source)
     try:
         if isinstance(source, pa.Table):
             return source
-        if isinstance(source, pa.RecordBatch):
-            return pa.Table.from_batches([source])
-        if isinstance(source, pa.RecordBatchReader):
-            return source.read_all()
-        if isinstance(source, dict):
-            return pa.table(source)
-        if kind == "polars":
-            frame = source.collect() if hasattr(source, "collect") else source
-            return frame.to_arrow()
-        if hasattr(source, "__arrow_c_stream__"):
-            return pa.table(source)
-        import narwhals
-
-        return narwhals.from_native(source, eager_only=True).to_arrow()
+        if "polars" in makers and hasattr(source, "collect"):
+            source = source.collect()  # a lazy frame is a query yet to be run
+        if hasattr(source, "to_arrow"):
+            source = source.to_arrow()
+        return pa.table(source)  # columns in a dict, or whatever speaks Arrow's C interface
     except (pa.ArrowException, TypeError, ValueError, AttributeError):
         raise TableError(
             f"A {type(source).__name__} cannot be read as a table. Give the path of a CSV, Parquet or Arrow file, "
