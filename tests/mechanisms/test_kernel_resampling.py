@@ -238,7 +238,7 @@ def test_empty_cells():
 def test_a_column_that_is_constant_in_a_class_stays_and_the_owner_is_told():
     X, y = two_classes()
     X[y == 0, 1] = 0.1 + 0.2  # a value whose mean does not come out exactly
-    with pytest.warns(KernelResamplingWarning, match="1 times a column is constant within a class"):
+    with pytest.warns(KernelResamplingWarning, match="1 time a column is constant within a class"):
         fit = KernelResampling().fit(X, y)
     block = fit.perturb(X, y, np.random.default_rng(0))
     assert (block.X[block.y == 0, 1] == 0.1 + 0.2).all()
