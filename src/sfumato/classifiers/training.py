@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +17,10 @@ from sfumato.classifiers.label_noise import LabelNoiseCorrection
 from sfumato.classifiers.radius_vote import RadiusVote
 from sfumato.classifiers.reads_noise import ReadsNoise
 from sfumato.errors import TableError
-from sfumato.guarantee import Card
+from sfumato.guarantee import RANDOMIZED_RESPONSE, Card
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import Law
+from sfumato.table import Encoding
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -57,7 +58,7 @@ def noise_from_card(card: Card) -> NoiseSummary:
     summary = noise_summary(card.laws(), card.transform.get("variances"))
     if not card.is_columnwise:
         return summary
-    return replace(summary, factors=FactorNoise.stated(card.source_encoding(), card.release_schema["columns"]))
+    return _columnwise(summary, card.source_encoding(), card.release_schema["columns"])
 
 
 def noise_from_mechanism(mechanism: Mechanism) -> NoiseSummary:
@@ -65,7 +66,17 @@ def noise_from_mechanism(mechanism: Mechanism) -> NoiseSummary:
     summary = noise_summary(mechanism.laws(), mechanism.transform().get("variances"))
     if not mechanism.columnwise:
         return summary
-    return replace(summary, factors=FactorNoise.stated(mechanism.encoding_, mechanism.release_columns()))
+    return _columnwise(summary, mechanism.encoding_, mechanism.release_columns())
+
+
+def _columnwise(summary: NoiseSummary, encoding: Encoding, columns: Sequence[Mapping[str, Any]]) -> NoiseSummary:
+    """With what was done to columns that no noise was added to: factors, randomized answers."""
+    answers = tuple(
+        (group.start, group.stop, float(column["noise"]["keep"]))
+        for group, column in zip(encoding.groups, columns, strict=True)
+        if group.is_onehot and column["noise"] and column["noise"]["law"] == RANDOMIZED_RESPONSE
+    )
+    return replace(summary, factors=FactorNoise.stated(encoding, columns), answers=answers)
 
 
 def part_of_card(Z: Matrix, y: Codes, card: Card) -> Part:
