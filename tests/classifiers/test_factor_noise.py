@@ -9,8 +9,8 @@ from sklearn.datasets import load_breast_cancer
 from sfumato.classifiers import PerturbedClassifier, RadiusVote
 from sfumato.classifiers.distortion import NoiseSummary
 from sfumato.classifiers.factor_noise import FactorNoise
-from sfumato.classifiers.radius_vote import LEAST
 from sfumato.classifiers.training import noise_summary
+from sfumato.classifiers.voters import LEAST
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import make_card
 from sfumato.mechanisms import MultiplicativeNoise, NoisyOperator
@@ -82,7 +82,7 @@ def test_votes_are_those_of_the_corrected_distances(workers):
     weights = np.where(squares <= model.squared_radius_[part], 1 / np.maximum(squares, LEAST * mean), 0.0)
     votes = weights @ (y[:, None] == np.arange(3)) / model.class_prior_
     assert votes.any(axis=1).all()
-    np.testing.assert_allclose(model.predict_proba(queries), votes / votes.sum(1, keepdims=True), rtol=1e-8)
+    np.testing.assert_allclose(model.vote_shares(queries), votes / votes.sum(1, keepdims=True), rtol=1e-8)
 
 
 @pytest.mark.parametrize("law", ["uniform", "normal"])

@@ -89,7 +89,7 @@ def test_prior_correction_divides_votes_by_class_shares():
     noise = NoiseSummary([2.0] * 3, [24.0] * 3)
     published = RadiusVote(prior_correction=False).fit(Z, y, noise=noise).predict_proba(queries)
     expected = published / np.bincount(y)
-    corrected = RadiusVote().fit(Z, y, noise=noise).predict_proba(queries)
+    corrected = RadiusVote().fit(Z, y, noise=noise).vote_shares(queries)
     np.testing.assert_allclose(corrected, expected / expected.sum(axis=1, keepdims=True), rtol=1e-12)
 
 
@@ -129,7 +129,8 @@ def test_empty_circles_fall_back_and_are_counted():
 
 
 def test_neglected_variance_can_make_the_radius_useless():
-    model = RadiusVote(n=0).fit([[0.0], [1.0]], [0, 1], noise=NoiseSummary([0.1], [0.1], [1.0], [5.0]))
+    model = RadiusVote(n=0, prior_correction=False)
+    model.fit([[0.0], [1.0]], [0, 1], noise=NoiseSummary([0.1], [0.1], [1.0], [5.0]))
     assert model.squared_radius_[0] < 0
     assert model.predict([[0.9]]).tolist() == [1]
     assert model.fallbacks_ == 1

@@ -37,6 +37,8 @@ class NoiseSummary:
     neglected_variances: Floats | None = None
     factors: FactorNoise | None = None
     """Columns that were multiplied; these have no noise variance of their own."""
+    answers: tuple[tuple[int, int, float], ...] = ()
+    """Categories that were randomized: first column, column after the last, and how often the answer was kept."""
 
     def __post_init__(self) -> None:
         for name in ("noise_variance", "noise_fourth_moment", "retained_variances", "neglected_variances"):
@@ -65,6 +67,36 @@ class NoiseSummary:
             return self
         return replace(self, retained_variances=np.maximum(release.var(axis=0) - self.noise_variance, 0.0))
 
+    @property
+    def has_noise(self) -> bool:
+        return bool(self.noise_variance.any() or self.factors is not None or self.answers)
+
+    def widening(self, rows: Floats) -> float:
+        """How many times as wide as plain rows noise has spread them: the root of total over plain variance.
+
+        The variance of n rows is known to about sqrt(2 / n) of itself, and what is left of it counts as no less.
+        """
+        spread, added = float(rows.var(axis=0).sum()), float(_finite(self.noise_variance).sum())
+        if self.factors is not None:
+            added += float(self.factors.of_rows(rows).mean())
+        if not (added > 0.0 and spread > 0.0):
+            return 1.0
+        return float(max(1.0 - added / spread, np.sqrt(2.0 / len(rows))) ** -0.5)
+
+    def again(self, rows: Floats, rng: np.random.Generator) -> Floats:
+        """The rows noised once more: normal noise with the known variances, answers randomized as they were."""
+        noisier = rows + rng.standard_normal(rows.shape) * np.sqrt(_finite(self.noise_variance))
+        if self.factors is not None:
+            columns, mean = self.factors.columns, self.factors.mean
+            relative = np.sqrt(_finite(self.factors.variance)) / np.where(mean != 0, np.abs(mean), np.inf)
+            away = rows[:, columns] - self.factors.origin
+            noisier[:, columns] += away * relative * rng.standard_normal(away.shape)
+        for start, stop, keep in self.answers:
+            codes, k = rows[:, start:stop].argmax(axis=1), stop - start
+            moved = (codes + rng.integers(1, max(k, 2), len(rows))) % k
+            noisier[:, start:stop] = np.eye(k)[np.where(rng.random(len(rows)) < keep, codes, moved)]
+        return noisier
+
     def distortion(self) -> tuple[float, float]:
         r"""E(D) and Var(D).
 
@@ -85,3 +117,8 @@ class NoiseSummary:
             return np.inf, np.inf
         spread = 8 * self.noise_variance * self.retained_variances + self.noise_fourth_moment - self.noise_variance**2
         return float(mean), float(np.maximum(spread, 0.0).sum() + 8 * (neglected**2).sum())
+
+
+def _finite(variances: Floats) -> Floats:
+    """Noise without variance cannot be repeated: then nothing is known of it, and nothing is taken back."""
+    return np.where(np.isfinite(variances), variances, 0.0)

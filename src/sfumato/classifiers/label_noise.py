@@ -60,7 +60,7 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     projected to the simplex (backward correction). With symmetric noise and calibrated probabilities this does not
     change which class is most probable, only how probable; with other noise it changes both.
 
-    Classifiers that weigh classes equally (such as `RadiusVote` with its prior correction) answer with
+    Classifiers that weigh classes equally (such as `RadiusVote` with a radius and no known noise) answer with
     P(seen | x) / P(seen), divided by priors that randomization has flattened. Putting these back, inverting, and
     dividing by the corrected priors is unbiased, but multiplies the sampling error of a rare class by
     1 / (true prior); in simulations it lost up to 16 points of balanced accuracy. Instead, each class's excess over
@@ -77,8 +77,8 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     ----------
     classifier : any scikit-learn classifier; a copy is trained.
     keep : probability that randomization kept a label, or a k x k matrix T (columns: true class) for other noise.
-    balanced : whether the classifier's probabilities leave class priors out of account; None to ask the
-        classifier's own `prior_correction` parameter, False where it has none.
+    balanced : whether the classifier's probabilities leave class priors out of account; None to ask the trained
+        classifier's own `is_balanced_`, False where it has none.
     """
 
     def __init__(self, classifier: Any = None, keep: Any = 1.0, balanced: bool | None = None) -> None:
@@ -145,7 +145,7 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     def _is_balanced(self) -> bool:
         if self.balanced is not None:
             return self.balanced
-        return bool(getattr(self.classifier_, "prior_correction", False))
+        return bool(getattr(self.classifier_, "is_balanced_", False))
 
     def _response(self, k: int) -> Floats:
         if np.ndim(self.keep) == 0:

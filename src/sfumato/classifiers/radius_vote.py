@@ -19,14 +19,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from sfumato.classifiers.checked_rows import matrix_of_rows, rows_and_targets
 from sfumato.classifiers.distortion import NoiseSummary
-from sfumato.neighbours import Frame, Votes, nearest, radius_votes
+from sfumato.classifiers.vote_evidence import Heard, VoteEvidence, worse_than_prior
+from sfumato.classifiers.voters import Voters
+from sfumato.neighbours import Frame
 
 __all__ = ["NoiseSummary", "RadiusVote"]
 
 Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
 
-LEAST = 0.1
-"""Of 0 to 1, .1 served best over six tables and five laws of factors; .01 to .5 nearly as well."""
+MOST = 2_000
+"""Released rows that are asked how much votes say."""
+FEWEST = 20
+"""Rows from which they are asked whether votes without known noise are of use."""
 
 
 class RadiusVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -37,20 +42,25 @@ class RadiusVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     E(D) + n sqrt(Var(D)) holds at least 1 - 1/n^2 of them, 1 - 4/(9 n^2) = .889 at n = 2 if D is unimodal.
 
     The weights are normalised to sum to one (Eq 11 prints a product where it must divide). When noise is strong
-    the circle holds nearly every row and the published vote is the majority class; `prior_correction` divides the
-    votes of each class by its share of the training rows and repairs this. A row that lies exactly on the query
-    decides alone (several share the vote evenly, without correction). Where the radius is not positive or the
+    the circle holds nearly every row and the published vote is the majority class. With `prior_correction` the votes
+    of each class are first divided by its share of the training rows. A row that lies exactly on the query
+    counts alone (several share the vote evenly, without correction). Where the radius is not positive or the
     circle is empty, the `fallback_neighbours` nearest rows vote with weight 1 / d^2 instead, uncorrected.
+
+    Corrected votes are evidence of unknown strength. How strong it is, is measured on the released rows themselves,
+    left out of the vote, under the known noise (`vote_evidence`); with the shares of the classes it makes a posterior,
+    which is the prior where votes say nothing. Where no noise is known, votes answer as they are, unless left-out rows
+    show that always answering the commonest class is better.
 
     Where values were multiplied by random factors, a row is scattered the more the larger its values are, and a class
     of large values would not be heard. So from every squared distance the row's own noise, as its released values tell
     it, is taken off, and the mean over all rows put in its place (`factor_noise`). For the weight the result counts as
-    at least `LEAST` of that mean.
+    at least a tenth of that mean.
 
     Parameters
     ----------
     n : how many standard deviations of the distortion the circle reaches beyond its mean; 2 in the paper.
-    prior_correction : divide votes by class priors; False as published.
+    prior_correction : divide votes by class priors, and weigh what they say against these; False as published.
     fallback_neighbours : rows that vote when the circle is of no use.
     radius : squared radius to use instead of the one computed from the noise.
     workers : threads; None for the machine's cores when the work is large.
@@ -61,12 +71,14 @@ class RadiusVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     squared_radius_ : one squared radius per part (see `fit`).
     mean_noise_, row_noise_ : where values were multiplied, what is put in the place of each row's own noise (one number
         per part) and that noise (squared length); 0 elsewhere.
+    answers_prior_ : whether votes were found to say nothing: every answer is the commonest class.
+    is_balanced_ : whether probabilities leave the shares of the classes out of account.
     fallbacks_, fallback_rate_ : how many queries of the last prediction needed the fallback, and their share.
 
     Examples
     --------
     >>> import numpy as np
-    >>> Z, y = np.array([[0.0], [1.0], [5.0], [6.0]]), np.array(["a", "a", "b", "b"])
+    >>> Z, y = np.array([[0.0], [1.0], [1.5], [5.0], [6.0], [6.5]]), np.repeat(["a", "b"], 3)
     >>> model = RadiusVote().fit(Z, y, noise=NoiseSummary([0.5], [1.5]))
     >>> model.predict([[2.0], [4.9]]).tolist()
     ['a', 'b']
@@ -104,7 +116,7 @@ class RadiusVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, self.codes_ = np.unique(y, return_inverse=True)
         self.rows_ = np.ascontiguousarray(X)
         self.class_prior_ = np.bincount(self.codes_) / len(self.codes_)
-        summaries = list(noise) if isinstance(noise, Sequence) else [noise]
+        summaries: list[NoiseSummary | None] = list(noise) if isinstance(noise, Sequence) else [noise]
         self.part_ = self._parts(part, len(summaries))
         self.squared_radius_ = np.array(
             [self._squared_radius(s, self.rows_[self.part_ == i]) for i, s in enumerate(summaries)]
@@ -119,32 +131,28 @@ class RadiusVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.centre_, self.reach_ = frame.centre, frame.reach
         # Counted in place: a prediction must not change which attributes an estimator has.
         self._fallback_count = [0, 0]
+        self._weigh_evidence(summaries)
         return self
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
-        """Votes of every class, normalised to one."""
+        """Probability of every class; with `prior_correction=False` its share of the votes."""
+        shares = self.vote_shares(X)
+        if not self.prior_correction:
+            return shares
+        if self.evidence_ is not None:
+            return VoteEvidence(*self.evidence_).probabilities(shares, self.class_prior_)
+        return np.tile(self.class_prior_, (len(shares), 1)) if self.answers_prior_ else shares
+
+    def vote_shares(self, X: npt.ArrayLike) -> Floats:
+        """The votes themselves, normalised to one (with `prior_correction`, divided by class priors first)."""
         check_is_fitted(self)
         queries = np.ascontiguousarray(matrix_of_rows(self, X))
-        frame = Frame(self.centre_, self.reach_)
-        votes = np.zeros((len(queries), len(self.classes_)))
-        exact = np.zeros(votes.shape, dtype=np.int64)
-        for number, squared_radius in enumerate(self.squared_radius_):
-            if squared_radius > 0:
-                heard = self._heard(queries, number, float(squared_radius), frame)
-                votes += heard.votes
-                exact += heard.exact
-        if self.prior_correction:
-            votes /= self.class_prior_
-        hit = exact.any(axis=1)
-        votes[hit] = exact[hit]
-        empty = ~votes.any(axis=1)
-        if empty.any():
-            votes[empty] = self._nearest_votes(queries[empty], frame)
-        self._fallback_count[:] = int(empty.sum()), len(queries)
-        return np.asarray(votes / votes.sum(axis=1, keepdims=True))
+        shares, empty = self._voters().shares(queries)
+        self._fallback_count[:] = empty, len(queries)
+        return shares
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
-        """The class with most votes; of equal ones the first in `classes_`."""
+        """The most probable class; of equal ones the first in `classes_`."""
         probabilities = self.predict_proba(X)
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
@@ -158,34 +166,67 @@ class RadiusVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Their share; 0 before the first prediction."""
         return self._fallback_count[0] / max(self._fallback_count[1], 1)
 
-    def _heard(self, queries: Floats, number: int, squared_radius: float, frame: Frame) -> Votes:
-        """Votes of one part."""
-        mine = slice(None) if len(self.squared_radius_) == 1 else self.part_ == number
-        rows, codes, k = self.rows_[mine], self.codes_[mine], len(self.classes_)
-        mean, own = self.mean_noise_[number], self.row_noise_[mine]
-        if mean == 0.0:
-            return radius_votes(queries, rows, codes, k, squared_radius, frame=frame, workers=self.workers)
-        # d^2 - own + mean is a squared distance less a constant: in one more column, at 0 for queries and at
-        # sqrt(most - own) for rows, it is d^2 + most - own.
-        most = own.max()
-        rows = np.column_stack([rows, np.sqrt(most - own)])
-        queries = np.column_stack([queries, np.zeros(len(queries))])
-        less = float(most - mean)
-        return radius_votes(
-            queries, rows, codes, k, squared_radius + less, less=less, least=LEAST * mean, workers=self.workers
+    @property
+    def is_balanced_(self) -> bool:
+        """Whether class priors are divided out of the probabilities, and not put back."""
+        return bool(self.prior_correction and not self.answers_prior_ and self.evidence_ is None)
+
+    def _voters(self) -> Voters:
+        return Voters(
+            self.rows_,
+            self.codes_,
+            self.part_,
+            self.squared_radius_,
+            self.mean_noise_,
+            self.row_noise_,
+            len(self.classes_),
+            self.class_prior_ if self.prior_correction else None,
+            self.fallback_neighbours,
+            Frame(self.centre_, self.reach_),
+            self.workers,
         )
 
-    def _nearest_votes(self, queries: Floats, frame: Frame) -> Floats:
-        k = min(self.fallback_neighbours, len(self.rows_))
-        distances, indices = nearest(queries, self.rows_, k, frame=frame, workers=self.workers)
-        equal = distances == 0
-        # Divided by the nearest distance first, so that no weight is infinite however small the distances.
-        closest = np.maximum(distances[:, :1], np.finfo(np.float64).tiny)
-        weights = (closest / np.maximum(distances, closest)) ** 2
-        weights = np.where(equal.any(axis=1, keepdims=True), equal, weights)
-        votes = np.zeros((len(queries), len(self.classes_)))
-        np.add.at(votes, (np.arange(len(queries))[:, None], self.codes_[indices]), weights)
-        return votes
+    def _weigh_evidence(self, summaries: list[NoiseSummary | None]) -> None:
+        """Ask some of the released rows, each left out of the vote, as released and noised again."""
+        self.answers_prior_, self.evidence_ = False, None
+        known = any(summary is not None and summary.has_noise for summary in summaries)
+        if not self.prior_correction or len(self.classes_) < 2 or (len(self.rows_) < FEWEST and not known):
+            return
+        rng = np.random.default_rng(0)
+        asked = rng.permutation(len(self.rows_))[:MOST]
+        codes, voters = self.codes_[asked], self._voters()
+        if not known:
+            self.answers_prior_ = worse_than_prior(voters.shares(self.rows_[asked], asked)[0], codes, self.class_prior_)
+            return
+        heard = self._ask(asked, summaries, rng)
+        found = VoteEvidence.of(heard, codes, self.class_prior_, len(asked) / len(self.rows_))
+        self.evidence_ = (found.means, found.variances, found.beliefs)
+        self.answers_prior_ = not found.beliefs.any()
+
+    def _ask(self, asked: Codes, summaries: list[NoiseSummary | None], rng: np.random.Generator) -> Heard:
+        """What rows hear, as released and noised again, twice.
+
+        They ask from where they would lie had noise not spread them: from further out they would hear hardly anybody.
+        Votes are nearly linear there, and what differs from the mean is widened again.
+        """
+        places = [self.rows_[asked], self.rows_[asked], self.rows_[asked]]
+        widening = np.ones(len(asked))
+        for number, summary in enumerate(summaries):
+            mine = self.part_[asked] == number
+            if summary is None or not mine.any():
+                continue
+            every = self.rows_[self.part_ == number]
+            middle, wider = every.mean(axis=0), summary.widening(every)
+            widening[mine] = wider
+            for rows in places[1:]:
+                rows[mine] = summary.again(rows[mine], rng)
+            for rows in places:
+                rows[mine] = middle + (rows[mine] - middle) / wider
+        voters = self._voters()
+        heard = [voters.shares(rows, asked)[0] for rows in places]
+        mean = heard[0].mean(axis=0)
+        votes, first, second = (mean + widening[:, None] * (one - mean) for one in heard)
+        return Heard(votes, first, second, widening)
 
     def _squared_radius(self, noise: NoiseSummary | None, rows: Floats) -> float:
         if self.radius is not None:

@@ -54,6 +54,17 @@ def noise_summary(recipe: Recipe | None, width: int) -> NoiseSummary:
         retained_variances=None if known is None else known[:kept],
         neglected_variances=None if known is None else known[kept:],
         factors=FactorNoise.of(recipe) if recipe.is_columnwise else None,
+        answers=_answers(recipe),
+    )
+
+
+def _answers(recipe: Recipe) -> tuple[tuple[int, int, float], ...]:
+    """Categories that were answered at random: the first slot, the one after the last, and how often answers are true."""
+    pairs = zip(recipe.places, recipe.channels, strict=True) if recipe.is_columnwise else ()
+    return tuple(
+        (place.start, place.stop, channel.kept)
+        for place, channel in pairs
+        if channel.width > 1 and not channel.numbers and not channel.is_exact
     )
 
 

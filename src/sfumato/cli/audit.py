@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,12 +65,11 @@ def audit(
     page = place / "report.html"
     if out is not None and page.exists() and not force:
         raise OutputError(f"{page} exists already. Choose another --out, or add --force to replace it.")
-    tables = Tables(decimal, encoding)
     request = AuditRequest(
         folder=folder,
-        original=tables.open(original),
-        holdout=tables.open_if_given(holdout),
-        release=tables.open_if_given(release),
+        original=original,
+        holdout=holdout,
+        release=release,
         label=label,
         schema=schema,
         guess=guess,
@@ -79,6 +79,14 @@ def audit(
         max_rows=max_rows,
         seed=seed,
         unknown=unknown,
+    )
+    request.check()  # before anything is read
+    tables = Tables(decimal, encoding)
+    request = replace(
+        request,
+        original=tables.open(original),
+        holdout=tables.open_if_given(holdout),
+        release=tables.open_if_given(release),
     )
     console = Console(quiet, as_json)
     with console.listening() as progress:
