@@ -59,7 +59,7 @@ def noise_summary(recipe: Recipe | None, width: int) -> NoiseSummary:
 
 
 def _answers(recipe: Recipe) -> tuple[tuple[int, int, float], ...]:
-    """Categories that were answered at random: the first slot, the one after the last, and how often answers are true."""
+    """Categories that were answered at random: first slot, the one after the last, how often answers are true."""
     pairs = zip(recipe.places, recipe.channels, strict=True) if recipe.is_columnwise else ()
     return tuple(
         (place.start, place.stop, channel.kept)
