@@ -72,7 +72,7 @@ def serve(kind: str, folder: Path, database: str, attributes: int) -> None:
         from sfumato.server.run import serve as run
 
         store = Store.open(settings)
-        study, _ = store.create_study(study_from_dict(survey(attributes)))
+        study, _ = store.studies.create(study_from_dict(survey(attributes)))
         store.close()
         run(settings, "127.0.0.1", 0, lambda address: print(address, study, flush=True))
         return
@@ -99,7 +99,7 @@ def bare_app(settings: object) -> object:
     from sfumato.server.store import Store
     from sfumato.server.survey.group_commit import GroupCommit
 
-    database = Store.open(settings)  # type: ignore[arg-type]
+    database = Store.open(settings).database  # type: ignore[arg-type]
     place = "%s" if database.engine.dialect.name == "postgresql" else "?"
     with database.writing() as connection:
         kind = "BYTEA" if place == "%s" else "BLOB"
@@ -181,11 +181,10 @@ def measure(name: str, database: str | None, seconds: float, rounds: int, attrib
 def count(folder: Path, database: str | None, study: str) -> int:
     from sfumato.server.settings import Settings
     from sfumato.server.store import Store
-    from sfumato.server.survey.survey_store import SurveyStore
 
     store = Store.open(Settings(data=folder, database=database))
     try:
-        return SurveyStore(store).count(study)
+        return store.surveys.count(study)
     finally:
         store.close()
 

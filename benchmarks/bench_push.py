@@ -160,7 +160,7 @@ def _study(data: Path, database: str | None) -> tuple[str, str]:
     data.mkdir(mode=0o700)
     store = Store.open(Settings(data=data, database=database))
     try:
-        return store.create_study(study())
+        return store.studies.create(study())
     finally:
         store.close()
 
@@ -170,7 +170,7 @@ def many_sites(sites: int, enrolled: int, folder: Path, database: str | None) ->
     identity, owner = _study(data, database)
     store = Store.open(Settings(data=data, database=database))
     began = time.perf_counter()
-    tokens = [store.invite(identity, f"Site {number}").token for number in range(enrolled)]
+    tokens = [store.sites.invite(identity, f"Site {number}").token for number in range(enrolled)]
     store.close()
     print(f"  {enrolled} sites enrolled in {time.perf_counter() - began:.1f} s", flush=True)
     parcels = []

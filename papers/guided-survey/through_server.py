@@ -43,7 +43,6 @@ from sfumato.protocol.survey_guidance import guidance_for  # noqa: E402
 from sfumato.server.app import create_app  # noqa: E402
 from sfumato.server.settings import Rate, Settings  # noqa: E402
 from sfumato.server.survey.export import write_parts  # noqa: E402
-from sfumato.server.survey.survey_store import SurveyStore  # noqa: E402
 
 MUS = (0.6, 0.4, 0.25, 0.15, 0.1, 0.07, 0.05, 0.035, 0.025)
 BATCH = 50
@@ -90,7 +89,7 @@ def asked(mu: float, seed: int = 0) -> dict[str, Any]:
         fast = Rate(1e6, 1e6)  # one machine plays all respondents
         settings = Settings(data=Path(folder) / "data", worker=False, respondent_rate=fast, stranger_rate=fast)
         app = create_app(settings)
-        identity, _ = app.state.store.create_study(study)
+        identity, _ = app.state.store.studies.create(study)
         with running(app) as address:
             server = SurveyServer(f"{address}/api/v1/surveys/{identity}", insecure_http=True)
             levels = []
@@ -99,7 +98,7 @@ def asked(mu: float, seed: int = 0) -> dict[str, Any]:
                 ready = prepare(server, {**answers, "party": study.classes[label]}, max_level=SPACE.width)
                 send(server, ready)
                 levels.append(ready.k)
-            store = SurveyStore(app.state.store)
+            store = app.state.store.surveys
             parts = [Release.open(part) for part in write_parts(store, identity, study, Path(folder))]
     bits, labels = np.vstack([part.Z for part in parts]), np.concatenate([part.y for part in parts])
     V = guidance_for(study, SurveyCounts.of(bits, labels)).V

@@ -82,7 +82,7 @@ def _through_server(held: Split, members: list[Codes]) -> dict[str, float]:
     )
     with tempfile.TemporaryDirectory() as place, serving(Path(place) / "server") as (url, store):
         folder = Path(place)
-        identity, owner = store.create_study(study)
+        identity, owner = store.studies.create(study)
         with Coordinator(url, owner) as coordinator:
             for number, rows in enumerate(members):
                 home = folder / f"site-{number}"

@@ -51,7 +51,7 @@ def served(tmp_path_factory):
     (folder / "study.yaml").write_text(STUDY)
     study = load_study(folder / "study.yaml")
     with serving(folder / "data") as (url, store):
-        identity, token = store.create_study(study)
+        identity, token = store.studies.create(study)
         write_whole(folder / "owner.token", token, private=True)
         yield Served(url, folder / "data", identity, study.hash, folder / "owner.token", store)
 
@@ -89,7 +89,7 @@ def release(people, served, tmp_path):
 def site(served, tmp_path):
     """Options of a site that was invited under a name of this test's own."""
     name = "Site " + os.urandom(4).hex()
-    token = served.store.invite(served.id, name).token
+    token = served.store.sites.invite(served.id, name).token
     (tmp_path / "site.token").write_text(token)
     (tmp_path / "site.token").chmod(0o600)
     return name, ("--to", served.url, "--study", served.id, "--token-file", str(tmp_path / "site.token")), token

@@ -117,7 +117,7 @@ def test_mistakes_get_one_line(command, site, release, change, code, words):
 
 def test_a_revoked_token_is_told(command, served, site, release):
     name, there, token = site
-    served.store.revoke(served.id, name)
+    served.store.sites.revoke(served.id, name)
     code, _, err = command("push", release(), *there, "--yes")
     assert code == 8
     assert "revoked" in err

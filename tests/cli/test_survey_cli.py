@@ -21,7 +21,6 @@ from sfumato.client.survey_server import SurveyServer
 from sfumato.server.app import create_app
 from sfumato.server.settings import Settings
 from sfumato.server.store import Store
-from sfumato.server.survey.survey_store import SurveyStore
 
 SURVEY = {
     "kind": "survey",
@@ -145,7 +144,7 @@ def test_of_several_programs_that_answer_from_one_file_one_draws(
     programs = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(4)]
     said = [one.communicate(timeout=100)[1] for one in programs]
     assert sorted(one.returncode for one in programs) == [0, 7, 7, 7], said
-    assert SurveyStore(Store.open(Settings(data=data, worker=False))).count(identity) == 1
+    assert Store.open(Settings(data=data, worker=False)).surveys.count(identity) == 1
 
 
 def test_a_new_survey_tells_its_link_and_cannot_be_over(

@@ -13,7 +13,9 @@ from sfumato.registry import METRICS, NotDeclaredError, discover, enter
 from sfumato.table import Encoding
 
 EXAMPLES = re.findall(
-    r"```python\n# src/sfumato/(\S+?)\.py\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL
+    r"```python\n# src/sfumato/(\S+?)\.py\n(.*?)```",
+    (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text(),
+    re.DOTALL,
 )
 
 

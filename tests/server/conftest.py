@@ -19,7 +19,7 @@ def client(tmp_path_factory):
 
 @pytest.fixture
 def study(client):
-    return consortium.Study(client, *client.app.state.store.create_study(consortium.study()))
+    return consortium.Study(client, *client.app.state.store.studies.create(consortium.study()))
 
 
 @pytest.fixture(scope="session")

@@ -95,7 +95,7 @@ class Study:
         return self.client.app.state.store
 
     def invite(self, name="St. Mary", days=30):
-        return self.store.invite(self.id, name, days).token
+        return self.store.sites.invite(self.id, name, days).token
 
     def call(self, method, path="", token=None, **more):
         headers = {"Authorization": f"Bearer {self.owner if token is None else token}"} | more.pop("headers", {})

@@ -12,7 +12,7 @@ from sqlalchemy import inspect
 from sfumato.errors import OutputError, UsageError
 from sfumato.protocol.quota import Quota
 from sfumato.server.store import Store, TestTable, database
-from sfumato.server.store.kept import QuotaExceededError
+from sfumato.server.store.release_store import QuotaExceededError
 from sfumato.server.validation.row_identity import RowIdentity
 
 SHA = "a" * 64
@@ -32,36 +32,36 @@ class StoreContract:
     def clock(self, store, monkeypatch):
         """The store's time, to be moved by hand."""
         now = [1_800_000_000.0]
-        monkeypatch.setattr(type(store), "now", lambda _: now[0])
+        monkeypatch.setattr(type(store.database), "now", lambda _: now[0])
         return now
 
     @pytest.fixture
     def study(self, store):
-        identity, _ = store.create_study(consortium.study())
-        store.invite(identity, "A")
-        store.invite(identity, "B")
+        identity, _ = store.studies.create(consortium.study())
+        store.sites.invite(identity, "A")
+        store.sites.invite(identity, "B")
         return identity
 
     @staticmethod
     def record(store, study, site="A", sha256=SHA, rows=10, epsilon=2.0, **more):
         about = {"purpose": "train", "size": 1 << 33, "rows": rows, "epsilon": epsilon, "card": {"words": "ü"}}
-        return store.record_release(study, site, sha256, **{**about, **more})
+        return store.releases.record(study, site, sha256, **{**about, **more})
 
     # Studies and tokens
 
     def test_a_study_is_kept_as_it_was_defined(self, store):
         asked = consortium.study(name="Zürich & <b>Basel</b>")
-        identity, _ = store.create_study(asked)
-        found = store.study(identity)
+        identity, _ = store.studies.create(asked)
+        found = store.studies.find(identity)
         assert (found.kind, found.name, found.hash, found.state) == ("pool", asked.name, asked.hash, "open")
         assert consortium.study(**found.definition).hash == asked.hash
-        assert store.study("nobody") is None
-        assert [study.id for study in store.studies()] == [identity]
+        assert store.studies.find("nobody") is None
+        assert [study.id for study in store.studies.all()] == [identity]
 
     def test_tokens_are_stored_as_hashes_only(self, store):
-        identity, token = store.create_study(consortium.study())
-        site = store.invite(identity, "A").token
-        with store.reading() as connection:
+        identity, token = store.studies.create(consortium.study())
+        site = store.sites.invite(identity, "A").token
+        with store.database.reading() as connection:
             stored = str([list(connection.exec_driver_sql(f"SELECT * FROM {name}")) for name in ("tokens", "sites")])
         assert token.startswith("sfu_owner_")
         assert site.startswith("sfu_site_")
@@ -69,70 +69,70 @@ class StoreContract:
         assert site[9:] not in stored
 
     def test_a_good_token_names_its_caller(self, store):
-        identity, token = store.create_study(consortium.study())
-        owner = store.authenticate(token)
+        identity, token = store.studies.create(consortium.study())
+        owner = store.tokens.authenticate(token)
         assert (owner.study, owner.role, owner.site) == (identity, "owner", None)
-        site = store.authenticate(store.invite(identity, "A").token)
+        site = store.tokens.authenticate(store.sites.invite(identity, "A").token)
         assert (site.study, site.role, site.site) == (identity, "site", "A")
 
     def test_other_tokens_name_nobody(self, store, study):
-        token = store.invite(study, "A").token
+        token = store.sites.invite(study, "A").token
         for wrong in ("", "x", token[:-1], token + "A", token.upper(), "sfu_site_" + "A" * 43, "' OR 1=1 --", "ü" * 52):
-            assert store.authenticate(wrong) is None
+            assert store.tokens.authenticate(wrong) is None
 
     def test_a_token_ends(self, store, study, clock):
-        token = store.invite(study, "A", days=2).token
+        token = store.sites.invite(study, "A", days=2).token
         clock[0] += 2 * 86400 - 1
-        assert store.authenticate(token)
+        assert store.tokens.authenticate(token)
         clock[0] += 2
-        assert store.authenticate(token) is None
+        assert store.tokens.authenticate(token) is None
 
     def test_inviting_again_ends_the_older_token(self, store, study):
-        first, second = store.invite(study, "A").token, store.invite(study, "A").token
-        assert store.authenticate(first) is None
-        assert store.authenticate(second)
-        assert [site.name for site in store.sites(study)] == ["A", "B"]
+        first, second = store.sites.invite(study, "A").token, store.sites.invite(study, "A").token
+        assert store.tokens.authenticate(first) is None
+        assert store.tokens.authenticate(second)
+        assert [site.name for site in store.sites.all(study)] == ["A", "B"]
 
     def test_a_revoked_site_is_out_and_others_are_not(self, store, study):
-        a, b = store.invite(study, "A").token, store.invite(study, "B").token
-        assert store.revoke(study, "A")
-        assert not store.revoke(study, "C")
-        assert store.authenticate(a) is None
-        assert store.authenticate(b)
-        assert [(site.name, site.revoked) for site in store.sites(study)] == [("A", True), ("B", False)]
+        a, b = store.sites.invite(study, "A").token, store.sites.invite(study, "B").token
+        assert store.sites.revoke(study, "A")
+        assert not store.sites.revoke(study, "C")
+        assert store.tokens.authenticate(a) is None
+        assert store.tokens.authenticate(b)
+        assert [(site.name, site.revoked) for site in store.sites.all(study)] == [("A", True), ("B", False)]
 
     def test_a_lost_owner_token_is_replaced(self, store):
-        identity, first = store.create_study(consortium.study())
-        second = store.new_owner_token(identity)
-        assert store.authenticate(first) is None
-        assert store.authenticate(second).role == "owner"
+        identity, first = store.studies.create(consortium.study())
+        second = store.tokens.new_owner_token(identity)
+        assert store.tokens.authenticate(first) is None
+        assert store.tokens.authenticate(second).role == "owner"
         with pytest.raises(UsageError, match="no study"):
-            store.new_owner_token("nobodys")
+            store.tokens.new_owner_token("nobodys")
 
     @pytest.mark.parametrize(("name", "days"), [("../x", 30), ("<i>", 30), ("A", 0), ("A", 4000)])
     def test_a_strange_invitation_is_refused(self, store, study, name, days):
         with pytest.raises(UsageError):
-            store.invite(study, name, days)
+            store.sites.invite(study, name, days)
 
     def test_a_double_of_another_site_is_refused(self, store, study):
-        store.invite(study, "Clinic 1")
+        store.sites.invite(study, "Clinic 1")
         for double in ("clinic 1", "Clinic l", "Clinic I"):
             with pytest.raises(UsageError, match="'Clinic 1'"):
-                store.invite(study, double)
-        store.invite(study, "Clinic 1")
-        store.invite(study, "Clinic 2")
-        assert [site.name for site in store.sites(study)] == ["A", "B", "Clinic 1", "Clinic 2"]
+                store.sites.invite(study, double)
+        store.sites.invite(study, "Clinic 1")
+        store.sites.invite(study, "Clinic 2")
+        assert [site.name for site in store.sites.all(study)] == ["A", "B", "Clinic 1", "Clinic 2"]
 
     def test_sites_of_two_studies_are_apart(self, store, study):
-        other, _ = store.create_study(consortium.study())
-        store.invite(other, "A")
+        other, _ = store.studies.create(consortium.study())
+        store.sites.invite(other, "A")
         self.record(store, study)
-        assert [(site.name, site.releases) for site in store.sites(other)] == [("A", 0)]
-        assert store.releases(other) == []
-        assert store.release(other, SHA) is None
-        assert not store.withdraw(other, SHA)
+        assert [(site.name, site.releases) for site in store.sites.all(other)] == [("A", 0)]
+        assert store.releases.all(other) == []
+        assert store.releases.find(other, SHA) is None
+        assert not store.releases.withdraw(other, SHA)
         self.record(store, other)  # the same content in another study is another release
-        assert len(store.releases(study)) == len(store.releases(other)) == 1
+        assert len(store.releases.all(study)) == len(store.releases.all(other)) == 1
 
     # Releases
 
@@ -143,9 +143,9 @@ class StoreContract:
         assert first.receipt == again.receipt
         assert first.receipt.bytes == 1 << 33
         assert self.record(store, study, site="B").outcome == "elsewhere"
-        assert store.pushed_before(study, "A", SHA).outcome == "same"
-        assert store.pushed_before(study, "A", OTHER) is None
-        assert [found.card for found in store.releases(study)] == [{"words": "ü"}]
+        assert store.releases.pushed_before(study, "A", SHA).outcome == "same"
+        assert store.releases.pushed_before(study, "A", OTHER) is None
+        assert [found.card for found in store.releases.all(study)] == [{"words": "ü"}]
 
     def test_twenty_at_once_are_one(self, store, study):
         start = threading.Barrier(20)
@@ -158,7 +158,7 @@ class StoreContract:
             found = list(pool.map(push, range(20)))
         assert sorted(one.outcome for one in found) == ["new"] + ["same"] * 19
         assert len({one.receipt for one in found}) == 1
-        assert len(store.releases(study)) == 1
+        assert len(store.releases.all(study)) == 1
 
     def test_the_same_rows_in_another_file_are_the_same_rows(self, store, study):
         self.record(store, study, identity="1" * 64)
@@ -166,11 +166,11 @@ class StoreContract:
         assert (again.outcome, again.receipt.sha256, again.receipt.purpose) == ("same-rows", SHA, "train")
         assert self.record(store, study, site="B", sha256=OTHER, identity="1" * 64).outcome == "elsewhere"
         assert self.record(store, study, site="B", sha256="c" * 64, identity="2" * 64).outcome == "new"
-        assert store.withdraw(study, SHA)
+        assert store.releases.withdraw(study, SHA)
         assert self.record(store, study, sha256=OTHER, identity="1" * 64).outcome == "withdrawn"
-        assert len(store.releases(study)) == 2
-        other, _ = store.create_study(consortium.study())
-        store.invite(other, "A")
+        assert len(store.releases.all(study)) == 2
+        other, _ = store.studies.create(consortium.study())
+        store.sites.invite(other, "A")
         assert self.record(store, other, sha256=OTHER, identity="1" * 64).outcome == "new"
 
     def test_of_the_same_rows_in_twenty_files_at_once_one_is_new(self, store, study):
@@ -184,7 +184,7 @@ class StoreContract:
             found = list(pool.map(push, range(20)))
         assert sorted(one.outcome for one in found) == ["new"] + ["same-rows"] * 19
         assert len({one.receipt for one in found}) == 1
-        assert len(store.releases(study)) == 1
+        assert len(store.releases.all(study)) == 1
 
     def test_rows_in_common_are_noted_until_one_side_is_withdrawn(self, store, study):
         rows = np.random.default_rng(0).normal(size=(300, 3))
@@ -193,27 +193,27 @@ class StoreContract:
             held.add(part, np.zeros(len(part), dtype=np.int64))
             about = {"identity": held.identity, "sketch": base64.b64decode(held.sketch)}
             assert self.record(store, study, site=site, sha256=sha256, **about).outcome == "new"
-            store.compare_rows(study, sha256)
-        store.compare_rows(study, SHA)  # both found each other: still one pair
-        (pair,) = store.shared_rows(study)
+            store.shared_rows.compare(study, sha256)
+        store.shared_rows.compare(study, SHA)  # both found each other: still one pair
+        (pair,) = store.shared_rows.pairs(study)
         found = {pair.sha256: (pair.site, pair.share), pair.other: (pair.other_site, pair.other_share)}
         assert found == {SHA: ("A", 50 / 200), OTHER: ("B", 50 / 150)}
         assert pair.expected == 0.0
-        assert store.withdraw(study, OTHER)
-        assert store.shared_rows(study) == []
-        with store.reading() as connection:
+        assert store.releases.withdraw(study, OTHER)
+        assert store.shared_rows.pairs(study) == []
+        with store.database.reading() as connection:
             kept = connection.exec_driver_sql("SELECT sha256 FROM releases WHERE sketch IS NOT NULL")
             assert sorted(row.sha256 for row in kept) == [SHA, "c" * 64]
 
     def test_a_site_sees_its_own(self, store, study):
         self.record(store, study)
         self.record(store, study, site="B", sha256=OTHER, epsilon=None)
-        assert [found.sha256 for found in store.releases(study, "A")] == [SHA]
-        assert [found.sha256 for found in store.releases(study)] == [SHA, OTHER]
-        assert store.release(study, SHA, "B") is None
-        assert store.release(study, SHA, "A").guarantee == "epsilon at most 2 for the record"
-        assert store.release(study, OTHER).guarantee == "no formal guarantee"
-        assert not store.withdraw(study, SHA, "B")
+        assert [found.sha256 for found in store.releases.all(study, "A")] == [SHA]
+        assert [found.sha256 for found in store.releases.all(study)] == [SHA, OTHER]
+        assert store.releases.find(study, SHA, "B") is None
+        assert store.releases.find(study, SHA, "A").guarantee == "epsilon at most 2 for the record"
+        assert store.releases.find(study, OTHER).guarantee == "no formal guarantee"
+        assert not store.releases.withdraw(study, SHA, "B")
 
     def test_a_quota_holds_also_for_pushes_that_come_together(self, store, study):
         quota = Quota(releases=3)
@@ -221,173 +221,173 @@ class StoreContract:
         def push(number):
             about = {"purpose": "train", "size": 10, "rows": 5, "epsilon": 2.0, "card": {}, "quota": quota}
             try:
-                return store.record_release(study, "A", f"{number:064x}", **about).outcome
+                return store.releases.record(study, "A", f"{number:064x}", **about).outcome
             except QuotaExceededError as error:
                 return error.quota
 
         with ThreadPoolExecutor(8) as pool:
             found = sorted(pool.map(push, range(8)))
         assert found == ["new"] * 3 + ["releases"] * 5
-        assert store.kept_of(study, "A") == Quota(bytes=30, rows=15, releases=3)
-        assert store.kept_of(study, "B") == Quota(bytes=0, rows=0, releases=0)
-        first = store.releases(study, "A")[0].sha256
-        store.withdraw(study, first)
-        assert store.kept_of(study, "A") == Quota(bytes=20, rows=10, releases=3)
+        assert store.releases.kept_of(study, "A") == Quota(bytes=30, rows=15, releases=3)
+        assert store.releases.kept_of(study, "B") == Quota(bytes=0, rows=0, releases=0)
+        first = store.releases.all(study, "A")[0].sha256
+        store.releases.withdraw(study, first)
+        assert store.releases.kept_of(study, "A") == Quota(bytes=20, rows=10, releases=3)
 
     def test_releases_come_in_pages(self, store, study):
         hashes = [f"{number:064x}" for number in range(7)]
         for number, sha256 in enumerate(hashes):
             self.record(store, study, "AB"[number % 2], sha256)
-        first = store.releases(study, most=3)
-        second = store.releases(study, after=first[-1].sha256, most=3)
-        third = store.releases(study, after=second[-1].sha256, most=3)
+        first = store.releases.all(study, most=3)
+        second = store.releases.all(study, after=first[-1].sha256, most=3)
+        third = store.releases.all(study, after=second[-1].sha256, most=3)
         assert [one.sha256 for one in (*first, *second, *third)] == hashes
-        assert [one.sha256 for one in store.releases(study, "B", after=hashes[2], most=3)] == [hashes[3], hashes[5]]
-        assert store.releases(study, after=64 * "f", most=3) == []
+        assert [one.sha256 for one in store.releases.all(study, "B", after=hashes[2], most=3)] == [hashes[3], hashes[5]]
+        assert store.releases.all(study, after=64 * "f", most=3) == []
 
     def test_sites_are_summed_up(self, store, study, clock):
         self.record(store, study, rows=10, epsilon=2.0)
         clock[0] += 86400
         self.record(store, study, sha256=OTHER, rows=5, epsilon=3.0)
-        a, b = store.sites(study)
+        a, b = store.sites.all(study)
         assert (a.releases, a.rows, a.guarantee) == (2, 15, "epsilon at most 3 for the record")
-        assert a.last_push == store.today()
+        assert a.last_push == store.database.today()
         assert (b.releases, b.rows, b.last_push, b.guarantee) == (0, 0, None, None)
         self.record(store, study, sha256="c" * 64, epsilon=None)
-        assert store.sites(study)[0].guarantee == "no formal guarantee"
+        assert store.sites.all(study)[0].guarantee == "no formal guarantee"
 
     def test_earlier_releases_of_the_same_rows_count(self, store, study):
         """Numbers travel, rounded nowhere; the words are those of who sees all releases, rounded up."""
         earlier = {"count": 3, "total_epsilon_record": 16.0049}
         self.record(store, study, epsilon=4.0049)
         self.record(store, study, sha256=OTHER, epsilon=4.0, card={"earlier_releases": earlier})
-        first, second = store.releases(study)
+        first, second = store.releases.all(study)
         assert (first.epsilon, first.earlier, first.total_epsilon) == (4.0049, 0, 4.0049)
         assert first.guarantee == "epsilon at most 4.01 for the record"
         assert (second.epsilon, second.earlier, second.total_epsilon) == (4.0, 3, 16.0049)
-        site = store.sites(study)[0]
+        site = store.sites.all(study)[0]
         assert (site.epsilon, site.earlier, site.total_epsilon) == (4.0049, 3, 16.0049)
         assert site.guarantee == "epsilon at most 16.1 for the record, with earlier releases"
         unbounded = {"earlier_releases": {"count": 10**40, "total_epsilon_record": None}}
         self.record(store, study, sha256="c" * 64, card=unbounded)
-        site = store.sites(study)[0]
+        site = store.sites.all(study)[0]
         assert (site.epsilon, site.total_epsilon, site.guarantee) == (4.0049, None, "no bound with earlier releases")
-        assert store.sites(study)[1].total_epsilon is None
+        assert store.sites.all(study)[1].total_epsilon is None
 
     def test_what_is_withdrawn_stays_withdrawn(self, store, study):
         self.record(store, study)
-        assert store.kept_files() == {(study, SHA)}
-        assert store.withdraw(study, SHA, "A")
-        assert store.withdraw(study, SHA)  # twice is as good as once
+        assert store.releases.kept_files() == {(study, SHA)}
+        assert store.releases.withdraw(study, SHA, "A")
+        assert store.releases.withdraw(study, SHA)  # twice is as good as once
         assert self.record(store, study).outcome == "withdrawn"
-        assert store.release(study, SHA).withdrawn
-        assert store.releases(study, withdrawn=False) == []
-        assert store.kept_files() == set()
-        assert store.sites(study)[0].releases == 0
+        assert store.releases.find(study, SHA).withdrawn
+        assert store.releases.all(study, withdrawn=False) == []
+        assert store.releases.kept_files() == set()
+        assert store.sites.all(study)[0].releases == 0
 
     def test_the_newest_test_table_counts(self, store, study):
-        assert store.test_table(study) is None
+        assert store.releases.test_table(study) is None
         for sha256 in (SHA, OTHER):
-            store.set_test_table(study, TestTable(sha256, "csv", 9, 3, store.today()))
-        assert store.test_table(study).sha256 == OTHER
+            store.releases.set_test_table(study, TestTable(sha256, "csv", 9, 3, store.database.today()))
+        assert store.releases.test_table(study).sha256 == OTHER
 
     # Models
 
     def test_a_model_goes_its_way(self, store, study):
-        asked = store.queue_model(study, "knn", contains_rows=True)
-        assert (asked.state, asked.progress, store.waiting_models()) == ("queued", 0.0, 1)
-        where, claimed = store.claim_model("worker")
+        asked = store.models.queue(study, "knn", contains_rows=True)
+        assert (asked.state, asked.progress, store.models.waiting()) == ("queued", 0.0, 1)
+        where, claimed = store.models.claim("worker")
         assert (where, claimed.id, claimed.state) == (study, asked.id, "running")
-        assert store.update_model(asked.id, "worker", 0.5, "cross-validation")
-        assert store.model(study, asked.id).step == "cross-validation"
+        assert store.models.update(asked.id, "worker", 0.5, "cross-validation")
+        assert store.models.find(study, asked.id).step == "cross-validation"
         about = {"results": {"error": 0.2}, "card": {"releases": [SHA]}, "used": [SHA], "contains_rows": True}
-        assert store.finish_model(asked.id, "worker", **about)
-        done = store.model(study, asked.id)
+        assert store.models.finish(asked.id, "worker", **about)
+        done = store.models.find(study, asked.id)
         assert (done.state, done.progress, done.results, done.uses_withdrawn) == ("done", 1.0, {"error": 0.2}, False)
-        assert store.waiting_models() == 0
-        assert not store.finish_model(asked.id, "worker", **about)
+        assert store.models.waiting() == 0
+        assert not store.models.finish(asked.id, "worker", **about)
 
     def test_models_are_trained_in_order_by_one_worker_each(self, store, study):
-        asked = [store.queue_model(study, name, contains_rows=False).id for name in ("a", "b", "c")]
-        claims = [store.claim_model(worker) for worker in ("v", "w", "x", "y")]
+        asked = [store.models.queue(study, name, contains_rows=False).id for name in ("a", "b", "c")]
+        claims = [store.models.claim(worker) for worker in ("v", "w", "x", "y")]
         assert [claim and claim[1].id for claim in claims] == [*asked, None]
 
     def test_many_workers_never_share_a_model(self, store, study):
-        asked = {store.queue_model(study, "a", contains_rows=False).id for _ in range(12)}
+        asked = {store.models.queue(study, "a", contains_rows=False).id for _ in range(12)}
         with ThreadPoolExecutor(8) as pool:
-            claims = list(pool.map(lambda number: store.claim_model(f"w{number}"), range(20)))
+            claims = list(pool.map(lambda number: store.models.claim(f"w{number}"), range(20)))
         found = [claim[1].id for claim in claims if claim]
         assert sorted(found) == sorted(asked)
 
     def test_a_dead_workers_model_is_taken_again_but_not_for_ever(self, store, study, clock):
-        asked = store.queue_model(study, "a", contains_rows=False).id
+        asked = store.models.queue(study, "a", contains_rows=False).id
         for attempt in range(3):
-            assert store.claim_model(f"w{attempt}", lease=60)[1].id == asked
-            assert store.claim_model("eager") is None
+            assert store.models.claim(f"w{attempt}", lease=60)[1].id == asked
+            assert store.models.claim("eager") is None
             clock[0] += 61
-        assert store.claim_model("w3") is None
-        found = store.model(study, asked)
+        assert store.models.claim("w3") is None
+        found = store.models.find(study, asked)
         assert (found.state, "several times" in found.failure) == ("failed", True)
 
     def test_a_worker_that_lost_its_lease_changes_nothing(self, store, study, clock):
-        asked = store.queue_model(study, "a", contains_rows=False).id
-        store.claim_model("slow", lease=60)
+        asked = store.models.queue(study, "a", contains_rows=False).id
+        store.models.claim("slow", lease=60)
         clock[0] += 61
-        store.claim_model("quick")
-        assert not store.update_model(asked, "slow", 0.9, "nearly")
-        assert not store.finish_model(asked, "slow", results={}, card={}, used=[], contains_rows=False)
-        assert not store.fail_model(asked, "slow", "no")
-        assert store.update_model(asked, "quick", 0.1, "begun")
+        store.models.claim("quick")
+        assert not store.models.update(asked, "slow", 0.9, "nearly")
+        assert not store.models.finish(asked, "slow", results={}, card={}, used=[], contains_rows=False)
+        assert not store.models.fail(asked, "slow", "no")
+        assert store.models.update(asked, "quick", 0.1, "begun")
 
     def test_a_heartbeat_keeps_the_lease(self, store, study, clock):
-        asked = store.queue_model(study, "a", contains_rows=False).id
-        store.claim_model("steady", lease=60)
+        asked = store.models.queue(study, "a", contains_rows=False).id
+        store.models.claim("steady", lease=60)
         for _ in range(5):
             clock[0] += 50
-            assert store.update_model(asked, "steady", 0.5, "on")
-            assert store.claim_model("eager") is None
+            assert store.models.update(asked, "steady", 0.5, "on")
+            assert store.models.claim("eager") is None
 
     def test_a_model_fails_in_words_or_is_put_back(self, store, study):
-        asked = store.queue_model(study, "a", contains_rows=False).id
-        store.claim_model("w")
-        assert store.release_model(asked, "w")
-        assert store.model(study, asked).state == "queued"
-        store.claim_model("w")
-        assert store.fail_model(asked, "w", "One class only.")
-        assert store.model(study, asked).failure == "One class only."
+        asked = store.models.queue(study, "a", contains_rows=False).id
+        store.models.claim("w")
+        assert store.models.give_back(asked, "w")
+        assert store.models.find(study, asked).state == "queued"
+        store.models.claim("w")
+        assert store.models.fail(asked, "w", "One class only.")
+        assert store.models.find(study, asked).failure == "One class only."
 
     def test_a_withdrawal_marks_models_before_and_after_they_are_done(self, store, study):
         for sha256 in (SHA, OTHER):
             self.record(store, study, sha256=sha256)
-        early, late, none = (store.queue_model(study, "a", contains_rows=False).id for _ in range(3))
+        early, late, none = (store.models.queue(study, "a", contains_rows=False).id for _ in range(3))
         for _ in range(3):
-            store.claim_model("w")
+            store.models.claim("w")
         about = {"results": {}, "card": {}, "contains_rows": False}
-        store.finish_model(early, "w", used=[SHA, OTHER], **about)
-        store.withdraw(study, SHA)
-        store.finish_model(late, "w", used=[SHA], **about)
-        store.finish_model(none, "w", used=[OTHER], **about)
-        assert [model.uses_withdrawn for model in store.models(study)] == [True, True, False]
+        store.models.finish(early, "w", used=[SHA, OTHER], **about)
+        store.releases.withdraw(study, SHA)
+        store.models.finish(late, "w", used=[SHA], **about)
+        store.models.finish(none, "w", used=[OTHER], **about)
+        assert [model.uses_withdrawn for model in store.models.all(study)] == [True, True, False]
 
     # Sessions
 
     def test_a_session_stands_for_a_token_for_some_hours(self, store, clock):
-        identity, token = store.create_study(consortium.study())
-        session = store.open_session(token, hours=8)
-        assert store.session(session).study == identity
+        identity, token = store.studies.create(consortium.study())
+        session = store.tokens.open_session(token, hours=8)
+        assert store.tokens.session(session).study == identity
         clock[0] += 8 * 3600 + 1
-        assert store.session(session) is None
-        assert store.session(token) is None
-        assert store.open_session("sfu_owner_" + "A" * 43) is None
+        assert store.tokens.session(session) is None
+        assert store.tokens.session(token) is None
+        assert store.tokens.open_session("sfu_owner_" + "A" * 43) is None
 
     def test_a_session_ends_with_sign_out_or_its_token(self, store, study):
-        token = store.invite(study, "A").token
-        first, second = store.open_session(token), store.open_session(token)
-        store.close_session(first)
-        assert store.session(first) is None
-        assert store.session(second).site == "A"
-        store.revoke(study, "A")
-        assert store.session(second) is None
+        token = store.sites.invite(study, "A").token
+        first, second = store.tokens.open_session(token), store.tokens.open_session(token)
+        store.tokens.close_session(first)
+        assert store.tokens.session(first) is None
+        assert store.tokens.session(second).site == "A"
+        store.sites.revoke(study, "A")
+        assert store.tokens.session(second) is None
 
     # The database itself
 
@@ -395,15 +395,15 @@ class StoreContract:
         self.record(store, study)
         store.close()
         again = Store.open(settings)
-        assert len(again.releases(study)) == 1
-        assert again.is_alive()
+        assert len(again.releases.all(study)) == 1
+        assert again.database.is_alive()
         again.close()
 
     def test_stores_that_open_together_migrate_once(self, new_settings):
         with ThreadPoolExecutor(6) as pool:
             stores = list(pool.map(lambda _: Store.open(new_settings), range(6)))
-        identity, _ = stores[0].create_study(consortium.study())
-        assert all(store.study(identity) for store in stores)
+        identity, _ = stores[0].studies.create(consortium.study())
+        assert all(store.studies.find(identity) for store in stores)
         for store in stores:
             store.close()
 
@@ -411,50 +411,50 @@ class StoreContract:
         """Made by the first version's migration and filled with its columns, before later ones are run."""
         monkeypatch.setattr(database, "NEWEST", "0001")
         old = Store.open(new_settings)
-        identity, token = old.create_study(consortium.study())
-        site = old.invite(identity, "A").token
+        identity, token = old.studies.create(consortium.study())
+        site = old.sites.invite(identity, "A").token
         card = '{"earlier_releases": {"count": 2, "total_epsilon_record": 6.5}}'
         release = f"'{identity}', '{SHA}', 'A', 'train', 99, 10, '2026-01-02', 2.0, '{card}'"
         columns = "study, sha256, site, purpose, bytes, rows, received, epsilon, card"
         model = f"'m', '{identity}', 'knn', 'queued', 0.0, 'waiting', '2026-01-02', true, false, 0"
         about = "id, study, classifier, state, progress, step, created, contains_rows, uses_withdrawn, attempts"
-        with old.writing() as connection:
+        with old.database.writing() as connection:
             connection.exec_driver_sql(f"INSERT INTO releases ({columns}) VALUES ({release})")
             connection.exec_driver_sql(f"INSERT INTO models ({about}) VALUES ({model})")
-        assert "survey_answers" not in inspect(old.engine).get_table_names()
+        assert "survey_answers" not in inspect(old.database.engine).get_table_names()
         old.close()
         monkeypatch.undo()
         new = Store.open(new_settings)
-        assert "survey_answers" in inspect(new.engine).get_table_names()
-        assert new.authenticate(token).study == identity
-        assert new.authenticate(site).site == "A"
-        (kept,) = new.releases(identity)
+        assert "survey_answers" in inspect(new.database.engine).get_table_names()
+        assert new.tokens.authenticate(token).study == identity
+        assert new.tokens.authenticate(site).site == "A"
+        (kept,) = new.releases.all(identity)
         assert (kept.sha256, kept.epsilon, kept.earlier, kept.total_epsilon) == (SHA, 2.0, 2, 6.5)
-        (waiting,) = new.models(identity)
+        (waiting,) = new.models.all(identity)
         assert (waiting.id, waiting.classifier, waiting.state, waiting.sites) == ("m", "knn", "queued", "all")
-        assert new.unidentified(identity) == [SHA]
-        new.identify(identity, SHA, "1" * 64, None)
-        assert new.unidentified(identity) == []
+        assert new.shared_rows.unidentified(identity) == [SHA]
+        new.shared_rows.identify(identity, SHA, "1" * 64, None)
+        assert new.shared_rows.unidentified(identity) == []
         assert self.record(new, identity, sha256=OTHER, identity="1" * 64).outcome == "same-rows"
-        assert new.study(identity).hash == consortium.study().hash
+        assert new.studies.find(identity).hash == consortium.study().hash
         new.close()
 
     def test_a_newer_database_is_left_alone(self, new_settings):
         store = Store.open(new_settings)
-        identity, _ = store.create_study(consortium.study())
-        with store.writing() as connection:
+        identity, _ = store.studies.create(consortium.study())
+        with store.database.writing() as connection:
             connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
         with pytest.raises(OutputError, match="newer version of sfumato"):
             Store.open(new_settings)
-        assert store.study(identity) is not None
+        assert store.studies.find(identity) is not None
         store.close()
 
     def test_the_migrations_make_the_tables_of_the_code(self, store):
         from alembic.autogenerate import compare_metadata
         from alembic.migration import MigrationContext
 
-        from sfumato.server.store.tables import metadata
+        from sfumato.server.store.sql_tables import metadata
 
-        with store.reading() as connection:
+        with store.database.reading() as connection:
             context = MigrationContext.configure(connection, opts={"compare_type": True})
             assert compare_metadata(context, metadata) == []

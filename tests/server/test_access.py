@@ -42,7 +42,7 @@ def ask(study, method, path, token):
 @pytest.mark.parametrize(("method", "path"), OWNER_ONLY + EVERYBODY + SITE_ONLY)
 def test_no_route_opens_without_a_good_token(study, method, path):
     good = study.invite("A")
-    study.store.revoke(study.id, "A")
+    study.store.sites.revoke(study.id, "A")
     for token in ("", "nonsense", good, good[:-1], "sfu_owner_" + "x" * 43, study.owner + "x"):
         assert refused(ask(study, method, path, token), 401, "unauthorized").startswith(MISSING)
     answer = study.client.request(method, study.url + path, headers={"Cookie": f"token={study.owner}"})
@@ -55,8 +55,8 @@ def test_no_route_opens_without_a_good_token(study, method, path):
 def test_an_expired_token_is_like_any_other(study, monkeypatch):
     token = study.invite("A", days=1)
     assert study.call("GET", token=token).status_code == 200
-    now = study.store.now()
-    monkeypatch.setattr(type(study.store), "now", lambda _: now + 86401)
+    now = study.store.database.now()
+    monkeypatch.setattr(type(study.store.database), "now", lambda _: now + 86401)
     refused(study.call("GET", token=token), 401, "unauthorized")
 
 
@@ -71,7 +71,7 @@ def test_an_owner_is_no_site(study, body):
 
 @pytest.mark.parametrize(("method", "path"), OWNER_ONLY + EVERYBODY + SITE_ONLY)
 def test_another_study_is_as_good_as_none(study, method, path):
-    other = Study(study.client, *study.store.create_study(consortium.study()))
+    other = Study(study.client, *study.store.studies.create(consortium.study()))
     for token in (study.owner, study.invite("A")):
         theirs = ask(other, method, path, token)
         none = ask(Study(study.client, "nothing", ""), method, path, token)
@@ -178,7 +178,7 @@ def test_too_many_requests_wait(tmp_path):
         tmp_path, token_rate=Rate(0.001, 5), study_rate=Rate(0.001, 8), stranger_rate=Rate(0.001, 3)
     )
     with TestClient(create_app(settings)) as client:
-        study = Study(client, *client.app.state.store.create_study(consortium.study()))
+        study = Study(client, *client.app.state.store.studies.create(consortium.study()))
         assert [study.call("GET").status_code for _ in range(6)] == [200] * 5 + [429]
         late = study.call("GET")
         assert int(late.headers["retry-after"]) > 100

@@ -90,7 +90,7 @@ def test_a_child_reads_what_was_received_and_nothing_beside_it(tmp_path):
 
 def test_metrics_say_what_holds(tmp_path):
     with TestClient(create_app(consortium.settings(tmp_path))) as client:
-        study = consortium.Study(client, *client.app.state.store.create_study(consortium.study()))
+        study = consortium.Study(client, *client.app.state.store.studies.create(consortium.study()))
         (tmp_path / "t.csv").write_text("age,weight,sex,ill\n30,70,f,no\n")
         assert study.call("PUT", "/test", content=(tmp_path / "t.csv").read_bytes()).status_code == 200
         text = client.get("/metrics").text

@@ -42,13 +42,13 @@ def app(tmp_path_factory):
 def world(app):
     """The study that paths lead to, and tokens of everybody."""
     store = app.state.store
-    identity, owner = store.create_study(consortium.study())
-    site = store.invite(identity, "A").token
-    store.invite(identity, "B")
+    identity, owner = store.studies.create(consortium.study())
+    site = store.sites.invite(identity, "A").token
+    store.sites.invite(identity, "B")
     about = {"purpose": "train", "size": 1, "rows": 1, "epsilon": None, "card": {}}
-    store.record_release(identity, "A", "a" * 64, **about)
-    model = store.queue_model(identity, "knn", contains_rows=True).id
-    _, stranger = store.create_study(consortium.study())
+    store.releases.record(identity, "A", "a" * 64, **about)
+    model = store.models.queue(identity, "knn", contains_rows=True).id
+    _, stranger = store.studies.create(consortium.study())
     tokens = {"nobody": None, "owner": owner, "site": site, "stranger": stranger}
     return {"study_id": identity, "sha256": "a" * 64, "model_id": model, "name": "B"}, tokens
 
@@ -115,8 +115,8 @@ def test_the_description_tells_all_that_a_program_needs(app):
 def test_a_token_of_one_study_never_opens_another(app):
     """Every described route, with a good token of somebody else: 404, whatever it is."""
     store = app.state.store
-    mine, _ = store.create_study(consortium.study())
-    other = Study(TestClient(app), mine, store.create_study(consortium.study())[1])
+    mine, _ = store.studies.create(consortium.study())
+    other = Study(TestClient(app), mine, store.studies.create(consortium.study())[1])
     values = {"study_id": mine, "sha256": "0" * 64, "model_id": "x", "name": "A"}
     for path, methods in app.openapi()["paths"].items():
         if path.startswith("/api/v1/studies/"):

@@ -51,7 +51,7 @@ def test_nothing_that_a_stranger_sends_is_our_fault(anybody, method, path, heade
 def test_text_that_no_database_stores_is_the_callers_mistake(anybody):
     """An owner's form can hold what an address cannot."""
     store = anybody.app.state.store
-    study, token = store.create_study(consortium.study())
+    study, token = store.studies.create(consortium.study())
     signed = {"Origin": "http://testserver", **FORM}
     assert anybody.post("/sign-in", content=f"token={token}", headers=signed, follow_redirects=False).status_code == 303
     for form, body in (("revoke", "site=a%00b"), ("withdraw", "sha256=%00"), ("invite", "name=a%00b")):

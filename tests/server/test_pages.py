@@ -92,15 +92,15 @@ def results(sites=("St. Mary", "North")):
 
 def add_model(study, classifier="knn", contains_rows=True, sites=("St. Mary", "North")):
     """A model that is done, as the worker leaves it."""
-    made = study.store.queue_model(study.id, classifier, contains_rows=contains_rows)
-    while study.store.claim_model("w")[1].id != made.id:
+    made = study.store.models.queue(study.id, classifier, contains_rows=contains_rows)
+    while study.store.models.claim("w")[1].id != made.id:
         pass
     used = [
         {"site": name, "sha256": "a" * 64, "rows": 60, "mechanism": "m", "guarantee": "g", "words": "w"}
         for name in sites
     ]
     card = {"contains_rows": contains_rows, "releases": used}
-    study.store.finish_model(made.id, "w", results=results(sites), card=card, used=[], contains_rows=contains_rows)
+    study.store.models.finish(made.id, "w", results=results(sites), card=card, used=[], contains_rows=contains_rows)
     path = study.client.app.state.context.folder.model(study.id, made.id)
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"a model")
@@ -128,7 +128,7 @@ def test_pages_need_a_session_of_their_own_study(study, owner):
         refused = Browser(study).get(f"/studies/{study.id}{path}")
         assert refused.status_code == 401
         assert "Sign in" in refused.text
-    other, _ = study.store.create_study(consortium.study())
+    other, _ = study.store.studies.create(consortium.study())
     assert owner.get(f"/studies/{other}").status_code == 404
     assert owner.post(f"/studies/{other}/invite", name="x").status_code == 404
 
@@ -137,14 +137,14 @@ def test_a_session_ends_with_sign_out_with_its_token_and_with_time(study, owner,
     token = study.invite("North")
     site = Browser(study, token)
     assert site.get().status_code == 200
-    study.store.revoke(study.id, "North")
+    study.store.sites.revoke(study.id, "North")
     assert site.get().status_code == 401
     again = Browser(study, study.owner)
     assert again.post("/sign-out", now="").headers["location"] == "/"
     assert again.get().status_code == 401
     assert owner.get().status_code == 200
-    now = study.store.now()
-    monkeypatch.setattr(study.store, "now", lambda: now + 8 * 3600 + 1)
+    now = study.store.database.now()
+    monkeypatch.setattr(study.store.database, "now", lambda: now + 8 * 3600 + 1)
     assert owner.get().status_code == 401
 
 
@@ -170,7 +170,7 @@ def test_forms_of_other_sites_are_refused(study, owner, headers):
         assert owner.act(what, headers, name="Stolen").status_code == 403
     assert owner.post("/sign-in", headers, token=study.owner).status_code == 403
     assert owner.post("/sign-out", headers).status_code == 403
-    assert study.store.sites(study.id) == []
+    assert study.store.sites.all(study.id) == []
     assert owner.get().status_code == 200
 
 
@@ -182,7 +182,7 @@ def test_only_forms_are_read(study, owner):
     assert owner._send("POST", path, form, content=b"\xff\xfe").status_code == 400
     assert owner._send("POST", path, form, content=b"&".join(b"a=1" for _ in range(50))).status_code == 400
     assert owner._send("POST", path, form, content=b"x" * 100_000).status_code == 413
-    assert study.store.sites(study.id) == []
+    assert study.store.sites.all(study.id) == []
 
 
 def test_a_sites_token_is_shown_once_and_works(study, owner):
@@ -198,9 +198,9 @@ def test_a_sites_token_is_shown_once_and_works(study, owner):
     bad = owner.act("invite", name="<b>", days="30")
     assert bad.status_code == 422
     assert "The name of a site must have" in bad.text
-    assert [one.name for one in study.store.sites(study.id)] == ["St. Mary"]
+    assert [one.name for one in study.store.sites.all(study.id)] == ["St. Mary"]
     assert owner.act("revoke", site="St. Mary").headers["location"].endswith("?done=revoked#sites")
-    assert study.store.authenticate(token) is None
+    assert study.store.tokens.authenticate(token) is None
     assert owner.act("revoke", site="nobody").status_code == 404
 
 
@@ -212,7 +212,7 @@ def test_the_overview_shows_sites_rows_and_what_is_asserted(study, owner, body):
     assert "site-asserted" in text
     assert "epsilon at most 8 for the record" in text
     assert "74.9% sure" in text
-    assert study.store.study(study.id).hash in text
+    assert study.store.studies.find(study.id).hash in text
     assert ">60<" in text
 
 
@@ -277,7 +277,7 @@ def test_a_model_can_be_asked_of_the_sites_that_agree(study, owner):
     assert owner.act("train", classifier="knn", sites="nice ones").status_code == 422
     assert study.call("POST", "/models", json={"classifier": "knn", "sites": "agreeing"}).status_code == 202
     assert study.call("POST", "/models", json={"classifier": "knn", "sites": "x"}).status_code == 422
-    assert [model.sites for model in study.store.models(study.id)] == ["agreeing", "agreeing"]
+    assert [model.sites for model in study.store.models.all(study.id)] == ["agreeing", "agreeing"]
     assert "sites that agree" in owner.get().text
 
 
@@ -321,10 +321,10 @@ def test_training_is_queued_and_followed(study, owner):
     part = owner.get(f"/studies/{study.id}/models-part").text
     assert 'data-busy="true"' in part
     assert "<html" not in part
-    (made,) = study.store.models(study.id)
+    (made,) = study.store.models.all(study.id)
     assert "waiting" in owner.get(f"/studies/{study.id}/models/{made.id}").text
-    study.store.claim_model("w")
-    study.store.fail_model(made.id, "w", "It <i>could</i> not be done.")
+    study.store.models.claim("w")
+    study.store.models.fail(made.id, "w", "It <i>could</i> not be done.")
     text = owner.get().text
     assert 'data-busy="false"' in text
     assert "It &lt;i&gt;could&lt;/i&gt; not be done." in text
@@ -335,7 +335,7 @@ def test_markup_in_what_others_wrote_stays_text(client):
     evil = "<script>alert(1)</script>"
     made = consortium.study(name=evil, description=f"{evil} & 'more'")
     store = client.app.state.store
-    study = Study(client, *store.create_study(made))
+    study = Study(client, *store.studies.create(made))
     model = add_model(study, sites=(evil, "<img src=x onerror=alert(1)>"))
     owner = Browser(study, study.owner)
     for path in ("", f"/studies/{study.id}/models/{model}", f"/studies/{study.id}/models-part"):
@@ -375,7 +375,7 @@ def test_people_get_pages_and_programs_get_json(study, owner):
 def test_guessing_tokens_is_slowed_down(tmp_path):
     app = create_app(consortium.settings(tmp_path / "data", stranger_rate=Rate(0.01, 3)))
     with TestClient(app, raise_server_exceptions=False) as client:
-        study = Study(client, *app.state.store.create_study(consortium.study()))
+        study = Study(client, *app.state.store.studies.create(consortium.study()))
         tries = [Browser(study).post("/sign-in", token="sfu_site_" + "y" * 42 + str(n)) for n in range(5)]
         assert [one.status_code for one in tries] == [401, 401, 401, 429, 429]
         assert "Too many" in tries[-1].text
@@ -385,7 +385,7 @@ def test_a_kind_without_pages_shows_what_was_agreed(study, owner, monkeypatch):
     monkeypatch.setattr(pages, "KINDS", {})
     text = owner.get().text
     assert "What was agreed" in text
-    assert study.store.study(study.id).hash in text
+    assert study.store.studies.find(study.id).hash in text
 
 
 def test_signs_differ_and_scales_begin_at_zero():

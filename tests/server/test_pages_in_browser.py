@@ -14,7 +14,7 @@ from sqlalchemy import insert
 
 from sfumato.jobs.model import Model
 from sfumato.server.app import create_app
-from sfumato.server.store.tables import sites
+from sfumato.server.store.sql_tables import sites
 from sfumato.server.worker.worker import Worker
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -31,21 +31,21 @@ class Served:
 
     def __init__(self, folder, base, store):
         self.base, self.store = base, store
-        self.study, self.owner = store.create_study(consortium.study(name=f"Two hospitals {EVIL}"))
-        self.tokens = {name: store.invite(self.study, name).token for name in ("St. Mary", "North")}
+        self.study, self.owner = store.studies.create(consortium.study(name=f"Two hospitals {EVIL}"))
+        self.tokens = {name: store.sites.invite(self.study, name).token for name in ("St. Mary", "North")}
         for seed, (name, token) in enumerate(self.tokens.items()):
             body = consortium.release(folder / f"r{seed}", rows=80, seed=seed)
             address = f"{base}/api/v1/studies/{self.study}/releases/{consortium.sha(body)}"
             answer = httpx.put(address, content=body, headers={"Authorization": f"Bearer {token}"}, timeout=200)
             assert answer.status_code == 201, (name, answer.text)
-        with store.writing() as connection:  # as no door lets it in
+        with store.database.writing() as connection:  # as no door lets it in
             connection.execute(insert(sites).values(study=self.study, name=EVIL, created="2026-01-01"))
 
     def trained(self, classifier):
         """The state of a model of this classifier, once it has one."""
-        known = [model for model in self.store.models(self.study) if model.classifier == classifier]
-        model = known[0] if known else self.store.queue_model(self.study, classifier, contains_rows=False)
-        while (found := self.store.model(self.study, model.id)).state in ("queued", "running"):
+        known = [model for model in self.store.models.all(self.study) if model.classifier == classifier]
+        model = known[0] if known else self.store.models.queue(self.study, classifier, contains_rows=False)
+        while (found := self.store.models.find(self.study, model.id)).state in ("queued", "running"):
             time.sleep(0.1)
         return found.state
 
@@ -124,7 +124,7 @@ def test_owner_signs_in_trains_watches_and_downloads(visit, served, tmp_path):
     shown = page.get_by_test_id("site")
     assert shown.count() == 3
     assert "160" in page.locator(".figures").inner_text()
-    assert served.store.study(served.study).hash == page.get_by_test_id("study-hash").inner_text()
+    assert served.store.studies.find(served.study).hash == page.get_by_test_id("study-hash").inner_text()
     assert page.get_by_text("site-asserted").first.is_visible()
 
     page.get_by_label("Classifier").select_option("naive-bayes")
@@ -246,7 +246,7 @@ def test_a_form_of_another_page_does_nothing(visit, served):
     """A page elsewhere sends our form: the browser keeps the cookie back (and the origin would not be ours)."""
     page = visit()
     sign_in(page, served.owner)
-    before = len(served.store.sites(served.study))
+    before = len(served.store.sites.all(served.study))
     elsewhere = served.base.replace("127.0.0.1", "localhost")
     form = f'<form method=post action="{served.base}/studies/{served.study}/invite"><input name=name value=Evil></form>'
     trap = page.context.new_page()
@@ -255,4 +255,4 @@ def test_a_form_of_another_page_does_nothing(visit, served):
     trap.evaluate("document.forms[0].submit()")
     trap.wait_for_url("**/invite")
     assert "Signed out" in trap.locator("h1").inner_text()
-    assert len(served.store.sites(served.study)) == before
+    assert len(served.store.sites.all(served.study)) == before

@@ -17,7 +17,7 @@ from sfumato.server.web.timeline import bars, round_top, steps
 
 @pytest.fixture
 def survey(client):
-    return Study(client, *client.app.state.store.create_study(example_survey(invitations=True)))
+    return Study(client, *client.app.state.store.studies.create(example_survey(invitations=True)))
 
 
 def answer(survey, codes, seed=0):
@@ -53,7 +53,7 @@ def test_the_owner_makes_codes_follows_answers_and_saves_the_bits(survey):
 
 
 def test_a_survey_that_is_over_says_so(client):
-    study = Study(client, *client.app.state.store.create_study(example_survey(closes="2020-01-31")))
+    study = Study(client, *client.app.state.store.studies.create(example_survey(closes="2020-01-31")))
     assert "2020-01-31 (over: no more answers are taken)" in Browser(study, study.owner).get().text
 
 

@@ -73,14 +73,14 @@ def test_twenty_pushes_at_once_are_one(study, body):
     assert sorted(answer.status_code for answer in answers) == [200] * 19 + [201]
     assert len({answer.text for answer in answers}) == 1
     assert len(files(study)) == 1
-    assert len(study.store.releases(study.id)) == 1
+    assert len(study.store.releases.all(study.id)) == 1
 
 
 def test_the_same_content_from_two_sites_is_one_sites(study, body):
     assert study.push(body, study.invite("A")).status_code == 201
     found = refused(study.push(body, study.invite("B")), 409, "pushed-elsewhere")
     assert "A" not in found["message"].split()  # whose it is, is nobody's business
-    assert [release.site for release in study.store.releases(study.id)] == ["A"]
+    assert [release.site for release in study.store.releases.all(study.id)] == ["A"]
     assert len(files(study)) == 1
 
 
@@ -91,7 +91,7 @@ def test_rows_to_train_with_do_not_become_rows_to_test_with(study, body):
     found = refused(study.push(body, token, purpose="test"), 409, "other-purpose")
     assert "pushed before, to train" in found["message"]
     assert study.push(body, token, purpose="train").status_code == 200
-    assert [release.purpose for release in study.store.releases(study.id)] == ["train"]
+    assert [release.purpose for release in study.store.releases.all(study.id)] == ["train"]
 
 
 def test_a_withdrawn_release_is_gone_and_stays_away(study, body):
@@ -127,7 +127,7 @@ def test_every_objection_is_listed(study, tmp_path):
     found = refused(study.push(weak, study.invite()), 422, "refused")
     assert len(found["objections"]) == 1
     assert "at most 8" in found["objections"][0]
-    assert study.store.releases(study.id) == []
+    assert study.store.releases.all(study.id) == []
     assert files(study) == set()
 
 
@@ -140,7 +140,7 @@ def small(tmp_path):
     """An app that takes little."""
     settings = consortium.settings(tmp_path / "data", max_push_bytes=5000, max_test_bytes=2000, max_pushes=1)
     with TestClient(create_app(settings), raise_server_exceptions=False) as client:
-        yield consortium.Study(client, *client.app.state.store.create_study(consortium.study()))
+        yield consortium.Study(client, *client.app.state.store.studies.create(consortium.study()))
 
 
 def test_an_oversized_push_is_refused_announced_or_not(small, body):
@@ -182,7 +182,7 @@ def test_a_full_disk_is_said_and_nothing_is_kept(study, body, monkeypatch):
         patch.setattr("sfumato.server.folder.DataFolder.free_bytes", lambda _: 1000)
         refused(study.push(body, token), 507, "disk-full")
     assert files(study) == set()
-    assert study.store.releases(study.id) == []
+    assert study.store.releases.all(study.id) == []
     assert study.push(body, token).status_code == 201
 
 
@@ -193,11 +193,11 @@ def test_a_database_that_goes_away_is_said_and_nothing_is_acknowledged(study, bo
         raise OperationalError("INSERT", {}, Exception("server closed the connection"))
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(study.store), "record_release", away)
+        patch.setattr(type(study.store.releases), "record", away)
         answer = study.push(body, token)
         refused(answer, 503, "unavailable")
         assert answer.headers["retry-after"] == "5"
-    assert study.store.releases(study.id) == []
+    assert study.store.releases.all(study.id) == []
     assert study.push(body, token).status_code == 201  # and again is safe
 
 
@@ -227,12 +227,12 @@ def test_a_test_table_is_checked_and_kept(study):
     answer = study.call("PUT", "/test", content=rows.encode())
     assert answer.status_code == 200, answer.text
     assert (answer.json()["rows"], answer.json()["format"]) == (2, "csv")
-    kept = study.store.test_table(study.id)
+    kept = study.store.releases.test_table(study.id)
     assert study.client.app.state.context.folder.test_table(study.id, kept.sha256, "csv").read_bytes() == rows.encode()
     for wrong in ("age,weight,sex,ill\n", "age,weight,sex,ill\n30,70.5,x,no\n", "a,b\n1,2\n", "PAR1", "\x00"):
         found = refused(study.call("PUT", "/test", content=wrong.encode()), 422, "refused")
         assert "/" not in found["message"]  # no path of the server
-    assert study.store.test_table(study.id) == kept
+    assert study.store.releases.test_table(study.id) == kept
 
 
 def test_models_are_asked_for_watched_and_downloaded(study):
@@ -245,23 +245,23 @@ def test_models_are_asked_for_watched_and_downloaded(study):
     refused(study.call("GET", f"/models/{model}/file", site), 403, "forbidden")
     refused(study.call("GET", "/models/none"), 404, "not-found")
     store, folder = study.store, study.client.app.state.context.folder
-    store.claim_model("w")
+    store.models.claim("w")
     path = folder.model(study.id, model)
     path.parent.mkdir(parents=True)
     path.write_bytes(b"skops")
-    store.finish_model(model, "w", results={"error": 0.1}, card={}, used=[], contains_rows=True)
+    store.models.finish(model, "w", results={"error": 0.1}, card={}, used=[], contains_rows=True)
     assert study.call("GET", f"/models/{model}/file").content == b"skops"
     refused(study.call("GET", f"/models/{model}/file", site), 403, "forbidden")
 
 
 def test_one_owner_does_not_fill_the_queue_of_another(client, study, monkeypatch):
-    other = consortium.Study(client, *study.store.create_study(consortium.study()))
+    other = consortium.Study(client, *study.store.studies.create(consortium.study()))
     for _ in range(model_routes.MOST_WAITING):
         assert study.call("POST", "/models", json={"classifier": "knn"}).status_code == 202
     found = refused(study.call("POST", "/models", json={"classifier": "knn"}), 429, "too-many")
     assert "this study" in found["message"]
     assert other.call("POST", "/models", json={"classifier": "knn"}).status_code == 202
-    monkeypatch.setattr(model_routes, "MOST_IN_ALL", study.store.waiting_models())
+    monkeypatch.setattr(model_routes, "MOST_IN_ALL", study.store.models.waiting())
     answer = other.call("POST", "/models", json={"classifier": "knn"})
     assert "other studies" in refused(answer, 429, "too-many")["message"]
     assert answer.headers["retry-after"] == "60"

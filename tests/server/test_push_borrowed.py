@@ -26,12 +26,12 @@ def test_a_basis_that_the_study_saw_being_learned_proves_nothing(tmp_path, clien
     terms = consortium.study(
         mechanism={"name": "principal-laplace", "parameters": {}}, guarantee="empirical-allowed", space=card["space"]
     )
-    study = consortium.Study(client, *client.app.state.store.create_study(terms))
+    study = consortium.Study(client, *client.app.state.store.studies.create(terms))
     assert study.push(learned, study.invite("A")).status_code == 201
     answer = study.push(pasted, study.invite("B"))
     assert answer.status_code == 422
     assert "learned from people's rows" in answer.text
-    assert len(study.store.releases(study.id)) == 1
+    assert len(study.store.releases.all(study.id)) == 1
 
-    alone = consortium.Study(client, *client.app.state.store.create_study(terms))
+    alone = consortium.Study(client, *client.app.state.store.studies.create(terms))
     assert alone.push(pasted, alone.invite("B")).status_code == 201  # nobody here can know where it comes from

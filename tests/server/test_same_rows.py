@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from consortium import rewritten
 
-from sfumato.server.overlap import overlap
+from sfumato.server.store.shared_row_store import overlap
 from sfumato.server.validation.row_identity import SKETCH_ROWS, RowIdentity, Sketch
 
 
@@ -50,7 +50,7 @@ def test_the_same_rows_in_another_file_are_refused(study, body, tmp_path, rewrit
         assert (answer.status_code, answer.json()["error"]) == (status, code), answer.text
     assert study.call("DELETE", f"/releases/{consortium.sha(body)}", a).status_code == 204
     assert study.push(again, a).status_code == 410
-    assert len(study.store.releases(study.id)) == 1
+    assert len(study.store.releases.all(study.id)) == 1
     folder = study.client.app.state.settings.data / "releases" / study.id
     assert list(folder.glob("*")) == []
 
@@ -58,19 +58,19 @@ def test_the_same_rows_in_another_file_are_refused(study, body, tmp_path, rewrit
 def test_releases_received_before_identities_were_kept_get_theirs_at_the_next_push(study, body, tmp_path):
     token = study.invite()
     sha256 = study.push(body, token).json()["sha256"]
-    with study.store.writing() as connection:
+    with study.store.database.writing() as connection:
         connection.exec_driver_sql("UPDATE releases SET identity = NULL, sketch = NULL")
     again = REWRITINGS["reordered"](body, tmp_path)
     answer = study.push(again, token)
     assert (answer.status_code, answer.json()["error"]) == (409, "same-rows")
     assert sha256[:12] in answer.json()["message"]
-    assert study.store.unidentified(study.id) == []
+    assert study.store.shared_rows.unidentified(study.id) == []
 
 
 def test_an_older_release_that_cannot_be_read_is_in_nobodys_way(study, body):
     token = study.invite()
     sha256 = study.push(body, token).json()["sha256"]
-    with study.store.writing() as connection:
+    with study.store.database.writing() as connection:
         connection.exec_driver_sql("UPDATE releases SET identity = NULL, sketch = NULL")
     study.client.app.state.context.folder.release(study.id, sha256).write_bytes(b"PAR1")
     assert study.push(body, token).status_code == 200

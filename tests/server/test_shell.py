@@ -74,7 +74,7 @@ def test_a_fault_is_answered_and_logged_without_its_words(study, lines, monkeypa
     def faulty(*_, **__):
         raise RuntimeError("the cell of Mary Miller is 42")
 
-    monkeypatch.setattr(type(study.store), "releases", faulty)
+    monkeypatch.setattr(type(study.store.releases), "all", faulty)
     answer = study.call("GET", "/releases")
     assert (answer.status_code, answer.json()["error"]) == (500, "fault")
     text = json.dumps(lines())
@@ -91,7 +91,7 @@ def test_a_database_that_is_away_makes_the_server_unhealthy(study, monkeypatch):
     def away(*_):
         raise OperationalError("SELECT", {}, Exception("connection refused to hunter2"))
 
-    monkeypatch.setattr(type(study.store), "reading", away)
+    monkeypatch.setattr(type(study.store.database), "reading", away)
     for path in ("/healthz", study.url):
         answer = study.client.get(path, headers={"Authorization": f"Bearer {study.owner}"})
         assert (answer.status_code, answer.json()["error"]) == (503, "unavailable")
@@ -102,7 +102,7 @@ def test_a_database_that_is_away_makes_the_server_unhealthy(study, monkeypatch):
 
 def test_metrics_count_what_happens(tmp_path, body):
     with TestClient(create_app(consortium.settings(tmp_path)), raise_server_exceptions=False) as client:
-        study = Study(client, *client.app.state.store.create_study(consortium.study()))
+        study = Study(client, *client.app.state.store.studies.create(consortium.study()))
         token = study.invite()
         study.push(body, token)
         study.push(body, token)
@@ -128,7 +128,7 @@ def test_metrics_count_what_happens(tmp_path, body):
 def test_a_slow_body_is_given_up(tmp_path, trickles):
     """One that stops, and one of which a byte comes now and then."""
     app = create_app(consortium.settings(tmp_path, idle_seconds=0.05))
-    study, owner = app.state.store.create_study(consortium.study())
+    study, owner = app.state.store.studies.create(consortium.study())
     sent = []
 
     async def stuck():

@@ -34,8 +34,8 @@ def coordinator(tmp_path):
 def as_client(app, use):
     """Run `use(push)`: pushes of several sites under way together, in one loop."""
     store = app.state.store
-    study, _ = store.create_study(consortium.study())
-    tokens = {name: store.invite(study, name).token for name in ("Greedy", "Honest")}
+    study, _ = store.studies.create(consortium.study())
+    tokens = {name: store.sites.invite(study, name).token for name in ("Greedy", "Honest")}
 
     async def run():
         transport = httpx.ASGITransport(app)
@@ -117,7 +117,7 @@ def quoted(tmp_path):
 
         def make(**quota):
             asked = consortium.study(quota=quota)
-            return consortium.Study(client, *client.app.state.store.create_study(asked))
+            return consortium.Study(client, *client.app.state.store.studies.create(asked))
 
         yield make
 

@@ -23,7 +23,7 @@ class TestSqlite(StoreContract):
         return settings
 
     def test_it_is_durable_and_private(self, store, settings):
-        with store.reading() as connection:
+        with store.database.reading() as connection:
             pragmas = {
                 name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
                 for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
@@ -53,7 +53,7 @@ def test_a_restored_database_becomes_private_with_the_files_beside_it(tmp_path):
     Store.open(consortium.settings(tmp_path)).close()
     (tmp_path / "sfumato.db").chmod(0o644)
     store = Store.open(consortium.settings(tmp_path))
-    store.create_study(consortium.study())
+    store.studies.create(consortium.study())
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("sfumato.db*")}
     assert len(modes) >= 2
     assert set(modes.values()) == {0o600}

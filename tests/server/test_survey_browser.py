@@ -17,7 +17,6 @@ from test_survey_vectors import VECTORS, compare_with_vectors
 from sfumato.guidance import Guidance, encode_matrix, hash_matrix, perturb_bits, uniforms_from_bytes
 from sfumato.server.app import create_app
 from sfumato.server.settings import Settings
-from sfumato.server.survey.survey_store import SurveyStore
 
 KNOWN_BYTES = (
     "Crypto.prototype.getRandomValues = (a) => (new Uint8Array(a.buffer, a.byteOffset, a.byteLength).fill(90), a)"
@@ -369,7 +368,7 @@ def test_two_windows_send_one_answer(double, visit):
 def test_the_page_and_the_server_of_this_package(visit, tmp_path):
     """No double: `create_app`, its policy, its store. The answer arrives, and the log can be followed afterwards."""
     app = create_app(Settings(data=tmp_path / "data", worker=False))
-    study = app.state.store.create_study(example_survey())[0]
+    study = app.state.store.studies.create(example_survey())[0]
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -387,7 +386,7 @@ def test_the_page_and_the_server_of_this_package(visit, tmp_path):
     assert page.get_by_text("It follows from the published counts.").is_visible()
     page.get_by_role("button", name="Send").click()
     heading(page, "Thank you")
-    assert SurveyStore(app.state.store).count(study) == 1
+    assert app.state.store.surveys.count(study) == 1
     server.should_exit = True
     thread.join(10)
 

@@ -16,9 +16,9 @@ from sfumato.protocol.survey_guidance import verify_guidance
 from sfumato.protocol.survey_log import check_chain
 from sfumato.server.settings import Settings
 from sfumato.server.store import Store
-from sfumato.server.survey.answers import Answer, unpack
+from sfumato.server.store.survey_store import DIFFERENT, NEW, SAME, SurveyStore
 from sfumato.server.survey.desk import REMEMBERED, SurveyDesk
-from sfumato.server.survey.survey_store import DIFFERENT, NEW, SAME, SurveyStore
+from sfumato.server.survey.received_answer import Answer, unpack
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -31,11 +31,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def study(store: Store) -> str:
-    return store.create_study(example_survey())[0]
+    return store.studies.create(example_survey())[0]
 
 
 def test_an_answer_is_kept_once(store: Store, study: str) -> None:
-    surveys, rng = SurveyStore(store), np.random.default_rng(1)
+    surveys, rng = store.surveys, np.random.default_rng(1)
     one, two = some_answer(rng), some_answer(rng)
     changed = Answer(one.id, one.version, 1 - one.label, one.bits)
     assert surveys.add(study, [one, two, one]) == [NEW, NEW, SAME]
@@ -57,7 +57,7 @@ def run_answers(desk: SurveyDesk, number: int, seed: int) -> list[str]:
 
 
 def test_guidance_follows_from_exactly_the_counted_answers(store: Store, study: str) -> None:
-    surveys, survey = SurveyStore(store), example_survey()
+    surveys, survey = store.surveys, example_survey()
     desk = SurveyDesk(surveys, study, survey)
     assert run_answers(desk, 105, seed=2) == [NEW] * 105
     desk.close_batches()
@@ -82,7 +82,7 @@ def test_guidance_follows_from_exactly_the_counted_answers(store: Store, study: 
 
 
 def test_several_processes_append_every_version_once(store: Store, study: str) -> None:
-    surveys, survey = SurveyStore(store), example_survey()
+    surveys, survey = store.surveys, example_survey()
     desks = [SurveyDesk(surveys, study, survey) for _ in range(3)]
     assert {desk.head.hash for desk in desks} == {desks[0].head.hash}
     for number, desk in enumerate(desks):  # none of them sees a full batch of its own
@@ -95,7 +95,7 @@ def test_several_processes_append_every_version_once(store: Store, study: str) -
 
 
 def test_only_one_of_two_that_close_the_same_batch_wins(store: Store, study: str) -> None:
-    surveys, survey, rng = SurveyStore(store), example_survey(), np.random.default_rng(4)
+    surveys, survey, rng = store.surveys, example_survey(), np.random.default_rng(4)
     desk = SurveyDesk(surveys, study, survey)
     surveys.add(study, [some_answer(rng) for _ in range(20)])
     latest, waiting = surveys.version(study), surveys.waiting(study)
@@ -111,8 +111,8 @@ def test_only_one_of_two_that_close_the_same_batch_wins(store: Store, study: str
 def test_answers_that_somebody_counts_meanwhile_are_not_counted_twice(
     store: Store, study: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    surveys, survey, rng = SurveyStore(store), example_survey(), np.random.default_rng(5)
-    one, other = SurveyDesk(surveys, study, survey), SurveyDesk(SurveyStore(store), study, survey)
+    surveys, survey, rng = store.surveys, example_survey(), np.random.default_rng(5)
+    one, other = SurveyDesk(surveys, study, survey), SurveyDesk(SurveyStore(store.database), study, survey)
     answers = [some_answer(rng) for _ in range(20)]
     surveys.add(study, answers)
 
@@ -132,7 +132,7 @@ def test_answers_that_somebody_counts_meanwhile_are_not_counted_twice(
 
 
 def test_only_the_newest_guidance_stays_in_memory(store: Store, study: str) -> None:
-    surveys, survey, rng = SurveyStore(store), example_survey(batch=1), np.random.default_rng(7)
+    surveys, survey, rng = store.surveys, example_survey(batch=1), np.random.default_rng(7)
     desk = SurveyDesk(surveys, study, survey)
     for _ in range(REMEMBERED + 3):
         surveys.add(study, [some_answer(rng)])
@@ -145,7 +145,7 @@ def test_only_the_newest_guidance_stays_in_memory(store: Store, study: str) -> N
 def test_an_answer_that_another_process_keeps_meanwhile_is_the_same_answer(
     store: Store, study: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    surveys, rng = SurveyStore(store), np.random.default_rng(8)
+    surveys, rng = store.surveys, np.random.default_rng(8)
     answer = some_answer(rng)
     assert surveys.add(study, [answer]) == [NEW]
     look, seen = surveys._known, []
@@ -159,7 +159,7 @@ def test_an_answer_that_another_process_keeps_meanwhile_is_the_same_answer(
 
 
 def test_another_process_learns_of_a_version_when_an_answer_names_it(store: Store, study: str) -> None:
-    surveys, survey, rng = SurveyStore(store), example_survey(), np.random.default_rng(6)
+    surveys, survey, rng = store.surveys, example_survey(), np.random.default_rng(6)
     one, other = SurveyDesk(surveys, study, survey), SurveyDesk(surveys, study, survey)
     surveys.add(study, [some_answer(rng) for _ in range(20)])
     one.close_batches()
@@ -175,7 +175,7 @@ def test_another_process_learns_of_a_version_when_an_answer_names_it(store: Stor
 
 def test_rows_lie_in_no_order_of_arrival(store: Store, study: str) -> None:
     """Names are random and rows lie in the order of names: the database does not tell who came first."""
-    surveys, rng = SurveyStore(store), np.random.default_rng(7)
+    surveys, rng = store.surveys, np.random.default_rng(7)
     sent = [some_answer(rng) for _ in range(30)]
     for answer in sent:
         surveys.add(study, [answer])

@@ -22,9 +22,8 @@ from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.server.app import create_app
 from sfumato.server.settings import Settings
 from sfumato.server.store import Store, database
-from sfumato.server.survey.code_store import CodeStore, Exchange
+from sfumato.server.store.code_store import Exchange
 from sfumato.server.survey.desk import SurveyDesk
-from sfumato.server.survey.survey_store import SurveyStore
 
 ROWS = [[1, 0, 1, 0, 1, 1], [0, 0, 1, 1, 0, 0], [1, 1, 1, 0, 1, 1]]
 CASES = {
@@ -47,7 +46,7 @@ def as_it_was(store: Store, name: str, changes: dict[str, Any]) -> str:
     before = hash_of(found)
     # The old guidance followed from the old hash, and knew no tickets.
     survey = replace(SurveyStudy.from_dict({**found, "invitations": False}), origin=before)
-    with store.writing() as connection:
+    with store.database.writing() as connection:
         connection.execute(
             text("INSERT INTO studies VALUES (:id, 'survey', 'Habits', :hash, :definition, '2026-11-20', 'open')"),
             {"id": name, "hash": before, "definition": json.dumps(found)},
@@ -56,7 +55,7 @@ def as_it_was(store: Store, name: str, changes: dict[str, Any]) -> str:
             digest = hashlib.sha256(f"{name} {code}".encode()).digest()
             kept = text("INSERT INTO survey_codes (study, hash, used) VALUES (:study, :hash, :used)")
             connection.execute(kept, {"study": name, "hash": digest, "used": used})
-    surveys = SurveyStore(store)
+    surveys = store.surveys
     desk, rng = SurveyDesk(surveys, name, survey), np.random.default_rng(1)
     surveys.add(name, [some_answer(rng) for _ in range(25)])
     assert desk.close_batches() == 1
@@ -68,7 +67,7 @@ def test_older_surveys_are_brought_up_to_date(settings: Settings, monkeypatch: p
         older.setattr(database, "NEWEST", "0004")
         store = Store.open(settings)
         hashes = {name: as_it_was(store, name, changes) for name, changes in CASES.items()}
-        heads = {name: SurveyStore(store).version(name).entry.hash for name in CASES}  # type: ignore[union-attr]
+        heads = {name: store.surveys.version(name).entry.hash for name in CASES}  # type: ignore[union-attr]
         store.close()
     app = create_app(settings)
     with TestClient(app) as client:
@@ -84,6 +83,6 @@ def test_older_surveys_are_brought_up_to_date(settings: Settings, monkeypatch: p
             found = verify_survey(server)  # the old log, from its beginning
             assert (found.entries, found.answers, found.head) == (2, 20, heads[name])
         asked = [Exchange(f"both {code}".encode(), bytes([7]) * 32) for code in ("fresh", "gone", "other")]
-        assert CodeStore(app.state.store).exchange("both", asked) == [True, False, False]
-        assert app.state.store.study("rows").hash != hashes["rows"]
+        assert app.state.store.surveys.codes.exchange("both", asked) == [True, False, False]
+        assert app.state.store.studies.find("rows").hash != hashes["rows"]
     app.state.store.close()

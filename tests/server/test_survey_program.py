@@ -24,7 +24,6 @@ from sfumato.guidance import GuidanceError, SurveyCounts
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.server.app import create_app
 from sfumato.server.settings import Settings
-from sfumato.server.survey.code_store import CodeStore
 from sfumato.server.survey.desk import SurveyDesk
 
 ANSWERS = {"q0": "yes", "q1": "no", "q2": "yes", "q3": None, "ill": "no"}
@@ -42,7 +41,7 @@ def client(app: FastAPI) -> Iterator[TestClient]:
 
 
 def reached(client: TestClient, survey: SurveyStudy, more: str = "") -> SurveyServer:
-    study = client.app.state.store.create_study(survey)[0]  # type: ignore[attr-defined]
+    study = client.app.state.store.studies.create(survey)[0]  # type: ignore[attr-defined]
     return SurveyServer(f"http://127.0.0.1/survey/#survey={study}{more}", transport=client._transport)
 
 
@@ -107,7 +106,7 @@ def test_start_up_rows_are_never_served_and_the_log_can_still_be_verified(client
     for row, ones in enumerate(onehot):
         bits[row, ones] = 1
     assert SurveyCounts.from_json(json.dumps(told["survey"]["start_up"])) == SurveyCounts.of(bits, [1, 0, 1])
-    stored = client.app.state.store.study(server.identity).definition  # type: ignore[attr-defined]
+    stored = client.app.state.store.studies.find(server.identity).definition  # type: ignore[attr-defined]
     for public in (told["survey"], json.loads(told["file"]), stored):
         assert public["start_up"].keys() == {"width", "classes"}
         assert all(part.keys() == {"n", "upper"} for part in public["start_up"]["classes"].values())
@@ -121,7 +120,7 @@ def test_start_up_rows_are_never_served_and_the_log_can_still_be_verified(client
 
 def invited(client: TestClient, codes: int = 1) -> tuple[SurveyServer, list[str]]:
     server = reached(client, example_survey(invitations=True))
-    return server, CodeStore(client.app.state.store).add(server.identity, codes)  # type: ignore[attr-defined]
+    return server, client.app.state.store.surveys.codes.add(server.identity, codes)  # type: ignore[attr-defined]
 
 
 def test_a_program_exchanges_its_invitation_first_and_sends_a_ticket(client: TestClient, tmp_path: Path) -> None:

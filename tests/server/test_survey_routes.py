@@ -30,8 +30,8 @@ from sfumato.protocol.survey_guidance import verify_guidance
 from sfumato.protocol.survey_log import LogEntry, check_chain
 from sfumato.server.app import create_app
 from sfumato.server.settings import Rate, Settings
+from sfumato.server.store.survey_store import SurveyStore
 from sfumato.server.survey.desk import SurveyDesk
-from sfumato.server.survey.survey_store import SurveyStore
 from sfumato.server.worker.worker import Worker
 
 ANSWERS = {"q0": "yes", "q1": "no", "q2": "yes", "q3": None, "ill": "no"}
@@ -44,7 +44,7 @@ def app(tmp_path: Path) -> FastAPI:
 
 @pytest.fixture
 def study(app: FastAPI) -> str:
-    return str(app.state.store.create_study(example_survey())[0])
+    return str(app.state.store.studies.create(example_survey())[0])
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_unknown_surveys_and_other_kinds_are_not_found(client: TestClient) -> No
 
 
 def test_a_closed_survey_counts_no_more(app: FastAPI, client: TestClient) -> None:
-    study = app.state.store.create_study(example_survey(closes="2020-01-01"))[0]
+    study = app.state.store.studies.create(example_survey(closes="2020-01-01"))[0]
     assert client.get(path(study)).json()["state"] == "closed"
     refused = client.post(path(study, "/answers"), content=message([1]))
     assert (refused.status_code, refused.json()["error"]) == (410, "closed")
@@ -159,7 +159,7 @@ def test_any_page_may_ask_and_nothing_is_remembered_in_it(client: TestClient, st
 
 def test_one_client_cannot_flood(tmp_path: Path) -> None:
     app = create_app(Settings(data=tmp_path, worker=False, respondent_rate=Rate(1, 5)))
-    study = app.state.store.create_study(example_survey())[0]
+    study = app.state.store.studies.create(example_survey())[0]
     with TestClient(app) as client:
         answers = [client.get(path(study, "/inquiry")).status_code for _ in range(8)]
     assert answers[:5] == [200] * 5
@@ -229,7 +229,7 @@ def test_the_server_works_inside_a_foreign_app(app: FastAPI, study: str) -> None
 
 
 def test_the_owners_pages_work_inside_a_foreign_app(app: FastAPI) -> None:
-    study, token = app.state.store.create_study(example_survey(name="Inside"))
+    study, token = app.state.store.studies.create(example_survey(name="Inside"))
     foreign = TestClient(Starlette(routes=[Mount("/ours", app)]), headers={"accept": "text/html"})
     assert 'action="/ours/sign-in"' in foreign.get("/ours/").text
     assert 'href="/ours/"' in foreign.get("/ours/nothing").text
@@ -379,7 +379,7 @@ def test_other_links_are_refused(link: str) -> None:
 def test_a_model_is_trained_on_the_received_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(Worker.__init__.__kwdefaults__, "niceness", 0)  # the test waits for it
     app = create_app(Settings(data=tmp_path / "data", respondent_rate=Rate(1e6, 1e6)))
-    study, token = app.state.store.create_study(example_survey())
+    study, token = app.state.store.studies.create(example_survey())
     owner = {"Authorization": f"Bearer {token}"}
     rng = np.random.default_rng(8)
     with TestClient(app) as client:

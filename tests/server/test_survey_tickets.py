@@ -23,7 +23,7 @@ from sfumato.protocol.tickets import message as said
 from sfumato.server.app import create_app
 from sfumato.server.settings import Settings
 from sfumato.server.store import Store
-from sfumato.server.survey.code_store import MIXED, CodeStore, Exchange
+from sfumato.server.store.code_store import MIXED, Exchange
 from sfumato.server.survey.ticket_key import TicketKey
 
 CASES = json.loads((Path(__file__).resolve().parent.parent / "vectors" / "tickets.json").read_text())["cases"]
@@ -128,9 +128,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 def test_a_code_is_good_for_one_blinded_name_for_ever(store: Store) -> None:
-    codes = CodeStore(store)
-    study = store.create_study(example_survey(invitations=True))[0]
-    other = store.create_study(example_survey(invitations=True))[0]
+    codes = store.surveys.codes
+    study = store.studies.create(example_survey(invitations=True))[0]
+    other = store.studies.create(example_survey(invitations=True))[0]
     one, two, three = (code.encode() for code in codes.add(study, 3))
     a, b, c = (bytes([letter]) * 32 for letter in b"abc")
     assert codes.exchange(study, [Exchange(one, a), Exchange(b"unknown", a)]) == [True, False]
@@ -143,8 +143,8 @@ def test_a_code_is_good_for_one_blinded_name_for_ever(store: Store) -> None:
 
 
 def test_of_many_used_codes_some_are_written_anew(store: Store) -> None:
-    codes = CodeStore(store)
-    study = store.create_study(example_survey(invitations=True))[0]
+    codes = store.surveys.codes
+    study = store.studies.create(example_survey(invitations=True))[0]
     asked = [Exchange(code.encode(), code.encode().ljust(32)) for code in codes.add(study, 2 * MIXED + 1)]
     assert codes.exchange(study, asked[:-1]) == [True] * (2 * MIXED)
     assert codes.exchange(study, asked[-1:]) == [True]
@@ -160,12 +160,12 @@ def app(tmp_path: Path) -> FastAPI:
 
 
 def test_an_invitation_becomes_one_answer(app: FastAPI) -> None:
-    study = app.state.store.create_study(example_survey(invitations=True))[0]
+    study = app.state.store.studies.create(example_survey(invitations=True))[0]
     where = f"/api/v1/surveys/{study}"
     with TestClient(app) as client:
         survey = SurveyStudy.from_dict(client.get(where).json()["survey"])
         assert survey.ticket_key
-        code, spare = CodeStore(app.state.store).add(study, 2)
+        code, spare = app.state.store.surveys.codes.add(study, 2)
         person, thief = Holder(survey, code), Holder(survey, code)
         first = client.post(f"{where}/tickets", json=person.asks())
         assert first.status_code == 200
@@ -184,15 +184,15 @@ def test_an_invitation_becomes_one_answer(app: FastAPI) -> None:
         for body in (b"{", b'{"code": "a"}', json.dumps({"code": spare, "blinded": "A" * 342}).encode()):
             refused = client.post(f"{where}/tickets", content=body)
             assert (refused.status_code, refused.json()["error"]) == (422, "malformed")
-        assert CodeStore(app.state.store).counts(study) == (2, 1)
+        assert app.state.store.surveys.codes.counts(study) == (2, 1)
 
 
 def test_a_survey_without_invitations_has_no_tickets_and_a_closed_one_gives_none(app: FastAPI) -> None:
     store = app.state.store
-    free = store.create_study(example_survey())[0]
-    over = store.create_study(example_survey(invitations=True, closes="2020-01-01"))[0]
+    free = store.studies.create(example_survey())[0]
+    over = store.studies.create(example_survey(invitations=True, closes="2020-01-01"))[0]
     with TestClient(app) as client:
         assert client.post(f"/api/v1/surveys/{free}/tickets", json={}).json()["error"] == "no-invitations"
         assert client.post(f"/api/v1/surveys/{over}/tickets", json={}).status_code == 410
-    survey = study_from_dict(store.study(free).definition)
+    survey = study_from_dict(store.studies.find(free).definition)
     assert survey == example_survey()

@@ -23,16 +23,16 @@ from ticket_holder import Holder
 from sfumato.protocol.study_file import study_from_dict
 from sfumato.server.app import create_app
 from sfumato.server.settings import Rate, Settings
-from sfumato.server.survey.code_store import CodeStore, Exchange
+from sfumato.server.store.code_store import Exchange
 
 PEOPLE = 10
 
 
 def run(app: FastAPI) -> tuple[str, list[Holder]]:
     """A survey by invitation in which people come one after the other; returns them in their order."""
-    study = app.state.store.create_study(example_survey(invitations=True))[0]
-    survey = study_from_dict(app.state.store.study(study).definition)
-    codes = CodeStore(app.state.store).add(study, 2 * PEOPLE)[:PEOPLE]
+    study = app.state.store.studies.create(example_survey(invitations=True))[0]
+    survey = study_from_dict(app.state.store.studies.find(study).definition)
+    codes = app.state.store.surveys.codes.add(study, 2 * PEOPLE)[:PEOPLE]
     people = [Holder(survey, code) for code in codes]  # type: ignore[arg-type]
     client = TestClient(app)  # its desks stay open: nothing is tidied up at the end
     for person in people:
@@ -57,7 +57,7 @@ def on_postgres(tmp_path: Path, postgres_url: str) -> Iterator[FastAPI]:
 def test_no_transaction_of_postgresql_holds_a_code_and_an_answer(on_postgres: FastAPI) -> None:
     run(on_postgres)
     joined = "SELECT count(*) FROM survey_codes c JOIN survey_answers a ON c.xmin = a.xmin WHERE c.used"
-    with on_postgres.state.store.reading() as connection:
+    with on_postgres.state.store.database.reading() as connection:
         assert connection.execute(text("SELECT count(*) FROM survey_codes WHERE used")).scalar() == PEOPLE
         assert connection.execute(text("SELECT count(*) FROM survey_answers")).scalar() == PEOPLE
         assert connection.execute(text(joined)).scalar() == 0
@@ -71,7 +71,7 @@ def test_rows_of_postgresql_do_not_tell_in_which_order_codes_were_used(
     monkeypatch.setattr(secrets, "token_urlsafe", lambda _: f"invitation {next(numbers)}")
     _, people = run(on_postgres)
     came = [hashlib.sha256(person.code.encode()).digest() for person in people]
-    with on_postgres.state.store.reading() as connection:
+    with on_postgres.state.store.database.reading() as connection:
         codes = connection.execute(
             text("SELECT xmin::text, hash FROM survey_codes WHERE used ORDER BY xmin::text::bigint, ctid")
         ).all()
@@ -121,8 +121,8 @@ def test_the_log_of_sqlite_holds_no_code_beside_answers(tmp_path: Path) -> None:
 def test_a_used_code_lies_where_it_lay_before(tmp_path: Path) -> None:
     """Rows that move when they are written would lie in the order of their use."""
     app = create_app(settings(tmp_path))
-    store, codes = app.state.store, CodeStore(app.state.store)
-    study = store.create_study(example_survey(invitations=True))[0]
+    store, codes = app.state.store, app.state.store.surveys.codes
+    study = store.studies.create(example_survey(invitations=True))[0]
     given = codes.add(study, 300)
     assert codes.forget_order()
     names = hashes(tmp_path / "sfumato.db")
@@ -137,10 +137,10 @@ def test_a_used_code_lies_where_it_lay_before(tmp_path: Path) -> None:
 
 def test_a_reader_in_the_way_only_delays_the_forgetting(tmp_path: Path) -> None:
     app = create_app(settings(tmp_path))
-    store, codes = app.state.store, CodeStore(app.state.store)
-    study = store.create_study(example_survey(invitations=True))[0]
+    store, codes = app.state.store, app.state.store.surveys.codes
+    study = store.studies.create(example_survey(invitations=True))[0]
     (code,) = codes.add(study, 1)
-    with store.reading() as reader:
+    with store.database.reading() as reader:
         reader.execute(text("SELECT * FROM survey_codes")).all()
         codes.exchange(study, [Exchange(code.encode(), bytes(32))])
         assert not codes.forget_order()

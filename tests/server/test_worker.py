@@ -30,23 +30,23 @@ class Place:
     def __init__(self, data, database=None):
         self.settings = consortium.settings(data, database=database)
         self.store, self.folder = Store.open(self.settings), DataFolder(data)
-        self.study, self.owner = self.store.create_study(consortium.study())
+        self.study, self.owner = self.store.studies.create(consortium.study())
         self.events = []
 
     def add(self, body, site, purpose="train"):
         """As a push that was accepted leaves it."""
-        self.store.invite(self.study, site)
+        self.store.sites.invite(self.study, site)
         sha256 = consortium.sha(body)
         received = self.folder.incoming()
         received.write_bytes(body)
         self.folder.settle(received, self.folder.release(self.study, sha256))
-        self.store.record_release(
+        self.store.releases.record(
             self.study, site, sha256, purpose=purpose, size=len(body), rows=60, epsilon=8.0, card={}
         )
         return sha256
 
     def queue(self, classifier="naive-bayes"):
-        return self.store.queue_model(self.study, classifier, contains_rows=False).id
+        return self.store.models.queue(self.study, classifier, contains_rows=False).id
 
     def worker(self, **more):
         made = Worker(self.store, self.folder, self.settings, self.log, **{"lease": LEASE, "niceness": 0, **more})
@@ -59,7 +59,7 @@ class Place:
     def wait(self, model, *states, seconds=200):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            found = self.store.model(self.study, model)
+            found = self.store.models.find(self.study, model)
             if found.state in (states or ("done", "failed")):
                 return found
             time.sleep(0.02)
@@ -96,8 +96,8 @@ def test_a_queued_model_is_trained_and_names_what_it_used(place, bodies):
     assert not list((place.folder.data / "incoming").glob("*/*.skops"))
     assert [event for event, _ in place.events] == ["training-started", "training-ended"]
     assert not found.uses_withdrawn
-    place.store.withdraw(place.study, place.hashes[0])
-    assert place.store.model(place.study, model).uses_withdrawn
+    place.store.releases.withdraw(place.study, place.hashes[0])
+    assert place.store.models.find(place.study, model).uses_withdrawn
 
 
 def test_a_model_of_the_sites_that_agree_names_and_uses_only_these(place, bodies, tmp_path):
@@ -109,16 +109,16 @@ def test_a_model_of_the_sites_that_agree_names_and_uses_only_these(place, bodies
 
     hostile = place.add(consortium.rewritten(consortium.release(tmp_path, rows=240, seed=7), tmp_path, flipped), "x")
     honest = place.add(bodies[2], "site 2")
-    model = place.store.queue_model(place.study, "naive-bayes", contains_rows=False, sites="agreeing").id
+    model = place.store.models.queue(place.study, "naive-bayes", contains_rows=False, sites="agreeing").id
     worker = place.worker()
     found = place.wait(model)
     worker.stop()
     assert (found.state, found.failure, found.sites) == ("done", None, "agreeing")
     assert [one["sha256"] for one in found.card["releases"]] == [*place.hashes, honest]
-    place.store.withdraw(place.study, hostile)
-    assert not place.store.model(place.study, model).uses_withdrawn
-    place.store.withdraw(place.study, honest)
-    assert place.store.model(place.study, model).uses_withdrawn
+    place.store.releases.withdraw(place.study, hostile)
+    assert not place.store.models.find(place.study, model).uses_withdrawn
+    place.store.releases.withdraw(place.study, honest)
+    assert place.store.models.find(place.study, model).uses_withdrawn
 
 
 def test_what_cannot_be_trained_fails_with_words_and_the_next_is_tried(place):
@@ -131,7 +131,7 @@ def test_what_cannot_be_trained_fails_with_words_and_the_next_is_tried(place):
     assert "withdrawn" in found.failure
     assert str(place.folder.data) not in found.failure
     for sha256 in place.hashes:
-        place.store.withdraw(place.study, sha256)
+        place.store.releases.withdraw(place.study, sha256)
     assert place.wait(place.queue()).failure == worker_module.NOTHING
     worker.stop()
 
@@ -173,7 +173,7 @@ def test_a_stopped_worker_puts_its_model_back(place, monkeypatch):
     worker = place.worker()
     place.wait(model, "running")
     worker.stop()
-    assert place.store.model(place.study, model).state == "queued"
+    assert place.store.models.find(place.study, model).state == "queued"
     assert not worker._thread.is_alive()
 
 
@@ -215,7 +215,7 @@ def test_the_job_of_a_killed_server_is_taken_up_again(place):
     finally:
         process.kill()
         process.wait()
-    assert place.store.model(place.study, model).state == "running"
+    assert place.store.models.find(place.study, model).state == "running"
     worker = place.worker()
     assert place.wait(model).state == "done"
     worker.stop()
@@ -261,12 +261,12 @@ def test_a_model_in_other_hands_is_left_alone(place, monkeypatch):
     model = place.queue()
     worker = place.worker(lease=1.0)
     place.wait(model, "running")
-    while (claimed := place.store.claim_model("another", 1000.0)) is None:
+    while (claimed := place.store.models.claim("another", 1000.0)) is None:
         time.sleep(0.05)
     assert claimed[1].id == model
     awake.set()
     assert ended.wait(200)
     worker.stop()
-    assert place.store.model(place.study, model).state == "running"
+    assert place.store.models.find(place.study, model).state == "running"
     assert ("training-lost", {"model": model}) in place.events
-    assert place.store.update_model(model, "another", 0.7, "still mine")
+    assert place.store.models.update(model, "another", 0.7, "still mine")

@@ -6,7 +6,7 @@ import secrets
 
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.protocol.tickets import Blinded, blind, read_key, read_number, unblinded, write_number
-from sfumato.server.survey.answers import spelled
+from sfumato.server.survey.received_answer import spelled
 
 
 class Holder:

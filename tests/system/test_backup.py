@@ -23,8 +23,8 @@ def test_back_up_lose_restore(tmp_path, backend, request):
     data, backup = tmp_path / "data", tmp_path / "backup"
     more = {} if database is None else {"database": database}
     store = Store.open(consortium.settings(data, **more))
-    study, _ = store.create_study(consortium.study())
-    token = store.invite(study, "north").token
+    study, _ = store.studies.create(consortium.study())
+    token = store.sites.invite(study, "north").token
     bodies = [consortium.release(tmp_path, seed=seed) for seed in range(3)]
     server = Served(data, **more)
     assert [push(server, study, token, body) for body in bodies[:2]] == [201, 201]

@@ -67,8 +67,8 @@ def test_killed_in_the_middle_of_a_push(servers, tmp_path):
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
     store = Store.open(Settings(data=data))
-    identity, owner = store.create_study(study_from_dict(STUDY))
-    token = store.invite(identity, "North").token
+    identity, owner = store.studies.create(study_from_dict(STUDY))
+    token = store.sites.invite(identity, "North").token
     store.close()
     rng = np.random.default_rng(0)
     columns = {f"x{j:02d}": rng.standard_normal(100_000).clip(-6, 6) for j in range(20)}

@@ -28,8 +28,8 @@ def test_kill_at_random_moments(tmp_path, releases, backend, request):
     more = {} if backend == "sqlite" else {"database": request.getfixturevalue("a_database")}
     data = tmp_path / "data"
     store = Store.open(consortium.settings(data, **more))
-    study, owner = store.create_study(consortium.study())
-    tokens = {f"site {number}": store.invite(study, f"site {number}").token for number in range(SITES)}
+    study, owner = store.studies.create(consortium.study())
+    tokens = {f"site {number}": store.sites.invite(study, f"site {number}").token for number in range(SITES)}
     acknowledged, waiting, lock = {}, list(releases), threading.Lock()
     chance = random.Random(7)
 
@@ -72,7 +72,7 @@ def test_kill_at_random_moments(tmp_path, releases, backend, request):
         thread.start()
         thread.join()
     assert len(acknowledged) == len(releases)
-    kept = {found.sha256 for found in store.releases(study)}
+    kept = {found.sha256 for found in store.releases.all(study)}
     assert kept == set(acknowledged)
     assert {path.stem for path in (data / "releases" / study).iterdir()} == kept
     assert server.stop() == 0
@@ -82,7 +82,7 @@ def test_kill_at_random_moments(tmp_path, releases, backend, request):
 
 
 def _nothing_is_lost_or_half(store, data, study, acknowledged):
-    visible = {found.sha256: found for found in store.releases(study)}
+    visible = {found.sha256: found for found in store.releases.all(study)}
     assert set(acknowledged) <= set(visible), "something acknowledged is gone"
     for sha256, found in visible.items():
         body = (data / "releases" / study / f"{sha256}.parquet").read_bytes()
@@ -93,8 +93,8 @@ def _nothing_is_lost_or_half(store, data, study, acknowledged):
 def test_a_push_under_way_is_finished_before_the_server_stops(tmp_path, releases):
     data, body = tmp_path / "data", max(releases, key=len)
     store = Store.open(consortium.settings(data))
-    study, _ = store.create_study(consortium.study())
-    token = store.invite(study, "A").token
+    study, _ = store.studies.create(consortium.study())
+    token = store.sites.invite(study, "A").token
     server = Served(data)
     stopping = threading.Event()
 
@@ -121,7 +121,7 @@ def test_a_push_under_way_is_finished_before_the_server_stops(tmp_path, releases
     thread.join(300)
     assert answers[0].status_code == 201, answers[0].text
     assert server.process.wait(300) == 0
-    assert [found.sha256 for found in store.releases(study)] == [consortium.sha(body)]
+    assert [found.sha256 for found in store.releases.all(study)] == [consortium.sha(body)]
     assert list((data / "incoming").iterdir()) == []
     server.close()
     store.close()

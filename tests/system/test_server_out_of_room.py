@@ -39,8 +39,8 @@ def tiny_disk(tmp_path):
 def test_a_full_disk_is_said_and_does_no_harm(tiny_disk, tmp_path):
     data = tiny_disk / "data"
     store = Store.open(consortium.settings(data))
-    study, _ = store.create_study(consortium.study())
-    token = store.invite(study, "A").token
+    study, _ = store.studies.create(consortium.study())
+    token = store.sites.invite(study, "A").token
     small = consortium.release(tmp_path, rows=100)
     large = consortium.release(tmp_path, rows=300_000)
     assert len(large) > 4 << 20
@@ -57,7 +57,7 @@ def test_a_full_disk_is_said_and_does_no_harm(tiny_disk, tmp_path):
         assert push(small, small).status_code == 201
         assert client.get("/healthz").status_code == 200
     assert [path.name for path in (data / "incoming").glob("*/*")] == ["in-use"]
-    assert len(store.releases(study)) == 1
+    assert len(store.releases.all(study)) == 1
     assert server.stop() == 0
     server.close()
     store.close()
@@ -66,8 +66,8 @@ def test_a_full_disk_is_said_and_does_no_harm(tiny_disk, tmp_path):
 def test_a_database_goes_away_and_comes_back(tmp_path, a_cluster):
     url = a_cluster.new_database()
     store = Store.open(consortium.settings(tmp_path / "data", database=url))
-    study, owner = store.create_study(consortium.study())
-    token, body = store.invite(study, "A").token, consortium.release(tmp_path)
+    study, owner = store.studies.create(consortium.study())
+    token, body = store.sites.invite(study, "A").token, consortium.release(tmp_path)
     store.close()
     server = Served(tmp_path / "data", database=url)
     path = f"/api/v1/studies/{study}/releases/{consortium.sha(body)}"
@@ -94,8 +94,8 @@ def test_a_gigabyte_in_constant_memory(tmp_path):
     """Nine columns of fourteen million rows: neither the server nor its child may hold more than a small part."""
     definition, path = _large_release(tmp_path, rows=14_000_000)
     store = Store.open(consortium.settings(tmp_path / "data"))
-    study, _ = store.create_study(study_from_dict(definition))
-    token = store.invite(study, "A").token
+    study, _ = store.studies.create(study_from_dict(definition))
+    token = store.sites.invite(study, "A").token
     size = path.stat().st_size
     assert size > 1_000_000_000
     server = Served(tmp_path / "data", validators=1)

@@ -18,9 +18,8 @@ from sfumato.protocol.study_file import study_from_dict
 from sfumato.protocol.survey_log import check_chain
 from sfumato.server.settings import Settings
 from sfumato.server.store import Store
-from sfumato.server.survey.answers import unpack
-from sfumato.server.survey.code_store import CodeStore, Exchange
-from sfumato.server.survey.survey_store import SurveyStore
+from sfumato.server.store.code_store import Exchange
+from sfumato.server.survey.received_answer import unpack
 
 pytestmark = pytest.mark.system
 ROUNDS, CLIENTS, PEOPLE = 5, 6, 600
@@ -32,8 +31,8 @@ def test_kill_under_load(tmp_path, backend, request):
     more = {} if database is None else {"database": database}
     store = Store.open(Settings(data=tmp_path / "data", **more))
     survey = example_survey(batch=50)
-    study, _ = store.create_study(survey)
-    surveys = SurveyStore(store)
+    study, _ = store.studies.create(survey)
+    surveys = store.surveys
     sent, acknowledged, lock = {}, set(), threading.Lock()
     chance = random.Random(3)
 
@@ -101,9 +100,9 @@ def test_kill_while_invitations_are_exchanged(tmp_path, backend, request):
     """A code is never good for two tickets, and none is lost: what was asked for is asked for again, and answered."""
     more = {} if backend == "sqlite" else {"database": request.getfixturevalue("a_database")}
     store = Store.open(Settings(data=tmp_path / "data", **more))
-    study, _ = store.create_study(example_survey(batch=50, invitations=True))
-    survey = study_from_dict(store.study(study).definition)
-    codes, surveys = CodeStore(store), SurveyStore(store)
+    study, _ = store.studies.create(example_survey(batch=50, invitations=True))
+    survey = study_from_dict(store.studies.find(study).definition)
+    codes, surveys = store.surveys.codes, store.surveys
     people = [Holder(survey, code) for code in codes.add(study, PEOPLE)]
     signed, answered, lock = {}, set(), threading.Lock()
     waiting, chance = list(people), random.Random(5)

@@ -73,7 +73,7 @@ def show_consortium(say: Say) -> Shown:
         consortium = make_consortium()
         study = study_from_dict(consortium.study)
         with serving(folder / "server") as (url, store):
-            place = Place(url, study.hash, *store.create_study(study))
+            place = Place(url, study.hash, *store.studies.create(study))
             say(f"The coordinator serves the study {study.name!r} at {url}.")
             say(f"Its hash, which the sites know by another way: {study.hash}")
             with ThreadPoolExecutor(len(consortium.sites)) as pool:

@@ -71,8 +71,8 @@ def new(
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     store = server_part("store").Store.open(settings)
     try:
-        identity, token = store.create_study(study)
-        digest = store.study(identity).hash
+        identity, token = store.studies.create(study)
+        digest = store.studies.find(identity).hash
     finally:
         store.close()
     token_file = data / f"owner-{identity}.token"
@@ -110,7 +110,7 @@ def renew_owner_token(
     settings = server_part("settings").Settings.from_environment(data=data, database=database)
     store = server_part("store").Store.open(settings)
     try:
-        token = store.new_owner_token(study)
+        token = store.tokens.new_owner_token(study)
     finally:
         store.close()
     token_file = data / f"owner-{study}.token"

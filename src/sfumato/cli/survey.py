@@ -134,8 +134,8 @@ def preview(
     with tempfile.TemporaryDirectory() as folder:
         settings = server_part("settings").Settings(data=Path(folder), worker=False)
         store = server_part("store").Store.open(settings)
-        identity, _ = store.create_study(survey)
-        fragment = respondents_link(identity, store.study(identity).hash)
+        identity, _ = store.studies.create(survey)
+        fragment = respondents_link(identity, store.studies.find(identity).hash)
         store.close()
 
         def ready(address: str) -> None:

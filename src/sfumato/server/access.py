@@ -10,8 +10,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from sfumato.server.context import Context
 from sfumato.server.problems import ApiError, busy, forbidden, not_found, unauthorized
-from sfumato.server.store.studies import Caller
-from sfumato.server.store.tokens import OWNER, SITE, token_hash
+from sfumato.server.store.token_store import OWNER, SITE, Caller, token_hash
 
 bearer = HTTPBearer(auto_error=False, scheme_name="token", description="sfu_owner_... or sfu_site_...")
 StudyId = Annotated[str, Path(max_length=64, description="Id of a study.")]
@@ -43,7 +42,7 @@ def authenticate(request: Request, context: Context, token: str) -> Caller:
     """Check the rates, then the token."""
     if token and (seconds := context.token_rates.wait(token_hash(token))):
         raise busy(seconds)
-    found = context.store.authenticate(token)
+    found = context.store.tokens.authenticate(token)
     if found is None:
         raise _stranger(request, context)
     if seconds := context.study_rates.wait(found.study):

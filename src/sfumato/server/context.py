@@ -68,7 +68,7 @@ class Context:
         """Clean up after those who died, before anything new comes in."""
         self.folder.open()
         with self.folder.settling(exclusive=True):
-            self.folder.sweep(self.store.kept_files())
+            self.folder.sweep(self.store.releases.kept_files())
         if self.settings.worker:
             from sfumato.server.worker.worker import Worker
 

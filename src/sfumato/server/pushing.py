@@ -19,7 +19,7 @@ from sfumato.server.context import Context
 from sfumato.server.problems import ApiError, not_found
 from sfumato.server.quotas import quota_explained, quota_of, rows_left
 from sfumato.server.receiving import Received, full_disk_explained, received_body
-from sfumato.server.store.releases import ELSEWHERE, NEW, SAME_ROWS, WITHDRAWN, Recorded, TestTable
+from sfumato.server.store.release_store import ELSEWHERE, NEW, SAME_ROWS, WITHDRAWN, Recorded, TestTable
 from sfumato.server.validation.verdict import Verdict
 
 BORROWED = (
@@ -39,7 +39,7 @@ class Push:
 
     async def run(self, request: Request, context: Context) -> tuple[int, Receipt]:
         """201 and a receipt, or 200 and the same receipt for what was pushed before."""
-        known = await to_thread.run_sync(context.store.pushed_before, self.study, self.site, self.sha256)
+        known = await to_thread.run_sync(context.store.releases.pushed_before, self.study, self.site, self.sha256)
         if known is None:
             definition = await to_thread.run_sync(pool_definition, context, self.study)
             quota, who = quota_of(context, definition), f"{self.study}/{self.site}"
@@ -66,7 +66,7 @@ class Push:
         """No proof may rest on a basis or guidance that this study has seen somebody learn from people's rows."""
         if verdict.epsilon is None or verdict.card["transform"]["kind"] not in ("affine", "guided"):
             return
-        earlier = (Card(**card) for card in context.store.unproved_cards(self.study))
+        earlier = (Card(**card) for card in context.store.releases.unproved_cards(self.study))
         if lent_by(Card(**verdict.card), earlier):
             context.metrics.pushes.labels("refused").inc()
             raise refused("The release is refused", Verdict.refused(BORROWED))
@@ -76,7 +76,7 @@ class Push:
         place = context.folder.release(self.study, self.sha256)
         with full_disk_explained(), quota_explained(context, quota), context.folder.settling():
             context.folder.settle(body.path, place)
-            recorded = context.store.record_release(
+            recorded = context.store.releases.record(
                 self.study,
                 self.site,
                 self.sha256,
@@ -89,11 +89,11 @@ class Push:
                 sketch=base64.b64decode(verdict.sketch),
                 quota=quota,
             )
-            kept = context.store.release(self.study, self.sha256)
+            kept = context.store.releases.find(self.study, self.sha256)
             if kept is None or kept.withdrawn:  # meanwhile, or long before by another site
                 place.unlink(missing_ok=True)
         if recorded.outcome == NEW:
-            context.store.compare_rows(self.study, self.sha256)
+            context.store.shared_rows.compare(self.study, self.sha256)
         return recorded
 
     def _answer(self, known: Recorded) -> tuple[int, Receipt]:
@@ -120,12 +120,12 @@ class Push:
 
 async def know_older_rows(context: Context, study: str, definition: dict[str, Any]) -> None:
     """Releases that were received before identities were kept get theirs now, from their files, once."""
-    for sha256 in await to_thread.run_sync(context.store.unidentified, study):
+    for sha256 in await to_thread.run_sync(context.store.shared_rows.unidentified, study):
         with context.folder.borrowed(context.folder.release(study, sha256)) as path:
             verdict = await checked(context, "identity", path, definition, study)
         sketch = base64.b64decode(verdict.sketch) or None
-        await to_thread.run_sync(context.store.identify, study, sha256, verdict.identity, sketch)
-        await to_thread.run_sync(context.store.compare_rows, study, sha256)
+        await to_thread.run_sync(context.store.shared_rows.identify, study, sha256, verdict.identity, sketch)
+        await to_thread.run_sync(context.store.shared_rows.compare, study, sha256)
 
 
 async def keep_test_table(request: Request, context: Context, study: str) -> TestTable:
@@ -139,12 +139,12 @@ async def keep_test_table(request: Request, context: Context, study: str) -> Tes
             verdict = await checked(context, "table", named, definition, study)
             if verdict.objections:
                 raise refused("The test table is refused", verdict)
-            table = TestTable(body.sha256, format, body.size, verdict.rows, context.store.today())
+            table = TestTable(body.sha256, format, body.size, verdict.rows, context.store.database.today())
 
             def settle() -> None:
                 with full_disk_explained():
                     context.folder.settle(named, context.folder.test_table(study, table.sha256, format))
-                    context.store.set_test_table(study, table)
+                    context.store.releases.set_test_table(study, table)
 
             await to_thread.run_sync(settle, limiter=context.disk)
         finally:
@@ -172,7 +172,7 @@ def refused(what: str, verdict: Verdict) -> ApiError:
 
 def pool_definition(context: Context, study: str) -> dict[str, Any]:
     """The definition of a study that pools releases; other kinds take none."""
-    found = context.store.study(study)
+    found = context.store.studies.find(study)
     if found is None or found.kind != "pool":
         raise not_found("study that takes releases")
     return found.definition

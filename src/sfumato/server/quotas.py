@@ -11,7 +11,7 @@ from starlette.requests import Request
 from sfumato.protocol.quota import Quota
 from sfumato.server.context import Context
 from sfumato.server.problems import CLOSE, ApiError
-from sfumato.server.store.kept import QuotaExceededError
+from sfumato.server.store.release_store import QuotaExceededError
 
 
 def quota_of(context: Context, definition: Mapping[str, Any]) -> Quota:
@@ -26,7 +26,7 @@ def rows_left(context: Context, quota: Quota, study: str, site: str, request: Re
     announced = request.headers.get("content-length", "0")
     # what is larger than any release is refused for that, when it is read
     size = min(int(announced) if announced.isdigit() else 0, context.settings.max_push_bytes)
-    kept = context.store.kept_of(study, site)
+    kept = context.store.releases.kept_of(study, site)
     exceeded = quota.exceeded(kept, more_bytes=size)
     if exceeded is not None:
         raise _over(context, exceeded, quota)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sfumato.protocol.messages import ModelInfo
 from sfumato.server.store import Caller
-from sfumato.server.store.tokens import OWNER
+from sfumato.server.store.token_store import OWNER
 
 
 def seen_by(caller: Caller, model: ModelInfo) -> ModelInfo:

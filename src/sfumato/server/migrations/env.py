@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from sfumato.server.store.tables import metadata
+from sfumato.server.store.sql_tables import metadata
 
 connection = context.config.attributes["connection"]
 context.configure(connection=connection, target_metadata=metadata, transactional_ddl=False)

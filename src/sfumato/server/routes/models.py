@@ -15,7 +15,7 @@ from sfumato.server.context import Context
 from sfumato.server.problems import USUAL, ApiError, declared, not_found
 from sfumato.server.seen_models import seen_by
 from sfumato.server.store import Caller
-from sfumato.server.store.tokens import OWNER
+from sfumato.server.store.token_store import OWNER
 
 router = APIRouter(prefix="/api/v1/studies/{study_id}/models", tags=["models"], responses=USUAL)
 ModelId = Annotated[str, Path(max_length=64, description="Id of a model.")]
@@ -49,12 +49,12 @@ def queue_training(classifier: str, caller: Caller, context: Context, sites: str
     if classifier not in CLASSIFIERS:
         names = ", ".join(CLASSIFIERS)
         raise ApiError(422, "unknown-classifier", f"There is no such classifier. Choose one of: {names}.")
-    if context.store.waiting_models(caller.study) >= MOST_WAITING:
+    if context.store.models.waiting(caller.study) >= MOST_WAITING:
         raise _queue_full(f"{MOST_WAITING} models of this study wait already. Try again when some are trained.")
-    if context.store.waiting_models() >= MOST_IN_ALL:
+    if context.store.models.waiting() >= MOST_IN_ALL:
         raise _queue_full("Too many models of other studies wait at this server. Try again later.")
     kept = CLASSIFIERS[classifier].keeps_rows
-    queued = context.store.queue_model(caller.study, classifier, contains_rows=kept, sites=sites)
+    queued = context.store.models.queue(caller.study, classifier, contains_rows=kept, sites=sites)
     if context.worker is not None:
         context.worker.wake()
     return queued
@@ -67,13 +67,13 @@ def _queue_full(words: str) -> ApiError:
 @router.get("")
 def list_models(caller: AnyCaller, context: Ctx) -> list[ModelInfo]:
     """All models of the study, with state and results."""
-    return [seen_by(caller, model) for model in context.store.models(caller.study)]
+    return [seen_by(caller, model) for model in context.store.models.all(caller.study)]
 
 
 @router.get("/{model_id}")
 def read_model(model_id: ModelId, caller: AnyCaller, context: Ctx) -> ModelInfo:
     """One model: state, progress, results, card."""
-    found = context.store.model(caller.study, model_id)
+    found = context.store.models.find(caller.study, model_id)
     if found is None:
         raise not_found("model")
     return seen_by(caller, found)

@@ -47,7 +47,9 @@ def invite(request: Request, context: Ctx, caller: OwningVisitor, sent: Form) ->
     """The token is in this answer and nowhere else: there is no page to come back to it."""
     days = sent.get("days", "")
     try:
-        invited = context.store.invite(caller.study, sent.get("name", "").strip(), int(days) if days.isdigit() else 365)
+        invited = context.store.sites.invite(
+            caller.study, sent.get("name", "").strip(), int(days) if days.isdigit() else 365
+        )
     except SfumatoError as error:
         return _again(request, context, caller, error)
     address = str(request.base_url).rstrip("/")

@@ -15,7 +15,7 @@ from sfumato.server.problems import ApiError, not_found
 from sfumato.server.routes.models import ModelId, model_file
 from sfumato.server.seen_models import seen_by
 from sfumato.server.store import Caller
-from sfumato.server.store.tokens import OWNER
+from sfumato.server.store.token_store import OWNER
 from sfumato.server.web.answers import HEADERS, page
 from sfumato.server.web.model_page import model_page
 from sfumato.server.web.pool_page import DONE, models_shown, pool_page
@@ -57,7 +57,7 @@ def sign_in(request: Request, context: Ctx, sent: Form) -> Response:
         caller = authenticate(request, context, token)
     except ApiError as error:
         return _sign_in_form(context, str(error.detail), error.status_code)
-    session = context.store.open_session(token, context.settings.session_hours)
+    session = context.store.tokens.open_session(token, context.settings.session_hours)
     if session is None:  # it was revoked this moment
         return _sign_in_form(context, SignInError().detail, 401)
     response = RedirectResponse(f"{ROOT.get()}/studies/{caller.study}", 303, HEADERS)
@@ -67,7 +67,7 @@ def sign_in(request: Request, context: Ctx, sent: Form) -> Response:
 
 @router.post("/sign-out")
 def sign_out(request: Request, context: Ctx, _: Form) -> Response:
-    context.store.close_session(request.cookies.get(COOKIE, ""))
+    context.store.tokens.close_session(request.cookies.get(COOKIE, ""))
     response = RedirectResponse(f"{ROOT.get()}/", 303, HEADERS)
     end_session(response, request)
     return response
@@ -82,7 +82,7 @@ def show_study(
 
 
 def study_of(context: Context, caller: Caller) -> StudyInfo:
-    found = context.store.study(caller.study)
+    found = context.store.studies.find(caller.study)
     if found is None:
         raise not_found("study")
     return found
@@ -103,7 +103,7 @@ def show_models(context: Ctx, caller: Visitor) -> HTMLResponse:
 
 @router.get("/studies/{study_id}/models/{model_id}")
 def show_model(model_id: ModelId, context: Ctx, caller: Visitor) -> HTMLResponse:
-    found = context.store.model(caller.study, model_id)
+    found = context.store.models.find(caller.study, model_id)
     if found is None:
         raise not_found("model")
     return model_page(caller, study_of(context, caller), seen_by(caller, found), owner=caller.role == OWNER)

@@ -59,19 +59,19 @@ def list_releases(
 
     They come page by page, the oldest first: ask for those `after` the last one, until an empty page comes.
     """
-    return context.store.releases(caller.study, caller.site, after=after, most=limit)
+    return context.store.releases.all(caller.study, caller.site, after=after, most=limit)
 
 
 @router.get("/shared-rows", responses=declared(403))
 def list_shared_rows(caller: Owner, context: Ctx) -> list[SharedRows]:
     """Pairs of releases that share rows beyond what chance would give, the largest share first."""
-    return context.store.shared_rows(caller.study)
+    return context.store.shared_rows.pairs(caller.study)
 
 
 @router.get("/releases/{sha256}")
 def read_release(sha256: Sha256, caller: AnyCaller, context: Ctx) -> ReleaseInfo:
     """One release with its card."""
-    found = context.store.release(caller.study, sha256, caller.site)
+    found = context.store.releases.find(caller.study, sha256, caller.site)
     if found is None:
         raise not_found("release")
     return found
@@ -80,7 +80,7 @@ def read_release(sha256: Sha256, caller: AnyCaller, context: Ctx) -> ReleaseInfo
 @router.delete("/releases/{sha256}", status_code=204)
 def withdraw_release(sha256: Sha256, caller: AnyCaller, context: Ctx) -> None:
     """Withdraw a release: its rows are deleted, and models that used it are marked."""
-    if not context.store.withdraw(caller.study, sha256, caller.site):
+    if not context.store.releases.withdraw(caller.study, sha256, caller.site):
         raise not_found("release")
     context.folder.release(caller.study, sha256).unlink(missing_ok=True)
 

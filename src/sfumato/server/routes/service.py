@@ -16,7 +16,7 @@ router = APIRouter(tags=["service"])
 @router.get("/healthz", responses=declared(503))
 def healthz(context: Ctx) -> dict[str, str]:
     """200 while the database answers."""
-    if not context.store.is_alive():
+    if not context.store.database.is_alive():
         raise unavailable()
     return {"status": "ok"}
 
@@ -29,5 +29,5 @@ def healthz(context: Ctx) -> dict[str, str]:
 def metrics(context: Ctx) -> Response:
     """Counters of this process in Prometheus's text format."""
     with contextlib.suppress(SQLAlchemyError):
-        context.metrics.models.set(context.store.waiting_models())
+        context.metrics.models.set(context.store.models.waiting())
     return Response(context.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sfumato.protocol.messages import Invited, SiteInfo, StudyInfo
 from sfumato.server.access import AnyCaller, Ctx, Owner
 from sfumato.server.problems import USUAL, declared, not_found
-from sfumato.server.store.studies import LONGEST_DAYS
+from sfumato.server.store.site_store import LONGEST_DAYS
 
 router = APIRouter(prefix="/api/v1/studies/{study_id}", tags=["studies"], responses=USUAL)
 
@@ -27,7 +27,7 @@ class Invitation(BaseModel):
 @router.get("")
 def read_study(caller: AnyCaller, context: Ctx) -> StudyInfo:
     """What the study asks for; its `hash` is what sites compare with the owner by another way."""
-    found = context.store.study(caller.study)
+    found = context.store.studies.find(caller.study)
     if found is None:
         raise not_found("study")
     return found
@@ -36,17 +36,17 @@ def read_study(caller: AnyCaller, context: Ctx) -> StudyInfo:
 @router.post("/sites", status_code=201, responses=declared(400, 403, 413))
 def invite_site(invitation: Invitation, caller: Owner, context: Ctx) -> Invited:
     """Invite a site; its token is shown this once."""
-    return context.store.invite(caller.study, invitation.name, invitation.days)
+    return context.store.sites.invite(caller.study, invitation.name, invitation.days)
 
 
 @router.get("/sites", responses=declared(403))
 def list_sites(caller: Owner, context: Ctx) -> list[SiteInfo]:
     """Every site, with what it has pushed."""
-    return context.store.sites(caller.study)
+    return context.store.sites.all(caller.study)
 
 
 @router.delete("/sites/{name}", status_code=204, responses=declared(403))
 def revoke_site(name: Annotated[str, Path(max_length=60)], caller: Owner, context: Ctx) -> None:
     """End a site's tokens. What it pushed stays, until it is withdrawn."""
-    if not context.store.revoke(caller.study, name):
+    if not context.store.sites.revoke(caller.study, name):
         raise not_found("site")

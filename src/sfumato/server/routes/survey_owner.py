@@ -17,10 +17,8 @@ from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.server.access import Ctx, Owner
 from sfumato.server.context import Context
 from sfumato.server.problems import declared, not_found
-from sfumato.server.survey.code_store import CodeStore
 from sfumato.server.survey.export import write_parts
 from sfumato.server.survey.progress import survey_progress
-from sfumato.server.survey.survey_store import SurveyStore
 
 router = APIRouter(prefix="/api/v1/studies/{study_id}/survey", tags=["surveys"])
 PIECE = 1 << 18
@@ -37,7 +35,7 @@ class CodesWanted(BaseModel):
 
 def survey_of(context: Context, study: str) -> SurveyStudy:
     """The survey of a study, or 404 where it is of another kind."""
-    info = context.store.study(study)
+    info = context.store.studies.find(study)
     survey = study_from_dict(info.definition) if info is not None else None
     if not isinstance(survey, SurveyStudy):
         raise not_found("survey")
@@ -47,14 +45,14 @@ def survey_of(context: Context, study: str) -> SurveyStudy:
 @router.get("", responses=declared(401, 403, 404, 429, 503))
 def progress(caller: Owner, context: Ctx) -> dict[str, Any]:
     """Answers, levels and what the guidance allows, version by version; hours are the finest times."""
-    return survey_progress(SurveyStore(context.store), caller.study, survey_of(context, caller.study))
+    return survey_progress(context.store.surveys, caller.study, survey_of(context, caller.study))
 
 
 @router.post("/codes", status_code=201, responses=declared(400, 401, 403, 404, 408, 413, 422, 429, 503))
 def new_codes(wanted: CodesWanted, caller: Owner, context: Ctx) -> dict[str, list[str]]:
     """New codes of invitation, shown this once; nothing that is kept tells which answer came by which code."""
     survey_of(context, caller.study)
-    return {"codes": CodeStore(context.store).add(caller.study, wanted.number)}
+    return {"codes": context.store.surveys.codes.add(caller.study, wanted.number)}
 
 
 @router.get(
@@ -67,7 +65,7 @@ def export(caller: Owner, context: Ctx) -> StreamingResponse:
     survey = survey_of(context, caller.study)
     packed = tempfile.TemporaryFile()  # noqa: SIM115 - it lives until the last piece is sent
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
-        for part in write_parts(SurveyStore(context.store), caller.study, survey, Path(folder)):
+        for part in write_parts(context.store.surveys, caller.study, survey, Path(folder)):
             for file in sorted(part.iterdir()):
                 archive.write(file, f"{part.name}/{file.name}")
     packed.seek(0)

@@ -8,7 +8,6 @@ from fastapi.responses import Response
 from sfumato.server.access import Ctx
 from sfumato.server.routes.pages import study_of, study_page
 from sfumato.server.routes.survey_owner import MOST_CODES, export, survey_of
-from sfumato.server.survey.code_store import CodeStore
 from sfumato.server.web.answers import page
 from sfumato.server.web.pool_page import Flash
 from sfumato.server.web.session import Form, OwningVisitor
@@ -24,7 +23,7 @@ def make_codes(request: Request, context: Ctx, caller: OwningVisitor, sent: Form
     if not number.isdecimal() or not 1 <= int(number[:9]) <= MOST_CODES:
         flash = Flash("bad", f"Ask for 1 to {MOST_CODES:,} codes.")
         return study_page(request, context, caller, study, flash=flash, status=422)
-    codes = CodeStore(context.store).add(caller.study, int(number))
+    codes = context.store.surveys.codes.add(caller.study, int(number))
     return page("codes", caller=caller, study=study, codes=codes)
 
 

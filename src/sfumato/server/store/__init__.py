@@ -1,7 +1,7 @@
-"""Studies, sites, releases and models in SQLite or PostgreSQL, behind one class."""
+"""Studies, sites, releases, models and surveys in SQLite or PostgreSQL, behind one class."""
 
-from sfumato.server.store.releases import Recorded, TestTable
+from sfumato.server.store.release_store import Recorded, TestTable
 from sfumato.server.store.store import Store
-from sfumato.server.store.studies import Caller
+from sfumato.server.store.token_store import Caller
 
 __all__ = ["Caller", "Recorded", "Store", "TestTable"]

@@ -24,9 +24,9 @@ from sfumato.guidance import Guidance, SurveyCounts, encode_matrix
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.protocol.survey_guidance import guidance_for, inputs_hash
 from sfumato.protocol.survey_log import LogEntry
-from sfumato.server.survey.answers import UNKNOWN_VERSION, Answer, AnswerError, read_answer, unpack
+from sfumato.server.store.survey_store import NEW, SurveyStore, Version
 from sfumato.server.survey.group_commit import GroupCommit
-from sfumato.server.survey.survey_store import NEW, SurveyStore, Version
+from sfumato.server.survey.received_answer import UNKNOWN_VERSION, Answer, AnswerError, read_answer, unpack
 from sfumato.server.survey.ticket_desk import TicketDesk
 
 Result = TypeVar("Result")

@@ -17,14 +17,13 @@ from sfumato.server.settings import Rate
 from sfumato.server.store import Store
 from sfumato.server.survey.desk import LOOK_SECONDS, SurveyDesk
 from sfumato.server.survey.faults import Faults
-from sfumato.server.survey.survey_store import SurveyStore
 
 
 class SurveyDesks:
     """Desks by study, with a task that keeps each of them up to date."""
 
     def __init__(self, store: Store, rate: Rate):
-        self._store, self.surveys = store, SurveyStore(store)
+        self._store, self.surveys = store, store.surveys
         self._desks: dict[str, SurveyDesk] = {}
         self._opening = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
@@ -47,7 +46,7 @@ class SurveyDesks:
         return self._desks[study]
 
     def _open(self, study: str) -> SurveyDesk | None:
-        info = self._store.study(study)
+        info = self._store.studies.find(study)
         if info is None or info.kind != SurveyStudy.kind:
             return None
         survey = study_from_dict(info.definition)

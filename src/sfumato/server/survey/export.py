@@ -15,8 +15,8 @@ from sfumato.jobs.release import CARD_METADATA
 from sfumato.mechanisms.guided_projection import FROM_A_SURVEY, GuidedProjection
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.protocol.survey_table import survey_encoding
-from sfumato.server.survey.answers import unpack
-from sfumato.server.survey.survey_store import SurveyStore, Version
+from sfumato.server.store.survey_store import SurveyStore, Version
+from sfumato.server.survey.received_answer import unpack
 from sfumato.statistics import Statistics
 from sfumato.table import write_table
 

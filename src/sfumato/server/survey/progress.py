@@ -11,8 +11,8 @@ import numpy as np
 
 from sfumato.guidance import AnswerSpace, Link, decode_matrix, encode_matrix, survey_epsilon
 from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.server.survey.answers import unpack
-from sfumato.server.survey.survey_store import SurveyStore
+from sfumato.server.store.survey_store import SurveyStore
+from sfumato.server.survey.received_answer import unpack
 
 MOST_ROWS = 5_000
 MOST_POINTS = 200

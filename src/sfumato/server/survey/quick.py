@@ -20,11 +20,11 @@ from sfumato.server.metrics import Metrics
 from sfumato.server.problems import ApiError, busy, not_found, too_large, too_slow, unavailable
 from sfumato.server.settings import Settings
 from sfumato.server.shell import Receive, Scope, Send
-from sfumato.server.survey.answers import BAD_TICKET, AnswerError, spelled
+from sfumato.server.store.survey_store import DIFFERENT, NEW
 from sfumato.server.survey.desk import SurveyDesk
 from sfumato.server.survey.desks import SurveyDesks
 from sfumato.server.survey.group_commit import OverloadError
-from sfumato.server.survey.survey_store import DIFFERENT, NEW
+from sfumato.server.survey.received_answer import BAD_TICKET, AnswerError, spelled
 
 PREFIX = "/api/v1/surveys/"
 OPEN_TO_ALL = {

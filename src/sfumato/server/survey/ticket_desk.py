@@ -12,9 +12,9 @@ import msgspec
 
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.protocol.tickets import read_number, write_number
-from sfumato.server.survey.answers import LONGEST_CODE, AnswerError
-from sfumato.server.survey.code_store import CodeStore, Exchange
+from sfumato.server.store.code_store import CodeStore, Exchange
 from sfumato.server.survey.group_commit import GroupCommit
+from sfumato.server.survey.received_answer import LONGEST_CODE, AnswerError
 
 
 class TicketAsked(msgspec.Struct, forbid_unknown_fields=True):

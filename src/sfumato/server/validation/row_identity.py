@@ -2,7 +2,7 @@
 
 `identity` is one hash of the decoded rows as a multiset: equal rows in any order and any file have it in common.
 `sketch` holds the rows with the smallest hashes, and how often each occurs: two sketches tell how many rows two
-releases share (see `sfumato.server.overlap`), without either being read again.
+releases share (see `sfumato.server.store.shared_row_store`), without either being read again.
 
 Cells are rounded to a 65,536th of their range before they are hashed: written again in single precision, nearly all
 rows are still known. The hash has no secret, and need not withstand forgery: who wants a row to look new changes it.

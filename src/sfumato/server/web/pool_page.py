@@ -13,7 +13,7 @@ from sfumato.protocol.messages import StudyInfo
 from sfumato.server.context import Context
 from sfumato.server.seen_models import seen_by
 from sfumato.server.store import Caller
-from sfumato.server.store.tokens import OWNER
+from sfumato.server.store.token_store import OWNER
 from sfumato.server.web.answers import address_of, page
 from sfumato.server.web.shown_models import Overview, overview
 from sfumato.server.web.shown_study import asked, guarantee, shown_site, site_totals, totals
@@ -53,13 +53,13 @@ def pool_page(
         "address": address_of(request),
     }
     if caller.role == OWNER:
-        sites, shared = context.store.sites(study.id), context.store.shared_rows(study.id)
+        sites, shared = context.store.sites.all(study.id), context.store.shared_rows.pairs(study.id)
         wanted = list(study.definition.get("classifiers") or ())
         return page(
             "owner",
             status,
             **values,
-            sites=[shown_site(site, context.store.today()) for site in sites],
+            sites=[shown_site(site, context.store.database.today()) for site in sites],
             totals=totals(sites),
             shared=shared[:MOST_PAIRS],
             more_shared=max(0, len(shared) - MOST_PAIRS),
@@ -68,13 +68,13 @@ def pool_page(
                 *[name for name in CLASSIFIERS if name not in wanted and not CLASSIFIERS[name].on_bits],
             ],
             keeps_rows={name for name, one in CLASSIFIERS.items() if one.keeps_rows},
-            test_table=context.store.test_table(study.id),
+            test_table=context.store.releases.test_table(study.id),
         )
-    releases = context.store.releases(study.id, caller.site)
+    releases = context.store.releases.all(study.id, caller.site)
     shown = [(one, guarantee(one.epsilon, one.earlier, one.total_epsilon)) for one in reversed(releases)]
     return page("site", status, **values, releases=shown, totals=site_totals(releases))
 
 
 def models_shown(context: Context, caller: Caller) -> Overview:
-    models = [seen_by(caller, model) for model in reversed(context.store.models(caller.study))]
+    models = [seen_by(caller, model) for model in reversed(context.store.models.all(caller.study))]
     return overview(models[:MOST_MODELS], owner=caller.role == OWNER)

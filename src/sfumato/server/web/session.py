@@ -12,7 +12,7 @@ from sfumato.server.access import Ctx, StudyId
 from sfumato.server.context import Context
 from sfumato.server.problems import ApiError, busy, forbidden, not_found
 from sfumato.server.store import Caller
-from sfumato.server.store.tokens import OWNER
+from sfumato.server.store.token_store import OWNER
 
 COOKIE = "sfumato-session"
 MOST_FIELDS = 10
@@ -27,7 +27,7 @@ class SignInError(ApiError):
 
 def signed_in(request: Request, context: Context) -> Caller | None:
     """The caller of a session that still lasts, within the rates of her token."""
-    found = context.store.session(request.cookies.get(COOKIE, ""))
+    found = context.store.tokens.session(request.cookies.get(COOKIE, ""))
     if found is None:
         return None
     if seconds := context.token_rates.wait(found.token) or context.study_rates.wait(found.study):

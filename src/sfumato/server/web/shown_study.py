@@ -10,7 +10,7 @@ from sfumato.guarantee import AllReleases
 from sfumato.guarantee import Guarantee as Stated
 from sfumato.guarantee.guarantee import LOCAL_DP, infinite
 from sfumato.protocol.messages import ReleaseInfo, SiteInfo
-from sfumato.server.store.studies import guarantee_words
+from sfumato.server.store.release_store import guarantee_words
 
 LABELS = " Where the label is released exactly, what it tells comes on top."
 

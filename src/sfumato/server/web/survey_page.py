@@ -16,9 +16,8 @@ from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.server.context import Context
 from sfumato.server.problems import forbidden
 from sfumato.server.store import Caller
-from sfumato.server.store.tokens import OWNER
+from sfumato.server.store.token_store import OWNER
 from sfumato.server.survey.progress import survey_progress
-from sfumato.server.survey.survey_store import SurveyStore
 from sfumato.server.web.answers import address_of, page
 from sfumato.server.web.pool_page import Flash, models_shown
 from sfumato.server.web.timeline import MOST_BARS, bars, steps
@@ -31,7 +30,7 @@ def survey_page(
         raise forbidden("the owner of the survey")
     survey = study_from_dict(study.definition)
     assert isinstance(survey, SurveyStudy)
-    progress = survey_progress(SurveyStore(context.store), study.id, survey)
+    progress = survey_progress(context.store.surveys, study.id, survey)
     versions: Sequence[Mapping[str, Any]] = progress["versions"]
     hours = [(entry["hour"].replace("T", ", ") + " h", entry["answers"]) for entry in progress["by_hour"]]
     bounded = [(entry["answers"], entry["epsilon"]) for entry in versions if entry["epsilon"] is not None]

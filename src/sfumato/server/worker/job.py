@@ -50,12 +50,12 @@ class Job:
         sites: str = ALL_SITES,
     ) -> Self:
         """Everything that the study's sites have pushed by now and not withdrawn, or that a survey has received."""
-        info = store.study(study)
+        info = store.studies.find(study)
         survey = None if info is None else study_from_dict(info.definition)
         if isinstance(survey, SurveyStudy):
             return cls._of_survey(store, folder, study, survey, classifier, memory, niceness)
-        releases = store.releases(study, withdrawn=False)
-        table = store.test_table(study)
+        releases = store.releases.all(study, withdrawn=False)
+        table = store.releases.test_table(study)
         return cls(
             classifier=classifier,
             out=str(folder.incoming().with_suffix(".skops")),
@@ -81,11 +81,10 @@ class Job:
     ) -> Self:
         """The received bits, written into a folder beside the model; nothing else is known about respondents."""
         from sfumato.server.survey.export import write_parts
-        from sfumato.server.survey.survey_store import SurveyStore
 
         place = folder.incoming()
         place.mkdir(mode=0o700)
-        parts = write_parts(SurveyStore(store), study, survey, place)
+        parts = write_parts(store.surveys, study, survey, place)
         files = [[str(part / "release.parquet"), RESPONDENTS, part.name] for part in parts]
         return cls(classifier, str(place.with_suffix(".skops")), memory, niceness, files, scratch=str(place))
 

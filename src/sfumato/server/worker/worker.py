@@ -22,7 +22,7 @@ from sfumato.server.folder import DataFolder
 from sfumato.server.logs import log
 from sfumato.server.settings import Settings
 from sfumato.server.store import Store
-from sfumato.server.store.models import LEASE_SECONDS
+from sfumato.server.store.model_store import LEASE_SECONDS
 from sfumato.server.worker.job import Job
 from sfumato.server.worker.process import Training
 
@@ -73,7 +73,7 @@ class Worker:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                claimed = self._store.claim_model(self._name, self._lease)
+                claimed = self._store.models.claim(self._name, self._lease)
                 if claimed is not None:
                     self._train(*claimed)
                     continue
@@ -96,7 +96,7 @@ class Worker:
         )
         if not job.train:
             job.clean()
-            self._store.fail_model(model.id, self._name, NOTHING)
+            self._store.models.fail(model.id, self._name, NOTHING)
             return
         training = Training(job)
         began = time.monotonic()
@@ -107,7 +107,7 @@ class Worker:
             if "done" in outcome:
                 outcome = self._filed(study, model.id, job, outcome["done"])
             if "failed" in outcome:
-                self._store.fail_model(model.id, self._name, str(outcome["failed"]))
+                self._store.models.fail(model.id, self._name, str(outcome["failed"]))
             seconds = round(time.monotonic() - began, 1)
             self._log("training-ended", study=study, model=model.id, outcome=next(iter(outcome)), seconds=seconds)
         finally:
@@ -133,26 +133,26 @@ class Worker:
                 if held is False or now - renewed > self._lease:
                     self._log("training-lost", model=model)
                     return None
-        self._store.release_model(model, self._name)
+        self._store.models.give_back(model, self._name)
         return None
 
     def _renewed(self, model: str, heard: dict[str, Any]) -> bool | None:
         """Whether the lease is still ours; None while the database does not answer."""
         try:
-            return self._store.update_model(model, self._name, heard["progress"], heard["step"], self._lease)
+            return self._store.models.update(model, self._name, heard["progress"], heard["step"], self._lease)
         except SQLAlchemyError as error:
             self._log("worker-trouble", error=type(error).__name__)
             return None
 
     def _filed(self, study: str, model: str, job: Job, done: dict[str, Any]) -> dict[str, Any]:
         """The file first, then the row. The lease is renewed before, so that nobody else files the same model."""
-        if not self._store.update_model(model, self._name, 1.0, "writing", max(self._lease, LEASE_SECONDS)):
+        if not self._store.models.update(model, self._name, 1.0, "writing", max(self._lease, LEASE_SECONDS)):
             return {"lost": True}
         try:
             self._folder.settle(Path(job.out), self._folder.model(study, model))
         except (OSError, SfumatoError):
             return {"failed": GONE_WRONG}
-        self._store.finish_model(
+        self._store.models.finish(
             model,
             self._name,
             results=done["results"],

@@ -13,22 +13,25 @@ from typing import Any
 from sqlalchemy import and_, func, insert, or_, select, update
 
 from sfumato.protocol.messages import ALL_SITES, DONE, FAILED, QUEUED, RUNNING, ModelInfo
-from sfumato.server.store.shared_rows import Coinciding
-from sfumato.server.store.tables import model_releases, models, releases
-from sfumato.server.store.tokens import new_id
+from sfumato.server.store.database import Database
+from sfumato.server.store.sql_tables import model_releases, models, releases
+from sfumato.server.store.token_store import new_id
 
 LEASE_SECONDS = 60.0
 MOST_ATTEMPTS = 3
 GAVE_UP = "The server stopped while this model was trained, several times. Train it again, or a smaller one."
 
 
-class Models(Coinciding):
+class ModelStore:
     """The part of the store that knows models."""
 
-    def queue_model(self, study: str, classifier: str, *, contains_rows: bool, sites: str = ALL_SITES) -> ModelInfo:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def queue(self, study: str, classifier: str, *, contains_rows: bool, sites: str = ALL_SITES) -> ModelInfo:
         """Ask for a model, of all sites or of those that agree."""
         identity = new_id()
-        with self.writing() as connection:
+        with self._database.writing() as connection:
             connection.execute(
                 insert(models).values(
                     id=identity,
@@ -37,23 +40,23 @@ class Models(Coinciding):
                     state=QUEUED,
                     progress=0.0,
                     step="waiting",
-                    created=self.today(),
+                    created=self._database.today(),
                     contains_rows=contains_rows,
                     uses_withdrawn=False,
                     attempts=0,
                     sites=sites,
                 )
             )
-        found = self.model(study, identity)
+        found = self.find(study, identity)
         assert found is not None
         return found
 
-    def claim_model(self, worker: str, lease: float = LEASE_SECONDS) -> tuple[str, ModelInfo] | None:
+    def claim(self, worker: str, lease: float = LEASE_SECONDS) -> tuple[str, ModelInfo] | None:
         """The oldest job that waits or whose worker died, as (study, model), or None."""
-        now = self.now()
+        now = self._database.now()
         free = or_(models.c.state == QUEUED, and_(models.c.state == RUNNING, models.c.lease < now))
         oldest = select(models.c.id).where(free).order_by(models.c.number).limit(1).with_for_update(skip_locked=True)
-        with self.writing() as connection:
+        with self._database.writing() as connection:
             spent = and_(models.c.state == RUNNING, models.c.lease < now, models.c.attempts >= MOST_ATTEMPTS)
             connection.execute(update(models).where(spent).values(state=FAILED, step="stopped", failure=GAVE_UP))
             claim = (
@@ -72,12 +75,12 @@ class Models(Coinciding):
             row = connection.execute(claim).one_or_none()
         return None if row is None else (row.study, _model(row))
 
-    def update_model(self, model: str, worker: str, progress: float, step: str, lease: float = LEASE_SECONDS) -> bool:
+    def update(self, model: str, worker: str, progress: float, step: str, lease: float = LEASE_SECONDS) -> bool:
         """Say how far it is, and keep the lease; False where the job is no longer this worker's."""
-        values = {"progress": min(max(progress, 0.0), 1.0), "step": step, "lease": self.now() + lease}
+        values = {"progress": min(max(progress, 0.0), 1.0), "step": step, "lease": self._database.now() + lease}
         return self._change(model, worker, values)
 
-    def finish_model(
+    def finish(
         self,
         model: str,
         worker: str,
@@ -92,7 +95,7 @@ class Models(Coinciding):
         A release that was withdrawn while the model was trained marks it too.
         """
         used = sorted(set(used))
-        with self.writing() as connection:
+        with self._database.writing() as connection:
             row = connection.execute(
                 select(models.c.study).where(*_held(model, worker)).with_for_update()
             ).one_or_none()
@@ -120,37 +123,37 @@ class Models(Coinciding):
             )
         return True
 
-    def fail_model(self, model: str, worker: str, message: str) -> bool:
+    def fail(self, model: str, worker: str, message: str) -> bool:
         """The model cannot be trained, and why, in words that its owner may read."""
         return self._change(model, worker, {"state": FAILED, "step": "failed", "failure": message, "lease": None})
 
-    def release_model(self, model: str, worker: str) -> bool:
+    def give_back(self, model: str, worker: str) -> bool:
         """Put a job back into the queue: its worker is told to stop, and that is not the job's fault."""
         back = {"state": QUEUED, "step": "waiting", "progress": 0.0, "lease": None, "attempts": models.c.attempts - 1}
         return self._change(model, worker, back)
 
     def _change(self, model: str, worker: str, values: Mapping[str, Any]) -> bool:
-        with self.writing() as connection:
+        with self._database.writing() as connection:
             return connection.execute(update(models).where(*_held(model, worker)).values(**values)).rowcount == 1
 
-    def models(self, study: str) -> list[ModelInfo]:
+    def all(self, study: str) -> list[ModelInfo]:
         """All models of a study, the oldest first."""
         query = select(models).where(models.c.study == study).order_by(models.c.number)
-        with self.reading() as connection:
+        with self._database.reading() as connection:
             return [_model(row) for row in connection.execute(query)]
 
-    def model(self, study: str, model: str) -> ModelInfo | None:
+    def find(self, study: str, model: str) -> ModelInfo | None:
         query = select(models).where(models.c.study == study, models.c.id == model)
-        with self.reading() as connection:
+        with self._database.reading() as connection:
             row = connection.execute(query).one_or_none()
         return None if row is None else _model(row)
 
-    def waiting_models(self, study: str | None = None) -> int:
+    def waiting(self, study: str | None = None) -> int:
         """How many jobs wait or run, of one study or in all."""
         query = select(func.count()).select_from(models).where(models.c.state.in_((QUEUED, RUNNING)))
         if study is not None:
             query = query.where(models.c.study == study)
-        with self.reading() as connection:
+        with self._database.reading() as connection:
             return int(connection.execute(query).scalar_one())
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from sqlalchemy import bindparam, func, insert, select, update
 
 from sfumato.server.store.database import BUSY_SECONDS, Database
-from sfumato.server.survey.tables import survey_codes, survey_keys
+from sfumato.server.store.sql_tables import survey_codes, survey_keys
 from sfumato.server.survey.ticket_key import TicketKey
 
 MIXED = 100  # used codes that are written anew with every exchange

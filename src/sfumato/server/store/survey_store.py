@@ -14,10 +14,10 @@ from sqlalchemy.exc import IntegrityError
 
 from sfumato.protocol.survey_file import MOST_ANSWERS
 from sfumato.protocol.survey_log import LogEntry
+from sfumato.server.store.code_store import CodeStore
 from sfumato.server.store.database import Database
-from sfumato.server.survey.answers import Answer
-from sfumato.server.survey.code_store import CodeStore
-from sfumato.server.survey.tables import survey_answers, survey_versions
+from sfumato.server.store.sql_tables import survey_answers, survey_versions
+from sfumato.server.survey.received_answer import Answer
 
 NEW, SAME, DIFFERENT = "new", "same", "different"
 AT_ONCE = 500  # names in one statement: SQLite allows 32,766 parameters

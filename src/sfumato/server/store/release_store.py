@@ -6,14 +6,14 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, or_, select, update
+from sqlalchemy import Connection, case, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
+from sfumato.guarantee.rounding import rounded_up
 from sfumato.protocol.messages import Receipt, ReleaseInfo
 from sfumato.protocol.quota import Quota
-from sfumato.server.store.kept import check_quota, kept_of
-from sfumato.server.store.studies import Studies, guarantee_words
-from sfumato.server.store.tables import model_releases, models, releases, shared_rows, studies, test_tables
+from sfumato.server.store.database import Database
+from sfumato.server.store.sql_tables import model_releases, models, releases, shared_rows, studies, test_tables
 
 PAGE_BYTES = 8 << 20
 """Cards on one page, or a single one."""
@@ -44,10 +44,21 @@ class TestTable:
     received: str
 
 
-class Releases(Studies):
-    """The part of the store that knows releases."""
+class QuotaExceededError(Exception):
+    """A release too many, or too large; `quota` says which of the three it exceeds."""
 
-    def record_release(
+    def __init__(self, quota: str) -> None:
+        super().__init__(quota)
+        self.quota = quota
+
+
+class ReleaseStore:
+    """The part of the store that knows releases and test tables."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def record(
         self,
         study: str,
         site: str,
@@ -74,7 +85,7 @@ class Releases(Studies):
             "purpose": purpose,
             "bytes": size,
             "rows": rows,
-            "received": self.today(),
+            "received": self._database.today(),
             "epsilon": epsilon,
             **_all_releases(epsilon, card),
             "card": json.dumps(card, ensure_ascii=False, allow_nan=False),
@@ -82,12 +93,12 @@ class Releases(Studies):
             "sketch": sketch,
         }
         try:
-            with self.writing() as connection:
+            with self._database.writing() as connection:
                 _one_at_a_time(connection, study)
                 if identity is not None and (known := _same_rows(connection, study, site, identity, sha256)):
                     return known
                 if quota is not None and _find(connection, study, sha256) is None:
-                    check_quota(connection, quota, study, site, size, rows)
+                    _check_quota(connection, quota, study, site, size, rows)
                 connection.execute(insert(releases).values(**values))
                 row = _find(connection, study, sha256)
                 assert row is not None
@@ -100,19 +111,19 @@ class Releases(Studies):
 
     def kept_of(self, study: str, site: str) -> Quota:
         """What one site has here."""
-        with self.reading() as connection:
-            return kept_of(connection, study, site)
+        with self._database.reading() as connection:
+            return _kept_of(connection, study, site)
 
     def pushed_before(self, study: str, site: str, sha256: str) -> Recorded | None:
         """What is known of this content, before anything is uploaded."""
-        with self.reading() as connection:
+        with self._database.reading() as connection:
             row = _find(connection, study, sha256)
         if row is None:
             return None
         outcome = ELSEWHERE if row.site != site else WITHDRAWN if row.withdrawn else SAME
         return Recorded(outcome, _receipt(row))
 
-    def releases(
+    def all(
         self,
         study: str,
         site: str | None = None,
@@ -132,7 +143,7 @@ class Releases(Studies):
             query = query.where(releases.c.withdrawn.is_(None))
         found: list[ReleaseInfo] = []
         size = 0
-        with self.reading() as connection:
+        with self._database.reading() as connection:
             for row in connection.execute(query):
                 size += len(row.card)
                 if found and most is not None and size > PAGE_BYTES:
@@ -143,12 +154,12 @@ class Releases(Studies):
     def unproved_cards(self, study: str) -> list[dict[str, Any]]:
         """Cards of releases that prove nothing, withdrawn ones too: what they learned stays learned."""
         query = select(releases.c.card).where(releases.c.study == study, releases.c.epsilon.is_(None))
-        with self.reading() as connection:
+        with self._database.reading() as connection:
             return [json.loads(row.card) for row in connection.execute(query)]
 
-    def release(self, study: str, sha256: str, site: str | None = None) -> ReleaseInfo | None:
+    def find(self, study: str, sha256: str, site: str | None = None) -> ReleaseInfo | None:
         """One release; for a `site`, only its own."""
-        with self.reading() as connection:
+        with self._database.reading() as connection:
             row = _find(connection, study, sha256)
         return None if row is None or (site is not None and row.site != site) else _release(row)
 
@@ -159,13 +170,13 @@ class Releases(Studies):
 
         The file is removed by whoever calls, afterwards: should that fail, the next start removes it.
         """
-        with self.writing() as connection:
+        with self._database.writing() as connection:
             row = _find(connection, study, sha256, lock=True)
             if row is None or (site is not None and row.site != site):
                 return False
             if row.withdrawn is None:
                 here = (releases.c.study == study, releases.c.sha256 == sha256)
-                connection.execute(update(releases).where(*here).values(withdrawn=self.today(), sketch=None))
+                connection.execute(update(releases).where(*here).values(withdrawn=self._database.today(), sketch=None))
                 shared = or_(shared_rows.c.sha256 == sha256, shared_rows.c.other == sha256)
                 connection.execute(delete(shared_rows).where(shared_rows.c.study == study, shared))
                 used = select(model_releases.c.model).where(model_releases.c.sha256 == sha256)
@@ -175,7 +186,7 @@ class Releases(Studies):
 
     def kept_files(self) -> set[tuple[str, str]]:
         """Study and hash of every release whose file must be there."""
-        with self.reading() as connection:
+        with self._database.reading() as connection:
             query = select(releases.c.study, releases.c.sha256).where(releases.c.withdrawn.is_(None))
             return {(row.study, row.sha256) for row in connection.execute(query)}
 
@@ -183,7 +194,7 @@ class Releases(Studies):
 
     def set_test_table(self, study: str, table: TestTable) -> None:
         """The newest one counts."""
-        with self.writing() as connection:
+        with self._database.writing() as connection:
             connection.execute(
                 insert(test_tables).values(
                     study=study,
@@ -197,7 +208,7 @@ class Releases(Studies):
 
     def test_table(self, study: str) -> TestTable | None:
         query = select(test_tables).where(test_tables.c.study == study).order_by(test_tables.c.number.desc()).limit(1)
-        with self.reading() as connection:
+        with self._database.reading() as connection:
             row = connection.execute(query).one_or_none()
         return None if row is None else TestTable(row.sha256, row.format, row.bytes, row.rows, row.received)
 
@@ -252,3 +263,33 @@ def _release(row: Any) -> ReleaseInfo:
         total_epsilon=row.total_epsilon,
         card=json.loads(row.card),
     )
+
+
+def _kept_of(connection: Connection, study: str, site: str) -> Quota:
+    """Releases that were ever pushed; rows and bytes of those that were not withdrawn."""
+    there = releases.c.withdrawn.is_(None)
+    query = select(
+        func.count().label("releases"),
+        func.sum(case((there, releases.c.rows), else_=0)).label("rows"),
+        func.sum(case((there, releases.c.bytes), else_=0)).label("bytes"),
+    ).where(releases.c.study == study, releases.c.site == site)
+    row = connection.execute(query).one()
+    return Quota(bytes=int(row.bytes or 0), rows=int(row.rows or 0), releases=row.releases)
+
+
+def _check_quota(connection: Connection, quota: Quota, study: str, site: str, size: int, rows: int) -> None:
+    """Refuse one more release of this size; the caller lets in one push of a study at a time."""
+    exceeded = quota.exceeded(_kept_of(connection, study, site), more_bytes=size, more_rows=rows)
+    if exceeded is not None:
+        raise QuotaExceededError(exceeded)
+
+
+def guarantee_words(epsilon: float | None, earlier: int, total: float | None) -> str:
+    """What was recomputed, in short, for people; programs have the numbers."""
+    if epsilon is None:
+        return "no formal guarantee"
+    if not earlier:
+        return f"epsilon at most {rounded_up(epsilon)} for the record"
+    if total is None:
+        return "no bound with earlier releases"
+    return f"epsilon at most {rounded_up(total)} for the record, with earlier releases"
