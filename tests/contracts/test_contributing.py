@@ -1,6 +1,7 @@
 """The worked examples of CONTRIBUTING.md run, and keep the contracts of what they are examples of."""
 
 import re
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -12,11 +13,8 @@ from sfumato.classifiers.named.base import NamedClassifier
 from sfumato.registry import METRICS, NotDeclaredError, discover, enter
 from sfumato.table import Encoding
 
-EXAMPLES = re.findall(
-    r"```python\n# src/sfumato/(\S+?)\.py\n(.*?)```",
-    (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text(),
-    re.DOTALL,
-)
+PAGE = Path(__file__).resolve().parents[2] / "CONTRIBUTING.md"
+EXAMPLES = re.findall(r"```python\n# src/sfumato/(\S+?)\.py\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
 @pytest.fixture(scope="module")

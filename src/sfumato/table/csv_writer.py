@@ -37,7 +37,8 @@ def _joined(columns: list[Any], separator: str) -> bytes:
     rows = pc.binary_join_element_wise(*columns, pa.scalar(separator, pa.large_string()))
     rows = rows.combine_chunks() if isinstance(rows, pa.ChunkedArray) else rows
     lines = pa.LargeListArray.from_arrays(pa.array([0, len(rows)], pa.int64()), rows)
-    return bytes(pc.binary_join(lines, pa.scalar("\n", pa.large_string()))[0].as_buffer()) + b"\n"
+    text: bytes = pc.binary_join(lines, pa.scalar("\n", pa.large_string()))[0].as_buffer().to_pybytes()
+    return text + b"\n"
 
 
 def _printed(column: pa.ChunkedArray, separator: str) -> Any:
