@@ -95,8 +95,15 @@ class Additive(Channel):
         kinds = {"laplace": "cityblock", "normal": "sqeuclidean"}
         return (kinds[self.law.name], self._scale) if self.law.name in kinds else None
 
-    def line(self, values: Matrix) -> Line:  # noqa: ARG002
-        return Line(np.eye(1), np.array([self.law.mean]), np.array([[self.law.variance]]))
+    def line(self, values: Matrix) -> Line:
+        """Exact as long as nothing is clipped; else the best line through what values are clipped to."""
+        x = values[:, 0]
+        clipped = np.clip(x, self.low, self.high)
+        spread = float(x.var())
+        gain = float(np.mean((x - x.mean()) * clipped)) / spread if spread > 0 and np.any(clipped != x) else 1.0
+        left = clipped - gain * x
+        offset = float(left.mean()) + self.law.mean if gain != 1.0 else self.law.mean
+        return Line(np.array([[gain]]), np.array([offset]), np.array([[self.law.variance + float(left.var())]]))
 
     def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
         least, most = self.law.support

@@ -28,6 +28,10 @@ EXACT_GRID, EXACT_RESPONSE, FLOAT_NOISE, NO_NOISE = "exact-grid", "exact-respons
 """How noise is drawn. A formal guarantee holds for the first two only: floating-point noise leaks."""
 
 
+MOST_COLUMNS = 1 << 24
+"""No card speaks of more."""
+
+
 class NotApplicableError(SfumatoError):
     """Somebody asked a channel for something that its law does not have; the message is the reason."""
 
@@ -254,9 +258,12 @@ def read(found: Mapping[str, Any]) -> Channel:
     if not isinstance(tag, str) or tag not in CHANNELS:
         raise CardError("The card names a channel that does not exist: it was edited, or made by another version.")
     try:
-        return CHANNELS[tag].from_dict(found)
+        made = CHANNELS[tag].from_dict(found)
+        if unknown := set(found) - set(stated(made)):
+            raise ValueError(f"{len(unknown)} entries that it does not have")
+        return made
     except (SfumatoError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
-        raise CardError(f"The card states a {tag} channel that cannot be: it was edited or is damaged.") from error
+        raise CardError(f"The card states a channel ({tag}) that cannot be: it was edited or is damaged.") from error
 
 
 def number(found: Mapping[str, Any], name: str, default: float | None = None) -> float:
@@ -265,3 +272,11 @@ def number(found: Mapping[str, Any], name: str, default: float | None = None) ->
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(name)
     return float(value)
+
+
+def count(found: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    """A number of columns or categories of a card."""
+    value = found[name] if default is None else found.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_COLUMNS:
+        raise ValueError(name)
+    return value

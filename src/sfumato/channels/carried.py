@@ -160,7 +160,7 @@ class Carried(Channel):
 
     @classmethod
     def from_dict(cls, stated: Mapping[str, Any]) -> Self:
-        parameters = {name: number(stated["parameters"], name) for name in stated["parameters"]}
+        parameters = {name: number(stated["parameters"], name) for name, _ in stated["parameters"].items()}
         width = number(stated, "range")
         if not width > 0:
             raise ValueError("range")

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.channels.additive import Additive
-from sfumato.channels.base import Channel, Epsilons, Line, Matrix, NotApplicableError, Reached, number, register
+from sfumato.channels.base import Channel, Epsilons, Line, Matrix, NotApplicableError, Reached, count, number, register
 from sfumato.noise import Normal, OperatorNoise
 from sfumato.table import Group
 
@@ -77,7 +77,7 @@ class Exact(Channel):
 
     @classmethod
     def from_dict(cls, stated: Mapping[str, Any]) -> Self:
-        return cls(_count(stated))
+        return cls(count(stated, "columns", 1))
 
 
 @register
@@ -126,11 +126,4 @@ class Unstated(Channel):
 
     @classmethod
     def from_dict(cls, stated: Mapping[str, Any]) -> Self:
-        return cls(_count(stated), number(stated, "low"), number(stated, "high"))
-
-
-def _count(stated: Mapping[str, Any]) -> int:
-    columns = stated.get("columns", 1)
-    if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
-        raise ValueError("columns")
-    return columns
+        return cls(count(stated, "columns", 1), number(stated, "low"), number(stated, "high"))

@@ -9,7 +9,18 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.channels.base import EXACT_RESPONSE, Channel, Codes, Epsilons, Line, Matrix, Reached, number, register
+from sfumato.channels.base import (
+    EXACT_RESPONSE,
+    Channel,
+    Codes,
+    Epsilons,
+    Line,
+    Matrix,
+    Reached,
+    count,
+    number,
+    register,
+)
 from sfumato.noise import keep_threshold, randomized_response, response_epsilon
 from sfumato.table import Group
 
@@ -126,7 +137,4 @@ class RandomizedResponse(Channel):
 
     @classmethod
     def from_dict(cls, stated: Mapping[str, Any]) -> Self:
-        categories = stated["categories"]
-        if isinstance(categories, bool) or not isinstance(categories, int):
-            raise ValueError("categories")
-        return cls(number(stated, "keep"), categories)
+        return cls(number(stated, "keep"), count(stated, "categories"))

@@ -255,4 +255,6 @@ def law_from_dict(stated: Mapping[str, Any]) -> Law:
     unknown = set(parameters) - {"scale", "low", "high", "df"}
     if unknown:
         raise UsageError(f"A law has no parameter {', '.join(map(repr, sorted(unknown)))}: use scale, low, high, df.")
+    if any(value is None for value in parameters.values()):
+        raise UsageError("A stated law gives every parameter that it has.")
     return make_law(str(stated.get("law")), **parameters)
