@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, Secrets
+from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.nearest_row import comparable_rows, comparable_weights, held_slots
 from sfumato.attacks.observation import into_domain
-from sfumato.neighbours import nearest
 
 
 class AttributeInference(Attack):
@@ -20,6 +20,7 @@ class AttributeInference(Attack):
     """
 
     name = "attribute-inference"
+    reads_gaps = True
     knows = frozenset({"release", "targets", "secret"})
     helps = frozenset({"transform", "noise", "noise_covariance", "column_moments"})
 
@@ -36,13 +37,14 @@ class AttributeInference(Attack):
         held = held_slots(known, others)
         if not len(held):
             return Abstain("needs at least one column beside the secret")
+        group = known.encoding.groups[known.secret]
         R = comparable_rows(known)
+        R = R[~np.isnan(R[:, group.start])]
+        if not len(R):
+            return Abstain("no row of the release reports the secret column")
         weights = comparable_weights(known)[held]
         k = min(self.neighbours, len(R))
-        distance, index = nearest(
-            np.ascontiguousarray(known.targets[:, held] * weights), np.ascontiguousarray(R[:, held] * weights), k=k
-        )
-        group = known.encoding.groups[known.secret]
+        distance, index = nearest_reported(known.targets[:, held] * weights, R[:, held] * weights, k)
         votes = 1.0 / (distance**2 + 1e-12)
         seen = into_domain(R[:, group.start : group.stop])[index]  # targets x neighbours x width
         mean = np.einsum("tk,tkw->tw", votes, seen) / votes.sum(axis=1, keepdims=True)

@@ -161,14 +161,6 @@ class Knowledge:
         targets[:, group.start : group.stop] = np.nan
         return replace(self, secret=secret, targets=targets)
 
-    def filled(self) -> Knowledge:
-        """The same with the column's mean where a cell was not reported."""
-        gaps = np.isnan(self.release)
-        if not gaps.any():
-            return self
-        reported = np.maximum((~gaps).sum(axis=0), 1)
-        return replace(self, release=np.where(gaps, np.nansum(self.release, axis=0) / reported, self.release))
-
     def limited(self, knows: Iterable[str], helps: Iterable[str] = ()) -> Knowledge:
         """A view that raises `UndeclaredKnowledgeError` on everything that is neither in `knows` nor in `helps`."""
         allowed = frozenset(knows) | frozenset(helps)
@@ -295,6 +287,9 @@ class Abstain(Guess):
     reason: str
 
 
+NEEDS_ALL_CELLS = "needs every cell of a row, and this release leaves some out"
+
+
 class Attack(ABC):
     """One adversary.
 
@@ -306,7 +301,7 @@ class Attack(ABC):
     knows: ClassVar[frozenset[str]]
     helps: ClassVar[frozenset[str]] = frozenset()
     reads_gaps: ClassVar[bool] = False
-    """Whether it makes sense of cells that were not reported (NaN); the others see the column's mean there."""
+    """Whether it makes sense of cells that were not reported (NaN); the others abstain, and invent nothing."""
 
     @abstractmethod
     def guess(self, known: Knowledge) -> Guess:
@@ -317,9 +312,10 @@ class Attack(ABC):
         missing = everything.missing(self.knows)
         if missing:
             return Abstain("needs " + ", ".join(item.replace("_", " ") for item in missing))
-        known = everything if self.reads_gaps else everything.filled()
+        if not self.reads_gaps and np.isnan(everything.release).any():
+            return Abstain(NEEDS_ALL_CELLS)
         try:
-            return self.guess(known.limited(self.knows, self.helps))
+            return self.guess(everything.limited(self.knows, self.helps))
         except NotApplicableError as error:
             return Abstain(str(error))
 

@@ -18,6 +18,7 @@ class KnownTransform(Attack):
     """
 
     name = "known-transform"
+    reads_gaps = True
     knows = frozenset({"release", "transform"})
     helps = frozenset({"column_moments"})
 

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Matrix, Values
+from sfumato.attacks.gaps import patterns
 from sfumato.attacks.observation import (
     Observation,
     covariance_of,
@@ -27,6 +28,7 @@ class LinearEstimate(Attack):
     """
 
     name = "linear-estimate"
+    reads_gaps = True
     knows = frozenset({"release", "transform", "noise_covariance"})
     helps = frozenset({"noise", "column_moments"})
 
@@ -48,13 +50,16 @@ class LinearEstimate(Attack):
 
 
 def wiener(Z: Matrix, model: Observation, mean: Matrix, covariance: Matrix) -> Matrix:
-    """Linear MMSE estimate of the rows behind Z.
+    """Linear MMSE estimate of the rows behind Z, from the cells that each of them reports.
 
     A speck is added to the source variances: without it, a direction in which the known moments do not vary (a category
     that the adversary's sample lacks) would be held at its mean even where the release shows it without any noise.
     """
-    A = model.matrix
     speck = 1e-8 * max(float(np.trace(covariance)) / len(covariance), 1e-3)
     S = covariance + speck * np.eye(len(covariance))
-    gain = np.linalg.lstsq(A @ S @ A.T + model.noise, A @ S, rcond=1e-13)[0]
-    return np.asarray(mean + (Z - model.offset - A @ mean) @ gain)
+    found = np.empty((len(Z), len(mean)))
+    for rows, columns in patterns(Z):
+        A, offset, noise = model.of(columns)
+        gain = np.linalg.lstsq(A @ S @ A.T + noise, A @ S, rcond=1e-13)[0]
+        found[rows] = mean + (Z[np.ix_(rows, columns)] - offset - A @ mean) @ gain
+    return found

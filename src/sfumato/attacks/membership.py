@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, MembershipScores
+from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood
 from sfumato.attacks.observation import noise_weights
-from sfumato.neighbours import nearest
 
 MOST_COMPARED = 2_000
 """People of the sample beside whom the candidates are judged: more make the comparison slower, not sharper."""
@@ -28,6 +28,7 @@ class Membership(Attack):
     """
 
     name = "membership"
+    reads_gaps = True
     knows = frozenset({"release", "candidates"})
     helps = frozenset({"transform", "noise", "noise_covariance", "sample", "guided"})
 
@@ -44,7 +45,7 @@ class Membership(Attack):
         if self.statistic == "likelihood" and lawful:
             return MembershipScores(largest_responsibility(known, people))
         weights = noise_weights(known)
-        distance, _ = nearest(people.E * weights, known.release * weights, k=1)
+        distance, _ = nearest_reported(people.E * weights, known.release * weights)
         return MembershipScores(-distance[:, 0])
 
 

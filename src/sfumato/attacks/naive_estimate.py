@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.attacks.base import Attack, Knowledge, Matrix, Values
+from sfumato.attacks.gaps import reported_mean
 from sfumato.attacks.observation import into_domain
 
 
@@ -13,27 +14,32 @@ class NaiveEstimate(Attack):
 
     A column-wise release is read as it stands. A release that mixes columns is read as in [random-rotation]: release
     column j for source column j, stretched to that column's mean and standard deviation where they are known, else to
-    [0, 1]; source columns beyond the last release column are guessed by their mean.
+    [0, 1]; source columns beyond the last release column, and cells that are not reported, are guessed by their mean.
     """
 
     name = "naive-estimate"
+    reads_gaps = True
     knows = frozenset({"release"})
     helps = frozenset({"column_moments"})
 
     def guess(self, known: Knowledge) -> Values:
         """The release itself, or its columns stretched over the source columns."""
+        Z, usual = known.release, reported_mean(known.release)
         if known.columnwise:
-            return Values(into_domain(known.release))
+            if known.column_moments is not None:
+                usual = known.column_moments.mean
+            return Values(into_domain(np.where(np.isnan(Z), usual, Z)))
+        Z = np.where(np.isnan(Z), usual, Z)
         d = known.encoding.width
-        s = min(known.release.shape[1], d)
-        X = np.full((len(known.release), d), 0.5)
+        s = min(Z.shape[1], d)
+        X = np.full((len(Z), d), 0.5)
         if known.column_moments is not None:
             mean, covariance = known.column_moments
             X[:] = mean
-            X[:, :s] = mean[:s] + _standardised(known.release[:, :s]) * np.sqrt(np.diag(covariance)[:s])
+            X[:, :s] = mean[:s] + _standardised(Z[:, :s]) * np.sqrt(np.diag(covariance)[:s])
         else:
-            low, high = known.release.min(axis=0)[:s], known.release.max(axis=0)[:s]
-            X[:, :s] = (known.release[:, :s] - low) / np.where(high > low, high - low, 1.0)
+            low, high = Z.min(axis=0)[:s], Z.max(axis=0)[:s]
+            X[:, :s] = (Z[:, :s] - low) / np.where(high > low, high - low, 1.0)
         return Values(into_domain(X))
 
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Links, Matrix
+from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import embed
 from sfumato.attacks.observation import noise_weights, own_columns, reversed_release
-from sfumato.neighbours import nearest
 
 
 class NearestRow(Attack):
@@ -24,6 +24,7 @@ class NearestRow(Attack):
     """
 
     name = "nearest-row"
+    reads_gaps = True
     knows = frozenset({"release", "targets"})
     helps = frozenset({"transform", "noise", "noise_covariance", "column_moments"})
 
@@ -45,7 +46,7 @@ class NearestRow(Attack):
             rows = comparable_rows(known)[:, held]
             weights = comparable_weights(known)[held]
             queries, rows = known.targets[:, held] * weights, rows * weights
-        distance, index = nearest(np.ascontiguousarray(queries), np.ascontiguousarray(rows), k=1)
+        distance, index = nearest_reported(queries, rows)
         return Links(index[:, 0].astype(np.int64), distance[:, 0])
 
 

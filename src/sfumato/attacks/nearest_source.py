@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Sources
+from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import embed
 from sfumato.attacks.observation import noise_weights
-from sfumato.neighbours import nearest
 
 
 class NearestSource(Attack):
@@ -19,6 +19,7 @@ class NearestSource(Attack):
     """
 
     name = "nearest-source"
+    reads_gaps = True
     knows = frozenset({"release", "register"})
     helps = frozenset({"transform", "noise", "noise_covariance"})
 
@@ -29,5 +30,5 @@ class NearestSource(Attack):
         assert known.register is not None
         weights = noise_weights(known)
         people = embed(known, known.register) * weights
-        distance, index = nearest(known.release * weights, np.ascontiguousarray(people), k=1)
+        distance, index = nearest_reported(known.release * weights, people)
         return Sources(index[:, 0].astype(np.int64), distance[:, 0])

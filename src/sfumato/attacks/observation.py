@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.attacks.base import Knowledge, Matrix, Transform
+from sfumato.attacks.gaps import patterns, reported_mean
 from sfumato.channels import Line
 
 
@@ -24,8 +25,22 @@ class Observation(NamedTuple):
     noise: Matrix
 
     def reverse(self, Z: Matrix, centre: Matrix) -> Matrix:
-        """Least squares solution of A x + c = z that is nearest to `centre`: centre + A^+ (z - c - A centre)."""
-        return np.asarray(centre + (Z - self.offset - self.matrix @ centre) @ self.inverse.T)
+        """Least squares solution of A x + c = z that is nearest to `centre`: centre + A^+ (z - c - A centre).
+
+        Of a row that leaves cells out, from those that it reports.
+        """
+        found = np.empty((len(Z), self.matrix.shape[1]))
+        for rows, columns in patterns(Z):
+            part = self.of(columns)
+            shown = Z[np.ix_(rows, columns)]
+            found[rows] = centre + (shown - part.offset - part.matrix @ centre) @ part.inverse.T
+        return found
+
+    def of(self, columns: NDArray[np.int64]) -> Observation:
+        """Of some release columns alone."""
+        if len(columns) == len(self.offset):
+            return self
+        return Observation(self.matrix[columns], self.offset[columns], self.noise[np.ix_(columns, columns)])
 
     @property
     def inverse(self) -> Matrix:
@@ -77,18 +92,6 @@ def own_columns(known: Knowledge) -> Transform:
     return plain if known.noise is None else known.noise.on_average(*plain)
 
 
-def empty_cells(known: Knowledge, Z: Matrix, slot: int) -> NDArray[np.bool_]:
-    """Rows of Z in which the number at `slot` was reported missing, truly or at random; reads `noise`.
-
-    Their cells are empty, and what stands for them in the matrix says nothing about the number.
-    """
-    if known.noise is not None and known.columnwise:
-        for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
-            if place.start == slot and channel.numbers == 1 and channel.width == 2:
-                return np.asarray(Z[:, place.stop - 1] > 0.5)
-    return np.zeros(len(Z), dtype=bool)
-
-
 def observed_with_mean(known: Knowledge, use_moments: bool = True) -> tuple[Observation, Matrix]:
     """The model of the release, and the mean of the source columns: known, or read off the release.
 
@@ -105,7 +108,7 @@ def observed_with_mean(known: Knowledge, use_moments: bool = True) -> tuple[Obse
 def centre_of(known: Knowledge, model: Observation) -> Matrix:
     """Where the source rows lie on average, read off the release: the shortest correction to the middle of the cube."""
     middle = np.full(model.matrix.shape[1], 0.5)
-    gap = known.release.mean(axis=0) - model.offset - model.matrix @ middle
+    gap = reported_mean(known.release) - model.offset - model.matrix @ middle
     return np.asarray(middle + model.inverse @ gap)
 
 
@@ -123,7 +126,7 @@ def noise_weights(known: Knowledge, floor: float = 0.01) -> Matrix:
     `floor` stands for the noise of an exact column, which would otherwise silence all the others. Without noise, or
     when nothing is known of it, all columns weigh the same. Reads `transform`, `noise` and `noise_covariance`.
     """
-    mean = into_domain(known.release.mean(axis=0)) if known.columnwise else np.zeros(known.encoding.width)
+    mean = into_domain(reported_mean(known.release)) if known.columnwise else np.zeros(known.encoding.width)
     variance = np.diag(observe(known, mean).noise)
     return np.asarray(1.0 / np.sqrt(np.maximum(variance, floor**2)))
 
@@ -140,7 +143,11 @@ def positive_part(covariance: Matrix) -> Matrix:
 
 
 def covariance_of(X: Matrix) -> Matrix:
-    """Covariance of the columns, d x d also for one column and all zero for one row."""
+    """Covariance of the columns, d x d also for one column and all zero for one row; over the rows that report both."""
     if len(X) < 2:
         return np.zeros((X.shape[1],) * 2)
-    return np.atleast_2d(np.cov(X, rowvar=False))
+    there = ~np.isnan(X)
+    if there.all():
+        return np.atleast_2d(np.cov(X, rowvar=False))
+    centred, pairs = np.where(there, X - reported_mean(X), 0.0), there.astype(np.float64)
+    return np.asarray(centred.T @ centred / np.maximum(pairs.T @ pairs - 1.0, 1.0))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, Posteriors, Property
+from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood, normalised
 from sfumato.attacks.observation import reversed_release
 from sfumato.channels import Channel
@@ -68,7 +69,6 @@ class PosteriorBreach(Attack):
     def _columns(self, known: Knowledge, properties: tuple[Property, ...]) -> Guess:
         """Column by column, over the values of each that the adversary can think of."""
         assert known.noise is not None
-        prior = np.empty(len(properties))
         after = np.empty((len(known.release), len(properties)))
         for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
             group = next((group for group in known.encoding.groups if group.slice == place), None)
@@ -77,7 +77,6 @@ class PosteriorBreach(Attack):
             here = [i for i, item in enumerate(properties) if place.start <= item.slot < place.stop]
             values, weights = self._possible_values(known, group)
             believed = partial(_believed, [properties[i] for i in here], values, group)
-            prior[here] = believed(weights[None])[0]
             if channel.is_exact:
                 after[:, here] = np.column_stack([properties[i].holds(known.release) for i in here])
                 continue
@@ -85,6 +84,7 @@ class PosteriorBreach(Attack):
                 after[block, here[0] : here[-1] + 1] = believed(
                     posterior(values, weights, channel, known.release[block, place])
                 )
+        prior = self._prior(known, properties)
         return Posteriors(prior, np.clip(after, 0.0, 1.0), properties, self.rare, self.sure)
 
     def _possible_values(self, known: Knowledge, group: Group) -> tuple[Matrix, Matrix]:
@@ -192,7 +192,7 @@ def _spacing(E: Matrix) -> float:
 
 
 def _nearest_person(Z: Matrix, E: Matrix) -> Matrix:
-    return np.asarray(np.eye(len(E))[_squared_distances(Z, E).argmin(axis=1)])
+    return np.asarray(np.eye(len(E))[nearest_reported(Z, E)[1][:, 0]])
 
 
 def _squared_distances(Z: Matrix, E: Matrix) -> Matrix:

@@ -22,6 +22,7 @@ class PosteriorGuess(Attack):
     """
 
     name = "posterior-guess"
+    reads_gaps = True
     knows = frozenset({"release", "guided", "noise", "sample"})
 
     def __init__(self, rows: int = 4000) -> None:

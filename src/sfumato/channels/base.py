@@ -103,6 +103,11 @@ class Channel(ABC):
         return False
 
     @property
+    def reported(self) -> float:
+        """The share of rows that report it."""
+        return 1.0
+
+    @property
     def is_exact(self) -> bool:
         """Whether what is released is what was true."""
         return False

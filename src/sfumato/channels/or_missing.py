@@ -99,6 +99,10 @@ class OrMissing(Channel):
     def leaves_out(self) -> bool:
         return self.value.leaves_out
 
+    @property
+    def reported(self) -> float:
+        return self.value.reported
+
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
         was_missing = x[:, 1] > 0.5
         missing = self.response.draw_codes(was_missing.astype(np.int64), rng)

@@ -29,7 +29,7 @@ from sfumato.channels.base import (
 )
 from sfumato.channels.laplace import draw_laplace, fineness
 from sfumato.channels.maps import NOTHING, Identity, Map, carried_groups, places, read_map
-from sfumato.errors import CardError
+from sfumato.errors import CardError, TableError, UsageError
 from sfumato.noise import Operator
 from sfumato.table import Encoding, Group
 
@@ -47,6 +47,17 @@ class Recipe:
     channels: tuple[Channel, ...]
     rows: Rows = "perturbed"
     by_class: Mapping[int, tuple[Channel, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unclear = [] if not self.is_columnwise else [name for name in self.left_out if self._may_be_missing(name)]
+        if unclear:
+            raise UsageError(
+                f"Cells of column {unclear[0]!r} can be missing, so they cannot be left out as well: an empty cell of "
+                "the release would mean two things. Make the column categorical with a category for it, or fill it in."
+            )
+
+    def _may_be_missing(self, name: str) -> bool:
+        return any(group.column.missing for group in self.encoding.groups if group.column.name == name)
 
     @property
     def width(self) -> int:
@@ -76,6 +87,42 @@ class Recipe:
     def of_columns(self) -> list[tuple[Channel, list[Group]]]:
         """Of a release that keeps the source's columns: every channel with the source columns that it carries."""
         return carried_groups(self.channels, self.encoding)
+
+    @cached_property
+    def left_out(self) -> frozenset[str]:
+        """Names of the written columns that not every row reports."""
+        if not any(channel.leaves_out for channel in self.channels):
+            return frozenset()
+        if not self.is_columnwise:
+            places = zip(self.places, self.channels, strict=True)
+            found = [slot for place, one in places if one.leaves_out for slot in range(place.start, place.stop)]
+            return frozenset(self.names()[slot] for slot in found)
+        return frozenset(g.column.name for one, groups in self.of_columns() if one.leaves_out for g in groups)
+
+    def check_gaps(self, Z: Matrix) -> None:
+        """Refuse released rows with cells that are empty without a word, empty in part, or infinite.
+
+        Whoever reads such rows would have to invent a value.
+        """
+        for place, channel in zip(self.places, self.channels, strict=True):
+            cells = Z[:, place]
+            odd = ~np.isfinite(cells)
+            if not odd.any():
+                continue
+            gap = np.isnan(cells)
+            if not (
+                channel.leaves_out and bool((gap == odd).all()) and bool((gap.all(axis=1) == gap.any(axis=1)).all())
+            ):
+                raise TableError(
+                    f"The release has cells without a value in its column {self._name_at(place.start)!r}, and its "
+                    "channels do not say that cells can be left out there. Nothing can be believed of them, so the "
+                    "rows are refused. A mechanism that leaves cells out says so with a Sampled channel."
+                )
+
+    def _name_at(self, slot: int) -> str:
+        if not self.is_columnwise:
+            return self.names()[slot]
+        return next(group.column.name for group in self.encoding.groups if group.start <= slot < group.stop)
 
     def knowing(self, operator: Operator) -> Recipe:
         """The same with the owner's own operator put back, which a card cannot state."""
@@ -145,7 +192,10 @@ class Recipe:
         by_class = {_code(code): _read(some) for code, some in found.get("channels_by_class", {}).items()}
         if any([one.width for one in some] != [one.width for one in channels] for some in by_class.values()):
             raise CardError("The card's classes have different columns: it was edited or is damaged.")
-        made = cls(encoding, read_map(transform, encoding, width), channels, found["rows"], by_class)
+        try:
+            made = cls(encoding, read_map(transform, encoding, width), channels, found["rows"], by_class)
+        except UsageError as error:
+            raise CardError(f"{error} The card was edited or is damaged.") from None
         if made.is_columnwise:
             for some in (channels, *by_class.values()):
                 carried_groups(some, encoding)  # refuses channels that do not fit the columns

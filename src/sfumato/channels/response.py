@@ -104,9 +104,12 @@ class RandomizedResponse(Channel):
         return out
 
     def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
-        kept, other = math.log(self.keep), math.log(self.other) if self.other > 0 else -math.inf
-        told, true = z.argmax(axis=1), x.argmax(axis=1)
-        return np.where(told[:, None] == true[None, :], kept, other)
+        """Somebody whose category is none of these has equal slots, and is as far from all of them."""
+        same = np.eye(self.categories)[z.argmax(axis=1)] @ x.T
+        if self.other == 0:
+            return np.where(same > 0.5, 0.0, -np.inf)
+        other = math.log(self.other)
+        return np.asarray(other + (math.log(self.keep) - other) * same)
 
     def line(self, values: Matrix) -> Line:
         """P(slot = 1 | x) = q + g x. The covariance of the report given x, averaged over slots of mean mu, is

@@ -83,6 +83,10 @@ class Sampled(Channel):
     def leaves_out(self) -> bool:
         return True
 
+    @property
+    def reported(self) -> float:
+        return self.rate
+
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
         reported = rng.random(len(x)) < self.rate
         out = np.full((len(x), self.width), np.nan)
@@ -110,12 +114,13 @@ class Sampled(Channel):
         return self.inner.reach(low, high, chance)
 
     def central(self, share: float) -> float:
+        """Of the values that are reported."""
         return self.inner.central(share)
 
     @property
     def least_share(self) -> float:
-        """Of all rows, also those that do not report."""
-        return self.rate * self.inner.least_share
+        """Among the rows that report it."""
+        return self.inner.least_share
 
     def epsilons(self, groups: Sequence[Group]) -> Epsilons:
         return self.inner.epsilons(groups)

@@ -30,17 +30,22 @@ OWN_OPERATOR = (
 
 @dataclass(frozen=True)
 class CellCheck:
-    """What the cells of one release are held against: `may_be_empty` are columns whose schema expects empty cells."""
+    """What the cells of one release are held against.
+
+    `may_be_empty` are columns whose schema expects empty cells, or that not every row reports.
+    """
 
     reach: Reach
     may_be_empty: frozenset[str]
 
     @classmethod
     def of(cls, card: Card) -> CellCheck:
-        groups, reach = card.source_encoding().groups if card.is_columnwise else (), Reach.of(card.made_by(), card.rows)
+        recipe = card.made_by()
+        groups, reach = recipe.encoding.groups if recipe.is_columnwise else (), Reach.of(recipe, card.rows)
         if np.isinf(reach.low).any():
             raise TableError(OWN_OPERATOR)
-        return cls(reach, frozenset(group.column.name for group in groups if group.column.missing))
+        missing = frozenset(group.column.name for group in groups if group.column.missing)
+        return cls(reach, missing | recipe.left_out)
 
     def check_written(self, table: pa.Table, first_row: int) -> None:
         """Numbers are finite, and only a column whose schema has "missing" has empty cells."""
@@ -56,7 +61,7 @@ class CellCheck:
                     raise TableError(f"The release has a cell that is not a finite number: {where}. It was changed.")
 
     def check_matrix(self, matrix: Matrix, first_row: int) -> None:
-        """Every cell lies where the stated noise could have carried some value of the domain."""
+        """Every reported cell lies where the stated noise could have carried some value of the domain."""
         if far := self.reach.outside(matrix):
             raise TableError(far_in_words([(first_row + row, name) for row, name in far]))
 

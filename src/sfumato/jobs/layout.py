@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.channels import Identity, Recipe, Unstated
+from sfumato.channels import Channel, Identity, Recipe, Sampled, Unstated
 from sfumato.errors import UsageError
 from sfumato.mechanisms import Mechanism
 from sfumato.table import Encoding
@@ -33,6 +33,10 @@ class Layout:
     def __post_init__(self) -> None:
         if self.like_original and self.mechanism.restore(np.zeros((1, self.mechanism.recipe_.width))) is None:
             raise UsageError(f"{self.mechanism.name} cannot be written like the original: its map is a secret key.")
+        if self.like_original and self.mechanism.recipe_.left_out and not self.mechanism.recipe_.is_columnwise:
+            raise UsageError(
+                f"{self.mechanism.name} cannot be written like the original: it mixes columns and leaves cells out."
+            )
 
     def table(self, Z: Matrix, y: Codes | None) -> pa.Table:
         """Release rows as a table."""
@@ -45,7 +49,7 @@ class Layout:
         else:
             names = self.mechanism.recipe_.names()
             columns = np.ascontiguousarray(Z.T)
-            table = pa.table([pa.array(column) for column in columns], names=names)
+            table = pa.table([pa.array(column, from_pandas=True) for column in columns], names=names)
         label = self.encoding.schema.label
         if label is not None and y is not None:
             table = table.append_column(label.name, self.encoding.decode_label(y))
@@ -62,5 +66,9 @@ class Layout:
         """How the written rows came about; what rounding and clipping make of noise has no stated law."""
         if not self.like_original:
             return self.mechanism.recipe_
-        channels = tuple(Unstated(group.width) for group in self.encoding.groups)
-        return Recipe(self.encoding, Identity(self.encoding.width), channels, self.mechanism.recipe_.rows)
+        channels: list[Channel] = [Unstated(group.width) for group in self.encoding.groups]
+        made = self.mechanism.recipe_
+        if made.left_out:  # which columns are reported stays as it was
+            carried = made.of_columns()
+            channels = [Sampled(one, was.reported) for one, (was, _) in zip(channels, carried, strict=True)]
+        return Recipe(self.encoding, Identity(self.encoding.width), tuple(channels), made.rows)

@@ -107,8 +107,8 @@ def read_release(folder: Path) -> pa.Table:
 def matrix_of(table: pa.Table, card: Card, first_row: int = 0) -> tuple[Matrix, Codes | None]:
     """Released rows as the matrix that learners and attackers work on, and class codes.
 
-    Cells that are infinite, no numbers, or empty without a word on the card are refused; `first_row` is the number
-    of rows before this block, for messages.
+    Cells that are infinite, no numbers, or empty without a word on the card are refused; one that its channel leaves
+    out is NaN. `first_row` is the number of rows before this block, for messages.
     """
     label = card.release_schema["label"]
     encoding = card.source_encoding()
@@ -118,14 +118,19 @@ def matrix_of(table: pa.Table, card: Card, first_row: int = 0) -> tuple[Matrix, 
     if absent:
         raise TableError(f"The release lacks the column {absent[0]!r} that its card names.")
     codes = encoding.encode_label(table, first_row=first_row) if label and label["name"] in there else None
+    left_out = card.made_by().left_out
     if card.is_columnwise:
-        return recode(encoding, table, ranks=card.post_processing is None, first_row=first_row), codes
-    return np.column_stack([_component(table[name], name, first_row) for name in names]), codes
+        ranks = card.post_processing is None
+        return recode(encoding, table, ranks=ranks, unreported=left_out, first_row=first_row), codes
+    columns = [_component(table[name], name, first_row, left_out=name in left_out) for name in names]
+    return np.column_stack(columns), codes
 
 
-def _component(cells: pa.ChunkedArray, name: str, first_row: int) -> Matrix:
-    """A column of a mixing release: numbers all of them."""
+def _component(cells: pa.ChunkedArray, name: str, first_row: int, *, left_out: bool) -> Matrix:
+    """A column of a mixing release: numbers all of them, but for those that are not reported."""
     found, empty = checked(numbers(cells, name, first_row), name, first_row)
-    if empty is not None:
+    if empty is None or not empty.any():
+        return found
+    if not left_out:
         raise unstated(name, first_row + int(empty.argmax()) + 1)
-    return found
+    return np.where(empty, np.nan, found)

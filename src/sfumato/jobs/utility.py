@@ -97,7 +97,7 @@ def _noise_is_known(evidence: Evidence) -> bool:
     card = evidence.card
     if card is None or evidence.is_guided:
         return False
-    return any(not channel.is_exact for channel in card.made_by().channels)
+    return any(channel.is_stated and not channel.is_exact for channel in card.made_by().channels)
 
 
 def _why_not(evidence: Evidence, repeats: int) -> str | None:

@@ -139,7 +139,9 @@ class Mechanism(Parameters, ABC):
         """Fit and perturb a whole matrix; without `rng`, from the operating system's entropy."""
         X, codes = as_matrix(X), as_codes(y)
         self.fit(X, codes, **fit)
-        return self.perturb(X, codes, rng or Streams().generator(0, b"in-memory release", b""))
+        block = self.perturb(X, codes, rng or Streams().generator(0, b"in-memory release", b""))
+        self.recipe_.check_gaps(block.X)
+        return block
 
     # What it says about itself
 

@@ -124,7 +124,10 @@ def cramers_v(table: Matrix) -> float:
 
 
 def _association(X: Matrix, first: Group, second: Group) -> float:
-    a, b = X[:, first.start : first.stop], X[:, second.start : second.stop]
+    both = ~np.isnan(X[:, first.start]) & ~np.isnan(X[:, second.start])  # of the rows that report both
+    a, b = X[both, first.start : first.stop], X[both, second.start : second.stop]
+    if not len(a):
+        return 0.0
     if first.is_onehot and second.is_onehot:
         return cramers_v(_onehot(a).T @ _onehot(b))
     if first.is_onehot:

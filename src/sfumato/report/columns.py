@@ -128,6 +128,8 @@ def percent(value: float) -> str:
 
 def _missing(entry: Mapping[str, Any], private: bool) -> str:
     missing = entry.get("missing")
+    if entry.get("reported") is not None:
+        return f"reported by {percent(entry['reported'])} of the rows"
     if not missing or missing.get("release") is None:
         return ""
     if private and missing.get("original") is not None:

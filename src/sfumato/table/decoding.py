@@ -11,9 +11,9 @@ from sfumato.table.groups import Floats, Group
 
 
 def decode_group(group: Group, X: Floats, like_original: bool) -> pa.Array:
-    """One source column from its encoded columns, which may hold any numbers."""
+    """One source column from its encoded columns, which may hold any numbers. NaN is a cell that is not reported."""
     if group.is_onehot:
-        return _category(group, X.argmax(axis=1))
+        return _category(group, X.argmax(axis=1), np.asarray(np.isnan(X).any(axis=1)))
     low, high = group.column.bounds
     raw = low + X[:, 0] * (high - low)
     empty = np.isnan(raw)
@@ -40,9 +40,9 @@ def _like_original(group: Group, raw: Floats, mask: npt.NDArray[np.bool_] | None
     return typed_categories(group.column.categories or ()).take(pa.array(whole, mask=mask))
 
 
-def _category(group: Group, codes: npt.NDArray[np.intp]) -> pa.Array:
+def _category(group: Group, codes: npt.NDArray[np.intp], unreported: npt.NDArray[np.bool_]) -> pa.Array:
     categories = group.column.categories or ()
-    empty = codes == len(categories)
+    empty = (codes == len(categories)) | unreported
     return typed_categories(categories).take(pa.array(codes, pa.int64(), mask=empty if empty.any() else None))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pyarrow as pa
 
@@ -23,6 +25,7 @@ def recode(
     *,
     ranks: bool = False,
     guessed: bool = False,
+    unreported: Collection[str] = (),
     why: str = NOT_ON_CARD,
     first_row: int = 0,
 ) -> Floats:
@@ -30,7 +33,7 @@ def recode(
 
     An empty cell is read as missing where the column can be. Anywhere else it is refused: read as the middle of its
     range, as it would have to be, every learner and attack would believe it. `why` ends the message. Only who `guessed`
-    may leave cells open.
+    may leave cells open. In columns that are `unreported` in part, an empty cell is NaN: there is nothing to read.
 
     Numbers in an ordinal column are `ranks` after noise; else they are ranks only if they are no categories.
     `first_row` is the number of rows before this block, for messages.
@@ -48,9 +51,9 @@ def recode(
             low, high = group.column.bounds
             X[:, group.start] = 0.5 if low == high else (values - low) / (high - low)
         if empty is not None and empty.any():
-            if not (group.column.missing or guessed):
+            if name not in unreported and not (group.column.missing or guessed):
                 raise unstated(name, first_row + int(empty.argmax()) + 1, why)
-            X[empty, group.slice] = group.not_told
+            X[empty, group.slice] = np.nan if name in unreported else group.not_told
     return X
 
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sfumato.attacks import KnownNoise
+from sfumato.attacks.observation import Observation
 from sfumato.errors import TableError
 from sfumato.guarantee import Card
 from sfumato.table import Encoding, Table
@@ -20,6 +21,8 @@ from sfumato.table.filling import REFUSE, codes_of
 from sfumato.table.tables import MemoryTable
 from sfumato.wording import counted
 
+FLAT = 1e-9
+"""A slope below this says nothing."""
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
@@ -100,7 +103,11 @@ class Evidence:
         if self.columnwise and not offset.any() and np.array_equal(matrix, np.eye(len(matrix))):
             return self.Z
         middle = np.concatenate([group.vertices.mean(axis=0) for group in self.encoding.groups])
-        return np.asarray(middle + (self.Z - matrix @ middle - offset) @ np.linalg.pinv(matrix).T)
+        if self.columnwise:  # cell by cell: one that is not reported stays so
+            slopes = np.diag(matrix)
+            tells = np.abs(slopes) > FLAT
+            return np.where(tells | np.isnan(self.Z), (self.Z - offset) / np.where(tells, slopes, 1.0), middle)
+        return Observation(matrix, offset, np.zeros((len(offset),) * 2)).reverse(self.Z, middle)
 
 
 def read_people(table: Table, encoding: Encoding, wanted: Codes | None = None, unknown: str = REFUSE) -> People:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.attacks import KnownNoise
-from sfumato.channels import Additive, Channel, Exact, OrMissing, RandomizedResponse
+from sfumato.channels import Additive, Channel, Exact, OrMissing, RandomizedResponse, Sampled
 from sfumato.jobs.auditing.evidence import Matrix
 from sfumato.noise import make_law
 from sfumato.table import Encoding, Group
@@ -30,10 +30,15 @@ def known_noise(
         channels = tuple(_estimated(group, Z, people, truth) for group in encoding.groups)
     elif not all(channel.is_stated for channel in channels):
         channels = tuple(
-            channel if channel.is_stated else _estimated(group, Z, people, truth)
+            channel if channel.is_stated else _in_place_of(channel, _estimated(group, Z, people, truth))
             for channel, group in zip(channels, encoding.groups, strict=True)
         )
     return KnownNoise.of(channels, given)
+
+
+def _in_place_of(stated: Channel, estimate: Channel) -> Channel:
+    """How many rows report the column is stated even where nothing else is."""
+    return Sampled(estimate, stated.reported) if stated.leaves_out else estimate
 
 
 def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) -> Channel:
@@ -45,9 +50,10 @@ def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) ->
     """
     slots = group.slice
     if group.is_onehot:
-        if truth is None:
+        told = ~np.isnan(Z[:, group.start])
+        if truth is None or not told.any():
             return Exact(group.width)
-        same = Z[:, slots].argmax(axis=1) == truth[:, slots].argmax(axis=1)
+        same = Z[told, slots].argmax(axis=1) == truth[told, slots].argmax(axis=1)
         return _response(float(same.mean()), group.width)
     variance = _variance(group, Z, people, truth)
     law = make_law("normal", scale=float(np.sqrt(variance))) if variance > NOTHING else None

@@ -35,10 +35,14 @@ def _distribution(evidence: Evidence, group: Group, restored: Matrix, public: bo
     before, after = evidence.people.X[:, group.slice], restored[:, group.slice]
     column = group.column
     found: dict[str, Any] = {"name": column.name, "kind": column.kind}
+    told = ~np.isnan(after[:, 0])
+    if not told.all():
+        found["reported"] = float(told.mean())
     learned = evidence.card is None or column.source == "learned"  # then the bounds are somebody's values
     if group.is_onehot:
+        after = after[told]
         counts, released = _counts(before), _counts(after)
-        moved = total_variation(counts / len(before), released / len(after))
+        moved = total_variation(counts / len(before), released / len(after)) if len(after) else None
         keep = np.ones(len(counts), dtype=bool)
         if public and learned:  # categories that only the original has are nobody's business
             keep = released > 0
@@ -99,7 +103,9 @@ def _histogram(values: Matrix, edges: Matrix) -> list[int]:
 
 
 def _present(group: Group, slots: Matrix) -> Matrix:
-    return slots[slots[:, 1] < 0.5, 0] if group.has_indicator else slots[:, 0]
+    """Values that are neither missing nor left out."""
+    there = ~np.isnan(slots[:, 0])
+    return slots[there & (slots[:, 1] < 0.5) if group.has_indicator else there, 0]
 
 
 def _counts(slots: Matrix) -> Codes:

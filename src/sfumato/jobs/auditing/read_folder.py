@@ -22,6 +22,10 @@ OPERATOR_NOTE = (
     "Noise was carried in by an operator of the owner's own, which the card cannot state; the adversaries are given "
     "the strength of the change as it was, as if normal noise had been added. Who knows the operator may learn more."
 )
+UNSTATED_NOTE = (
+    "What was done to a single cell has no stated law; the adversaries are given the strength of the change as it was "
+    "(normal noise, randomized response)."
+)
 WRONG_ORIGINAL = "The table given as original is not the one that this release was made from"
 
 
@@ -33,10 +37,13 @@ def evidence_from_folder(folder: Path, request: AuditRequest, rng: np.random.Gen
         raise UsageError(f"The label on the card of {folder} is not {request.label!r}. Leave --label out.")
     notes: list[str] = []
     channels = release.card.made_by().channels
-    if release.card.post_processing is not None or any(
-        channel.path == FLOAT_NOISE and not channel.is_stated for channel in channels
-    ):
-        notes.append(LIKE_ORIGINAL_NOTE if release.card.post_processing is not None else OPERATOR_NOTE)
+    unstated = [channel for channel in channels if not channel.is_stated]
+    if release.card.post_processing is not None:
+        notes.append(LIKE_ORIGINAL_NOTE)
+    elif any(channel.path == FLOAT_NOISE for channel in unstated):
+        notes.append(OPERATOR_NOTE)
+    elif unstated:
+        notes.append(UNSTATED_NOTE)
     draft = Draft(
         encoding=release.encoding,
         Z=release.Z,

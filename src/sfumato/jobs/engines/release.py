@@ -45,6 +45,7 @@ def release_blocks(
             released = mechanism.draw(block.X, block.y, shares[block.number], rng)
         else:
             released = mechanism.perturb(block.X, block.y, rng)
+        mechanism.recipe_.check_gaps(released.X)
         codes = released.y
         if label_response is not None and codes is not None:
             codes = label_response.draw_codes(codes, streams.generator(block.number, content, parameters + b"label"))

@@ -34,7 +34,7 @@ def within(part: Part, ends: Ends) -> tuple[Part, int]:
     """The part with its far cells taken at the ends, and how many these were."""
     low, high = ends
     taken = np.clip(part.Z, low, high)
-    far = int(np.count_nonzero(taken != part.Z))
+    far = int(np.count_nonzero((taken != part.Z) & ~np.isnan(part.Z)))
     return (replace(part, Z=taken), far) if far else (part, 0)
 
 

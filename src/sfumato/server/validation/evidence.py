@@ -7,7 +7,8 @@ not made with the noise that its card states. This finds who edited noise and gu
 trouble of forging rows, nor what a few rows cannot show. It accuses hardly anybody by chance: counts of independent
 rows exceed a share `p` by so much with probability at most ``exp(-n KL(share, p))`` [Chernoff 1952], and all
 comparisons of one release together do so less often than `FALSE_ALARMS`. Where noise differs between classes, as
-kernels do, the least of it counts: most rows may be of the class that has it.
+kernels do, the least of it counts: most rows may be of the class that has it. Where not every row reports a column,
+the rows that do are looked at, and they are as many as the card says, give or take chance.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ WRONG = (
     "Push the release and card that `sfumato sanitize` wrote."
 )
 
+WRONG_GAPS = (
+    "Its rows leave out more or fewer cells than its card states: the release was not made as the card says. "
+    "Push the release and card that `sfumato sanitize` wrote."
+)
+
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
@@ -50,6 +56,8 @@ class Evidence:
     classes: int
     label_floor: float
     stated_rows: int
+    reported: Matrix
+    """The share of rows that report each encoded column."""
     rows: int = 0
 
     @classmethod
@@ -61,6 +69,7 @@ class Evidence:
             classes=classes,
             label_floor=(1 - card.label_keep) / max(classes - 1, 1),
             stated_rows=card.rows,
+            reported=_reported(recipe),
         )
 
     def __post_init__(self) -> None:
@@ -69,58 +78,74 @@ class Evidence:
         self._labels = np.zeros(max(self.classes, 1), dtype=np.int64)
         self._noised = np.flatnonzero(self.reach.any(axis=0))
         self._centre: Matrix | None = None
-        self._looked = 0
+        self._looked, self._there = (np.zeros(self.reach.shape[1], dtype=np.int64) for _ in range(2))
 
     def add(self, matrix: Matrix, codes: Codes | None) -> None:
         """One block of the release matrix."""
         if len(matrix) == 0:
             return
         self.rows += len(matrix)
+        there = ~np.isnan(matrix)
+        self._there += there.sum(axis=0)
         self._counts += (matrix > 0.5).sum(axis=0)
         if codes is not None:
             self._labels += np.bincount(codes, minlength=len(self._labels))
         if self._centre is None:
             first = max(1, min(CENTRE_ROWS, self.stated_rows // 4))
-            self._centre, matrix = _middle(matrix[:first]), matrix[first:]
-        self._looked += len(matrix)
+            self._centre, matrix = _medians(matrix[:first]), matrix[first:]
+            there = there[first:]
+        self._looked += there.sum(axis=0)
         for column in self._noised:  # one at a time: it stays in the cache for all shares
             distance = np.abs(matrix[:, column] - self._centre[column])
             self._close[:, column] += [int(np.count_nonzero(distance <= reach)) for reach in self.reach[:, column]]
 
     def against(self, surer: float = 1.0) -> str | None:
         """What contradicts the card, or None; with `surer` below 1, false alarms are rarer by that factor."""
+        sampled = self.reported < 1
         comparisons = self.reach.size + sum(part.stop - part.start for part, _ in self.floors) + self.classes
+        comparisons += 2 * int(sampled.sum())
         doubt = math.log(comparisons / (FALSE_ALARMS * surer))
         most = np.array(CLOSE)[:, None] * (1 + ROUNDING)
         crowded = exceeds(self._close, self._looked, most, doubt) & (self.reach > 0)
-        rare = [self._rare(self._counts[part], floor, doubt) for part, floor in self.floors]
+        rare = [_rare(self._counts[part], self._there[part], floor, doubt) for part, floor in self.floors]
         if self.classes:
-            rare.append(self._rare(self._labels, self.label_floor, doubt))
+            rare.append(_rare(self._labels, self.rows, self.label_floor, doubt))
+        often = exceeds(self._there, self.rows, self.reported, doubt) & sampled
+        seldom = exceeds(self.rows - self._there, self.rows, 1 - self.reported, doubt) & sampled
+        if often.any() or seldom.any():
+            return WRONG_GAPS
         return WRONG if crowded.any() or any(rare) else None
 
-    def _rare(self, counts: NDArray[np.int64], floor: float, doubt: float) -> bool:
-        """Whether some category is reported less often than chance alone reports it: others are, more often."""
-        return bool(exceeds(self.rows - counts, self.rows, 1 - floor, doubt).any())
+
+def _rare(counts: NDArray[np.int64], rows: Any, floor: float, doubt: float) -> bool:
+    """Whether some category is reported less often than chance alone reports it: others are, more often."""
+    return bool(exceeds(rows - counts, rows, 1 - floor, doubt).any())
 
 
-def _middle(matrix: Matrix) -> Matrix:
-    """Medians of what is reported; where nothing is, no cell counts as close."""
-    found = np.full(matrix.shape[1], np.nan)
-    reported = ~np.isnan(matrix).all(axis=0)
-    found[reported] = np.nanmedian(matrix[:, reported], axis=0)
-    return found
-
-
-def exceeds(counts: NDArray[np.int64], n: int, most: Any, doubt: float) -> NDArray[np.bool_]:
+def exceeds(counts: NDArray[np.int64], n: Any, most: Any, doubt: float) -> NDArray[np.bool_]:
     """Whether counts of `n` independent rows, each in with probability `most` or less, are likelier a lie than chance:
     whether they exceed it, and ``exp(-n KL(counts / n, most)) < exp(-doubt)``."""
-    if n == 0:
-        return np.zeros(np.broadcast_shapes(counts.shape, np.shape(most)), dtype=bool)
-    share = counts / n
+    share = counts / np.maximum(n, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         inside = np.where(share > 0, share * np.log(share / most), 0.0)
         outside = np.where(share < 1, (1 - share) * np.log((1 - share) / (1 - np.minimum(most, 1.0))), 0.0)
         return np.asarray((share > most) & (n * (inside + outside) > doubt))
+
+
+def _medians(matrix: Matrix) -> Matrix:
+    """Of the cells that are reported; the middle of the range where none is."""
+    found = np.full(matrix.shape[1], 0.5)
+    for column, cells in enumerate(matrix.T):
+        there = cells[~np.isnan(cells)]
+        found[column] = np.median(there) if len(there) else 0.5
+    return found
+
+
+def _reported(recipe: Recipe) -> Matrix:
+    shares = np.ones(recipe.width)
+    for place, channel in zip(recipe.places, recipe.channels, strict=True):
+        shares[place] = channel.reported
+    return shares
 
 
 def _reaches(recipe: Recipe) -> Matrix:

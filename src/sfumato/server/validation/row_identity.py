@@ -24,6 +24,8 @@ SKETCH_ROWS = 1024
 """Different rows that a sketch keeps; a release with fewer is in it completely."""
 STEPS = 2.0**16
 """Cells of one range are told apart in so many steps."""
+NOT_REPORTED = -(2.0**40)
+"""Stands for a cell that is not reported: further out than any that is."""
 _PUBLIC_KEY = bytes(16)
 ENTRY = np.dtype([("hash", "<u8"), ("times", "<u4")])
 
@@ -62,6 +64,7 @@ class RowIdentity:
         cells = np.empty((len(matrix), self._width + 1))
         with np.errstate(over="ignore"):  # received before such cells were refused
             np.rint(matrix * STEPS, out=cells[:, :-1])
+        cells[np.isnan(cells)] = NOT_REPORTED
         cells[:, -1] = -1.0 if codes is None else codes
         hashes = np.frombuffer(self._hash.of_rows(cells).tobytes(), dtype="<u4").reshape(-1, 4)
         self._rows += len(hashes)
