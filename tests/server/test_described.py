@@ -85,7 +85,7 @@ def _drive(operation, client, places, tokens):
 
 
 def test_the_description_tells_all_that_a_program_needs(app):
-    described = app.openapi()
+    described = app.api.openapi()
     push = described["paths"]["/api/v1/studies/{study_id}/releases/{sha256}"]["put"]
     assert set(push["responses"]) == {
         *("200", "201", "400", "401", "403", "404", "408", "409", "410", "413", "422", "429", "503", "507")
@@ -118,7 +118,7 @@ def test_a_token_of_one_study_never_opens_another(app):
     mine, _ = store.studies.create(consortium.study())
     other = Study(TestClient(app), mine, store.studies.create(consortium.study())[1])
     values = {"study_id": mine, "sha256": "0" * 64, "model_id": "x", "name": "A"}
-    for path, methods in app.openapi()["paths"].items():
+    for path, methods in app.api.openapi()["paths"].items():
         if path.startswith("/api/v1/studies/"):
             for method in methods:
                 answer = other.client.request(

@@ -274,7 +274,7 @@ def test_a_program_answers_like_the_page(
     assert was_sent(pending)
     assert json.loads(pending.read_text()) == {"sent": True}  # and nothing of the answer
     assert not server.send(prepared.drawn.message())  # the same answer again is not counted again
-    assert app.state.surveys.surveys.count(study) == 1
+    assert app.state.store.surveys.count(study) == 1
     assert heads.head(server.name) == (1, client.get(path(study, "/head")).json()["hash"])
 
 
@@ -288,7 +288,7 @@ def test_a_level_above_the_limit_sends_nothing(app: FastAPI, study: str, server:
             prepare(server, ANSWERS, level - 1)
     with pytest.raises(NotYetError, match="more than the"):
         prepare(server, ANSWERS, 9, max_epsilon=0.01)
-    assert app.state.surveys.surveys.count(study) == 0
+    assert app.state.store.surveys.count(study) == 0
 
 
 def test_a_log_that_does_not_continue_the_remembered_one_is_refused(server: SurveyServer, tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""The app: routes, refusals in one shape, and what runs beside them."""
+"""The server as one ASGI application: two applications side by side inside one shell, and refusals in one shape."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -15,13 +16,18 @@ from sfumato import __version__
 from sfumato.errors import SfumatoError
 from sfumato.protocol.messages import ErrorMessage
 from sfumato.server.context import Context
+from sfumato.server.door import path_of
 from sfumato.server.logs import fault, log
-from sfumato.server.problems import ApiError, disk_full, unavailable
+from sfumato.server.problems import ApiError, disk_full, not_found, unavailable, wrong_method
 from sfumato.server.routes import models, page_forms, pages, releases, service, studies, survey_owner, survey_pages
 from sfumato.server.settings import Settings
-from sfumato.server.shell import Shell
-from sfumato.server.survey.attach import SurveysFirst, attach_surveys
+from sfumato.server.shell import Receive, Scope, Send, Shell
+from sfumato.server.survey.api_description import described
+from sfumato.server.survey.desks import SurveyDesks
+from sfumato.server.survey.survey_app import PREFIX, SurveyApp
 from sfumato.server.web.answers import error_page
+from sfumato.server.web.render import ROOT
+from sfumato.server.web.respondent_files import RespondentFiles
 
 ROUTERS = (
     service.router,
@@ -35,9 +41,31 @@ ROUTERS = (
 )
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """One ASGI app for one data folder and database, both opened here; `app.state.store` is the store."""
+class Coordinator:
+    """What uvicorn serves, and what a foreign application may mount.
+
+    `api` answers owners, sites and people at a browser; respondents come by the thousand and have an application of
+    their own beside it (decision 0029). `state` holds `context`, `store`, `settings` and `surveys`.
+    """
+
+    def __init__(self, api: FastAPI, surveys: SurveyApp, context: Context) -> None:
+        self.api, self.state = api, api.state
+        self._surveys = surveys
+        self._shell = Shell(self._mounted, context.settings, context.metrics, _refused)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        ROOT.set(scope.get("root_path", ""))  # where a foreign application has mounted this one, for the pages
+        await self._shell(scope, receive, send)
+
+    async def _mounted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        asked_of_a_survey = scope["type"] == "http" and path_of(scope).startswith(PREFIX)
+        await (self._surveys if asked_of_a_survey else self.api)(scope, receive, send)
+
+
+def create_app(settings: Settings) -> Coordinator:
+    """The application for one data folder and database, both opened here; `app.state.store` is the store."""
     context = Context.open(settings)
+    surveys = SurveyDesks(context.store, settings.respondent_rate)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -50,7 +78,7 @@ def create_app(settings: Settings) -> FastAPI:
             context.close()
             log("stopped")
 
-    app = SurveysFirst(
+    api = FastAPI(
         title="Sfumato coordinator",
         version=__version__,
         summary="Studies to which sites push sanitized releases, one way.",
@@ -61,58 +89,64 @@ def create_app(settings: Settings) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         separate_input_output_schemas=False,
     )
-    app.state.context, app.state.store, app.state.settings = context, context.store, settings
+    api.state.context, api.state.store, api.state.settings = context, context.store, settings
+    api.state.surveys = surveys
     for router in ROUTERS:
-        app.include_router(router)
-    app.add_middleware(Shell, settings=settings, metrics=context.metrics, faulty=_faulty)
-    surveys = attach_surveys(app, context.store, settings, context.metrics)
-    app.add_exception_handler(HTTPException, _refused)
-    app.add_exception_handler(RequestValidationError, _misunderstood)
-    app.add_exception_handler(SfumatoError, _mistaken)
-    app.add_exception_handler(SQLAlchemyError, _database_away)
-    return app
+        api.include_router(router)
+    api.mount("/survey", RespondentFiles())
+    for kind in (HTTPException, RequestValidationError, SfumatoError, SQLAlchemyError, Exception):
+        api.add_exception_handler(kind, _refused)
+    _describe_surveys(api)
+    return Coordinator(api, SurveyApp(surveys), context)
 
 
-# Every refusal has the same shape
+def _describe_surveys(api: FastAPI) -> None:
+    """Add the routes of surveys to the description, when somebody first asks for it."""
+    describe = api.openapi
+
+    def with_surveys() -> dict[str, Any]:
+        if api.openapi_schema is None:
+            api.openapi_schema = describe()
+            api.openapi_schema["paths"] |= described()
+        return api.openapi_schema
+
+    api.openapi = with_surveys  # type: ignore[method-assign]
 
 
-def _answer(request: Request, error: ApiError) -> Response:
-    if (shown := error_page(request, error)) is not None:
-        return shown
-    message = ErrorMessage(error.code, str(error.detail), request.state.request_id, error.objections)
-    return JSONResponse(message.to_dict(), error.status_code, error.headers)
+# Every refusal has the same shape, whichever application raised it
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+    refusal = _worded(request, error)
+    if (shown := error_page(request, refusal)) is not None:
+        return shown
+    message = ErrorMessage(refusal.code, str(refusal.detail), request.state.request_id, refusal.objections)
+    return JSONResponse(message.to_dict(), refusal.status_code, refusal.headers)
+
+
+def _worded(request: Request, error: Exception) -> ApiError:
+    """What a client is told of an error."""
     if isinstance(error, ApiError):
-        return _answer(request, error)
-    words = {404: "There is no such page here.", 405: "This address cannot be used that way."}
-    message = words.get(error.status_code, "The request cannot be understood.")
-    code = {404: "not-found", 405: "wrong-method"}.get(error.status_code, "bad-request")
-    return _answer(request, ApiError(error.status_code, code, message, headers=dict(error.headers or {})))
-
-
-async def _misunderstood(request: Request, error: Exception) -> Response:
-    """Where and what was expected; never what was sent."""
-    assert isinstance(error, RequestValidationError)
-    places = [f"{'.'.join(str(part)[:40] for part in item['loc'])}: {item['msg']}" for item in error.errors()[:10]]
-    return _answer(request, ApiError(422, "invalid", "The request is not as described.", objections=places))
-
-
-async def _mistaken(request: Request, error: Exception) -> Response:
-    return _answer(request, ApiError(422, "invalid", str(error)))
-
-
-async def _database_away(request: Request, error: Exception) -> Response:
+        return error
+    if isinstance(error, HTTPException):
+        return _of_framework(error)
+    if isinstance(error, RequestValidationError):  # where and what was expected; never what was sent
+        places = [f"{'.'.join(str(part)[:40] for part in item['loc'])}: {item['msg']}" for item in error.errors()[:10]]
+        return ApiError(422, "invalid", "The request is not as described.", objections=places)
+    if isinstance(error, SfumatoError):
+        return ApiError(422, "invalid", str(error))
     if isinstance(error, DataError):  # what was sent is no text or number that a database has: nothing of ours is away
-        return _answer(request, ApiError(422, "invalid", "The request holds characters that cannot be stored."))
-    log("database", 40, request=request.state.request_id, **fault(error))
-    full = isinstance(error, DBAPIError) and "full" in str(error.orig).lower()
-    return _answer(request, disk_full() if full else unavailable())
+        return ApiError(422, "invalid", "The request holds characters that cannot be stored.")
+    if isinstance(error, SQLAlchemyError):
+        log("database", 40, request=request.state.request_id, **fault(error))
+        full = isinstance(error, DBAPIError) and "full" in str(error.orig).lower()
+        return disk_full() if full else unavailable()
+    return ApiError(500, "fault", "The server made a mistake. Its log has an entry with the id of this request.")
 
 
-async def _faulty(request: Request, error: Exception) -> Response:
-    if isinstance(error, ApiError):
-        return _answer(request, error)
-    return _answer(request, ApiError(500, "fault", "The server made a mistake. The log knows it by this request's id."))
+def _of_framework(error: HTTPException) -> ApiError:
+    if error.status_code == 404:
+        return not_found()
+    if error.status_code == 405:
+        return wrong_method((error.headers or {}).get("Allow", "").split(", "))
+    return ApiError(error.status_code, "bad-request", "The request cannot be understood.")

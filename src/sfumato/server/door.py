@@ -26,7 +26,8 @@ class Door:
 
     def __init__(self, settings: Settings) -> None:
         self._hops = settings.proxy_hops if settings.trust_proxy else 0
-        self._hosts = frozenset(name.lower() for name in settings.host_names())
+        names = {name.lower() for name in settings.host_names()}
+        self._hosts = frozenset(names | set(LOOPBACK)) if names else frozenset()
 
     def enter(self, scope: Scope) -> None:
         """Take caller and scheme from what our own proxies wrote; without them the connection tells."""
@@ -50,9 +51,15 @@ class Door:
         host = _HOST.fullmatch(names[0]) if len(names) == 1 else None
         if host is None:
             return None if not names else ApiError(400, "bad-host", "The Host header is not the name of a host.")
-        if self._hosts and host[1].lower() not in self._hosts | set(LOOPBACK):
+        if self._hosts and host[1].lower() not in self._hosts:
             return ApiError(421, "other-host", "This server does not go by that name. Check the address.")
         return None
+
+
+def path_of(scope: Scope) -> str:
+    """The path inside this server, wherever a foreign application has mounted it."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
 
 
 def _all(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -38,6 +39,10 @@ def unauthorized() -> ApiError:
 
 def not_found(what: str = "page") -> ApiError:
     return ApiError(404, "not-found", f"There is no such {what} here.")
+
+
+def wrong_method(allowed: Iterable[str]) -> ApiError:
+    return ApiError(405, "wrong-method", "This address cannot be used that way.", headers={"Allow": ", ".join(allowed)})
 
 
 def forbidden(needs: str) -> ApiError:

@@ -1,4 +1,4 @@
-"""What surrounds every request: an id, limits on the body, security headers, a log line, metrics."""
+"""What surrounds every request: who asks, an id, limits on the body, headers, a log line, metrics."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sfumato.server.door import Door, path_of
 from sfumato.server.logs import fault, log
 from sfumato.server.metrics import Metrics
 from sfumato.server.problems import ApiError, too_large, too_slow
@@ -23,33 +23,39 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-Faulty = Callable[[Request, Exception], Awaitable[Response]]
-"""What is answered when something breaks that nobody thought of."""
+Refuse = Callable[[Request, Exception], Awaitable[Response]]
+"""What is answered where an application raised instead of answering."""
+RawHeader = tuple[bytes, bytes]
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-SECURITY = {
-    "Content-Security-Policy": CSP,
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
+DEFAULTS: list[RawHeader] = [
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", CSP.encode()),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+]
+"""Headers of every answer that does not set them itself."""
+KEEP_HTTPS: RawHeader = (b"strict-transport-security", b"max-age=31536000")
 SLOWEST = 1 << 10
-"""Bytes a second that a body must bring on average: who sends a byte a minute only keeps a place occupied."""
+"""Bytes a second that a body must bring on average: a client that sends a byte a minute only occupies a place."""
 RESPONDENTS = ("/api/v1/surveys/", "/survey/")
+METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"))
 _LARGE = re.compile(r"/api/v1/studies/[^/]+/(releases/[^/]+|test)")
 
 
 class Shell:
-    """An ASGI app around the app. It never reads a body itself, so that large ones can stream through."""
+    """An ASGI application around others. It never reads a body itself, so that large ones can stream through."""
 
-    def __init__(self, app: App, settings: Settings, metrics: Metrics, faulty: Faulty) -> None:
-        self._app, self._settings, self._metrics, self._faulty = app, settings, metrics, faulty
+    def __init__(self, app: App, settings: Settings, metrics: Metrics, refuse: Refuse) -> None:
+        self._app, self._settings, self._metrics, self._refuse = app, settings, metrics, refuse
+        self._door = Door(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -58,43 +64,41 @@ class Shell:
         started = time.perf_counter()
         status: int | None = None  # until the answer begins
         scope.setdefault("state", {})["request_id"] = request = secrets.token_hex(8)
-        headers = Headers(scope=scope)
         # When somebody answered a survey is nobody's business: counted, never written down.
-        noted = not scope["path"].removeprefix(scope.get("root_path", "")).startswith(RESPONDENTS)
+        noted = not path_of(scope).startswith(RESPONDENTS)
+        self._door.enter(scope)
 
         async def answer(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                self._dress(MutableHeaders(scope=message), scope, request)
+                message["headers"] = self._dressed(message.get("headers", ()), scope, request)
             await send(message)
 
         try:
-            if (refusal := scope["state"].get("refusal")) is not None:  # at the door
+            if (refusal := self._door.refusal(scope)) is not None:
                 raise refusal
-            await self._app(scope, self._limited(scope, headers, receive), answer)
+            await self._app(scope, self._limited(scope, receive), answer)
         except Exception as error:
             if not isinstance(error, ApiError):
                 log("fault", 40, request=request, **fault(error))
             if status is None:
-                await (await self._faulty(Request(scope), error))(scope, receive, answer)
+                await (await self._refuse(Request(scope), error))(scope, receive, answer)
         finally:
             self._note(scope, status or 500, time.perf_counter() - started, request if noted else None)
 
-    def _limited(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
+    def _limited(self, scope: Scope, receive: Receive) -> Receive:
         """Count what comes in: at most what the route takes, no pause longer than the settings allow, no trickle."""
-        large = scope["method"] == "PUT" and _LARGE.fullmatch(scope["path"])
         most = self._settings.max_json_bytes
-        if large:
+        if scope["method"] == "PUT" and (large := _LARGE.fullmatch(path_of(scope))):
             most = self._settings.max_push_bytes if large[1] != "test" else self._settings.max_test_bytes
-        announced = headers.get("content-length", "")
         received, complete, began = 0, False, time.monotonic()
 
         async def limited() -> Message:
             nonlocal received, complete
             if complete:
                 return await receive()
-            if announced.isdigit() and int(announced) > most:
+            if not received and _announced(scope) > most:
                 raise too_large(most)
             idle = self._settings.idle_seconds
             left = idle + received / SLOWEST - (time.monotonic() - began)
@@ -111,18 +115,19 @@ class Shell:
 
         return limited
 
-    def _dress(self, out: MutableHeaders, scope: Scope, request: str) -> None:
-        for name, value in SECURITY.items():
-            out.setdefault(name, value)
-        out["X-Request-ID"] = request
-        if not scope["path"].startswith("/static/"):
-            out.setdefault("Cache-Control", "no-store")
-        if self._settings.trust_proxy and scope["scheme"] == "https":
-            out.setdefault("Strict-Transport-Security", "max-age=31536000")
+    def _dressed(self, given: Iterable[RawHeader], scope: Scope, request: str) -> list[RawHeader]:
+        """The headers of an answer, with those that every answer has. They are bytes: thousands a second pass here."""
+        headers = list(given)
+        named = {name for name, _ in headers}
+        headers += [header for header in DEFAULTS if header[0] not in named]
+        if self._settings.trust_proxy and scope["scheme"] == "https" and KEEP_HTTPS[0] not in named:
+            headers.append(KEEP_HTTPS)
+        headers.append((b"x-request-id", request.encode()))
+        return headers
 
     def _note(self, scope: Scope, status: int, seconds: float, request: str | None) -> None:
         route = getattr(scope.get("route"), "path", None) or "(none)"
-        method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "PUT", "DELETE") else "OTHER"
+        method = scope["method"] if scope["method"] in METHODS else "OTHER"
         self._metrics.note(method, route, status, seconds)
         if request is None:
             return
@@ -137,3 +142,9 @@ class Shell:
             study=getattr(caller, "study", None),
             site=getattr(caller, "site", None),
         )
+
+
+def _announced(scope: Scope) -> int:
+    """The length of the body that the client announces; 0 if it does not."""
+    found = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    return int(found) if found.isdigit() else 0

@@ -23,7 +23,7 @@ class SurveyDesks:
     """Desks by study, with a task that keeps each of them up to date."""
 
     def __init__(self, store: Store, rate: Rate):
-        self._store, self.surveys = store, store.surveys
+        self._store = store
         self._desks: dict[str, SurveyDesk] = {}
         self._opening = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
@@ -51,7 +51,7 @@ class SurveyDesks:
             return None
         survey = study_from_dict(info.definition)
         assert isinstance(survey, SurveyStudy)
-        return SurveyDesk(self.surveys, study, survey)
+        return SurveyDesk(self._store.surveys, study, survey)
 
     async def _keep_watch(self) -> None:
         while True:
