@@ -24,9 +24,9 @@ def _knn() -> Any:
 
 def _naive_bayes() -> Any:
     """Naive Bayes with one normal density per class and column."""
-    from sklearn.naive_bayes import GaussianNB
+    from sfumato.classifiers.mixed_naive_bayes import MixedNaiveBayes
 
-    return GaussianNB()
+    return MixedNaiveBayes()
 
 
 def _mlp() -> Any:

@@ -47,6 +47,7 @@ _SKLEARN = (
 )
 _OURS = (
     "label_noise.LabelNoiseCorrection",
+    "mixed_naive_bayes.MixedNaiveBayes",
     "noise_aware_discriminant.NoiseAwareDiscriminant",
     "on_reconstruction.OnReconstruction",
     "on_reconstruction.ReconstructedTree",
