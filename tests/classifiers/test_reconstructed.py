@@ -14,9 +14,10 @@ from sfumato.classifiers.assignment import assigned, by_rank, moved_codes
 from sfumato.classifiers.class_densities import Slice, class_densities, intervals_for
 from sfumato.classifiers.reads_noise import Rows, slices
 from sfumato.classifiers.release_columns import columns_of
+from sfumato.classifiers.smoothed_iteration import UnsettledWarning
 from sfumato.errors import CardError, TableError
 from sfumato.mechanisms import AdditiveNoise, MultiplicativeNoise, RandomRotation
-from sfumato.reconstruction import Cells, ExpectationMaximization
+from sfumato.reconstruction import Cells, ConvergenceError, ExpectationMaximization
 from sfumato.table import Column, Encoding, Schema
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -280,6 +281,44 @@ def test_jumps_of_the_smoothed_iteration_end_where_its_steps_would(scale, monkey
         plain = after
     calls, step = [], one._step
     monkeypatch.setattr(one, "_step", lambda *a: calls.append(1) or step(*a))
-    found = one.iterate([part], 30, seen.sum(axis=0))
+    found, settled = one.iterate([part], 30, seen.sum(axis=0))
+    assert settled.all()
     assert np.abs(found - plain).sum() < 1e-3
     assert len(calls) < steps / 4
+
+
+@pytest.mark.parametrize("learner", [ReconstructedNaiveBayes(), ReconstructedTree()], ids=str)
+def test_a_reconstruction_that_does_not_settle_degrades(learner, monkeypatch):
+    """Under strong noise the iteration can take longer than it may: classes are then taken to be like all rows."""
+    from sfumato.classifiers import smoothed_iteration as one
+
+    X, y = normals(600)
+    mechanism, Z = noisy(X, y, scale=4.0)
+    monkeypatch.setattr(one, "LONGEST", 6)
+    with pytest.warns(one.UnsettledWarning, match="did not settle"):
+        model = learner.fit(Z, y, sources=mechanism)
+    assert model.score(X, y) > 0.55  # the commonest class is .6 of the rows
+
+
+class Fails:
+    """A method that finds an estimate for some, by number of values, and none for others."""
+
+    name = "fails"
+
+    def __init__(self, fewest):
+        self.fewest = fewest
+
+    def prepare(self, parts, cells):
+        if sum(part.bins.n for part in parts) < self.fewest:
+            raise ConvergenceError("no estimate")
+        return ExpectationMaximization(stopping=20).prepare(parts, cells)
+
+
+@pytest.mark.parametrize(("fewest", "words"), [(500, "2 of 2 classes"), (1e9, "Smoothed")])
+def test_a_method_that_fails_degrades(fewest, words):
+    X, y = normals(600)
+    mechanism, Z = noisy(X, y)
+    with pytest.warns(UnsettledWarning, match=words):
+        found = class_densities([Slice(columns_of(mechanism)[0], Z, y)], 2, method=Fails(fewest))
+    assert np.allclose(found.mass.sum(axis=1), 1)
+    assert np.allclose(found.mass[0], found.overall) == (fewest == 500)

@@ -7,6 +7,7 @@ distribution of all rows: of so few nothing can be said, and its column then spe
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.classifiers.release_columns import ReleaseColumn
-from sfumato.classifiers.smoothed_iteration import Estimates, Grouped, smoothed
-from sfumato.reconstruction import Cells, Options, invert_response
+from sfumato.classifiers.smoothed_iteration import Estimates, Grouped, UnsettledWarning, smoothed, warn_unsettled
+from sfumato.reconstruction import Cells, ConvergenceError, Options, invert_response
 from sfumato.reconstruction.counting import cells_of
 from sfumato.reconstruction.evidence import FEWEST, Method
 from sfumato.reconstruction.reconstruct import check_same_column, reconstruct_numbers
@@ -142,10 +143,23 @@ def _combined(found: Sequence[Estimates]) -> ClassDensities:
 def one_by_one(
     parts: Sequence[Grouped], classes: int, intervals: int, support: tuple[float, float] | None, *, method: Method
 ) -> Estimates:
-    """All rows, then every class, by any method of `sfumato.reconstruction`."""
+    """All rows, then every class, by any method of `sfumato.reconstruction`.
+
+    Where it fails for a class, that class is like all rows; where it fails for these, the smoothed iteration serves.
+    """
     described = [part.described for part in parts]
     options = Options(bins=intervals, support=support, resamples=0)
-    pooled = reconstruct_numbers([part.values for part in parts], described, method, options)
+    settled = np.ones(classes + 1, dtype=bool)
+    try:
+        pooled = reconstruct_numbers([part.values for part in parts], described, method, options)
+    except ConvergenceError:
+        warnings.warn(
+            f"Column {described[0].name!r}: the method {method.name} found no estimate. Smoothed "
+            "expectation-maximization is used instead.",
+            UnsettledWarning,
+            stacklevel=2,
+        )
+        return smoothed(parts, classes, intervals, support)
     edges = pooled.cells.edges
     options = Options(bins=intervals, support=(float(edges[0]), float(edges[-1])), resamples=0)
     mass, missing = np.repeat(pooled.mass[None, :], classes + 1, axis=0), np.full(classes + 1, pooled.missing)
@@ -156,8 +170,14 @@ def one_by_one(
         shown[group], rows[group] = sum(map(len, present)), sum(map(len, mine))
         usable = [n for n, v in enumerate(present) if len(v) >= FEWEST and v.min() < v.max()]
         if group and usable:
-            one = reconstruct_numbers([mine[n] for n in usable], [described[n] for n in usable], method, options)
+            try:
+                one = reconstruct_numbers([mine[n] for n in usable], [described[n] for n in usable], method, options)
+            except ConvergenceError:
+                settled[group] = False
+                continue
             mass[group], missing[group] = one.mass, one.missing
+    if not settled.all():
+        warn_unsettled(described[0].name, settled)
     return Estimates(pooled.cells, mass, missing, shown, rows)
 
 

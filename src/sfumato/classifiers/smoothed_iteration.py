@@ -7,6 +7,7 @@ would take as many times as long.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import TableError
-from sfumato.reconstruction import Cells, ConvergenceError
+from sfumato.reconstruction import Cells
 from sfumato.reconstruction.counting import cells_of, count_values, missing_share, part_of, possible_range
 from sfumato.reconstruction.described import Described
 from sfumato.reconstruction.evidence import FEWEST, Evidence
@@ -24,7 +25,12 @@ Codes = NDArray[np.int64]
 
 POINTS = 100
 _TOLERANCE = 1e-6
-_LONGEST = 5000
+LONGEST = 5000
+"""Steps of an iteration."""
+
+
+class UnsettledWarning(UserWarning):
+    """A reconstruction that did not settle; something safer stands in its place."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,10 @@ def smoothed(parts: Sequence[Grouped], classes: int, intervals: int, support: tu
     shown = np.sum([one.counts.sum(axis=0) for one in evidence], axis=0)
     rows = np.sum([one.rows for one in evidence], axis=0)
     missing = np.sum([one.rows * one.missing for one in evidence], axis=0) / np.maximum(rows, 1.0)
-    return Estimates(cells, iterate(evidence, cells.count, shown).T, missing, shown, rows)
+    mass, settled = iterate(evidence, cells.count, shown)
+    if not settled.all():
+        warn_unsettled(parts[0].described.name, settled)
+    return Estimates(cells, mass.T, missing, shown, rows)
 
 
 @dataclass(frozen=True)
@@ -101,21 +110,38 @@ class _Counts:
         return cls(counts, evidence.spread, evidence.background, hidden, missing, rows)
 
 
-def iterate(parts: Sequence[_Counts], cells: int, total: Matrix) -> Matrix:
-    """Masses (cells x groups) that the smoothed step leaves as they are.
+def iterate(parts: Sequence[_Counts], cells: int, total: Matrix) -> tuple[Matrix, NDArray[np.bool_]]:
+    """Masses (cells x groups) that the smoothed step leaves as they are, and which groups have settled.
 
     The plain iteration creeps: its steps shrink slowly and all in one direction. Two steps tell the direction and how
     fast it dies out, so that one jump does the work of many (SQUAREM, Varadhan & Roland 2008, scheme S3). A jump that
     leaves the simplex is not made, and every jump is followed by a plain step: only that step can end the iteration.
+
+    A class that has not settled in time is taken to be like all rows, and so speaks neither for nor against itself. If
+    these have not settled, the last step is what there is: a distribution in any case.
     """
     mass = np.full((cells, len(total)), 1.0 / cells)
-    for _ in range(_LONGEST // 3):
+    settled = np.zeros(len(total), dtype=bool)
+    for _ in range(LONGEST // 3):
         first = _step(parts, mass)
         second = _step(parts, first)
-        if np.abs(second - first).sum(axis=0).max() < _TOLERANCE:
-            return second
+        settled = np.abs(second - first).sum(axis=0) < _TOLERANCE
+        if settled.all():
+            return second, settled
         mass = _step(parts, _jump(mass, first, second))
-    raise ConvergenceError(f"The smoothed iteration did not settle in {_LONGEST} rounds. Choose another method.")
+    return np.where(settled, mass, mass[:, :1]), settled
+
+
+def warn_unsettled(column: str, settled: NDArray[np.bool_]) -> None:
+    """Say which estimate stands in; the first group is all rows."""
+    what = f"{np.count_nonzero(~settled[1:])} of {len(settled) - 1} classes are taken to be like all rows there"
+    if not settled[0]:
+        what = "its last step is used, the same for every class that did not settle"
+    warnings.warn(
+        f"Column {column!r}: the reconstruction did not settle, and {what}. The noise is probably too strong for it.",
+        UnsettledWarning,
+        stacklevel=2,
+    )
 
 
 def _jump(start: Matrix, first: Matrix, second: Matrix) -> Matrix:

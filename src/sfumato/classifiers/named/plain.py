@@ -21,15 +21,15 @@ class NearestRows(NamedClassifier):
 
 
 class NaiveBayes(NamedClassifier):
-    """Naive Bayes with one normal density per class and column."""
+    """Naive Bayes: a normal density per class and number, smoothed frequencies per class and category."""
 
     name = "naive-bayes"
-    model_types = ("naive_bayes.GaussianNB",)
+    own_types = ("mixed_naive_bayes.MixedNaiveBayes",)
 
     def make(self) -> Any:
-        from sklearn.naive_bayes import GaussianNB
+        from sfumato.classifiers.mixed_naive_bayes import MixedNaiveBayes
 
-        return GaussianNB()
+        return MixedNaiveBayes()
 
 
 class NeuralNetwork(NamedClassifier):
