@@ -49,9 +49,8 @@ def audit(
       sfumato audit release --original patients.csv --public
       sfumato audit --release synthetic.csv --original patients.csv --out their-audit
     """
-    from sfumato.jobs.audit import audit as run
-    from sfumato.jobs.auditing.request import AuditRequest
-    from sfumato.report import write_report
+    from sfumato.door.audit import audit as run
+    from sfumato.jobs.audit import AuditRequest
 
     if original is None:
         raise UsageError("An audit needs --original TABLE, the private table that was released.")
@@ -65,33 +64,27 @@ def audit(
     page = place / "report.html"
     if out is not None and page.exists() and not force:
         raise OutputError(f"{page} exists already. Choose another --out, or add --force to replace it.")
-    request = AuditRequest(
-        folder=folder,
-        original=original,
-        holdout=holdout,
-        release=release,
-        label=label,
-        schema=schema,
-        guess=guess,
-        key=key,
-        public=public,
-        out=place,
-        max_rows=max_rows,
-        seed=seed,
-        unknown=unknown,
-    )
-    request.check()  # before anything is read
+    asked = {"folder": folder, "release": release, "schema": schema, "key": key}
+    AuditRequest(original, **asked, max_rows=max_rows, seed=seed, unknown=unknown).check()  # before anything is read
     tables = Tables(decimal, encoding)
-    request = replace(
-        request,
-        original=tables.open(original),
-        holdout=tables.open_if_given(holdout),
-        release=tables.open_if_given(release),
-    )
     console = Console(quiet, as_json)
     with console.listening() as progress:
-        found = run(request, progress=progress)
-        write_report(found.data, page)
+        found = run(
+            folder if folder is not None else tables.open_if_given(release),
+            original=tables.open(original),
+            holdout=tables.open_if_given(holdout),
+            label=label,
+            schema=schema,
+            guess=guess,
+            key=key,
+            public=public,
+            out=place,
+            max_rows=max_rows,
+            seed=seed,
+            unknown=unknown,
+            progress=progress,
+        )
+        found.save_report(page)
     for line in attack_lines(found.data):
         console.say(line)
     for line in utility_lines(found.data):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,9 +13,6 @@ from sfumato.errors import OutputError, UsageError
 from sfumato.wording import counted
 
 Label = Annotated[str | None, typer.Option(metavar="COL", help="The column that classifiers are to predict.")]
-MECHANISM = "principal-laplace"
-STRENGTHS = {"b", "scale", "epsilon", "epsilon_record"}
-"""Parameters that a wanted epsilon replaces."""
 
 
 def schema(
@@ -58,7 +55,9 @@ def sanitize(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
     label: Label = None,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; else one is inferred.")] = None,
-    mechanism: Annotated[str, typer.Option(help="How to perturb; see docs/mechanisms.md.")] = MECHANISM,
+    mechanism: Annotated[
+        str | None, typer.Option(help="How to perturb, see docs/mechanisms.md; else the study's, or principal-laplace.")
+    ] = None,
     study: Annotated[Path | None, typer.Option(metavar="FILE", help="Study file: its schema and mechanism.")] = None,
     param: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter; repeatable.")] = None,
     epsilon_record: Annotated[float | None, typer.Option(help="Epsilon of the whole record to reach.")] = None,
@@ -97,49 +96,45 @@ def sanitize(
       sfumato sanitize february.csv --study study.yaml --only-new --out february
       sfumato sanitize new.csv --schema schema.yaml --mechanism random-rotation --key key.json --unlabelled --out q
     """
-    from sfumato.jobs.sanitize import Options
-    from sfumato.jobs.sanitize import sanitize as run
+    from sfumato.door.sanitize import sanitize as run
+    from sfumato.door.study_terms import study_terms
 
-    parameters = parse_parameters(param or [])
     console = Console(quiet, as_json)
-    given: Any = schema
-    if study is not None:
-        from sfumato.cli.study_terms import Terms
-
-        terms = Terms.of(study)
-        given, mechanism = terms.schema, terms.mechanism_instead_of(mechanism, schema, default=MECHANISM)
-        parameters = terms.with_parameters(parameters)
-        if not STRENGTHS & parameters.keys() and epsilon_record is None and max_posterior is None:
-            epsilon_record = terms.epsilon_record
+    terms = None if study is None else study_terms(study)
+    if terms is not None:
         console.say(f"Study {terms.name}, {terms.hash}")
-    if label_epsilon is not None and not private_label:
-        raise UsageError("--label-epsilon says how a private label is randomized. Add --private-label.")
-    for_label = (1.0 if label_epsilon is None else label_epsilon) if private_label else 0.0
-    chosen_by = _turn_knobs(parameters, epsilon_record, max_posterior, prior, for_label)
-    options = Options(
-        mechanism=mechanism,
-        parameters=parameters,
-        label=label,
-        schema=given,
-        engine=engine,
-        key=key,
-        format=format,
-        like_original=like_original,
-        out_of_bounds=out_of_bounds,
-        max_rows_per_person=max_rows_per_person,
-        unlabelled=unlabelled,
-        private_label=private_label,
-        label_epsilon=for_label or 1.0,
-        search=search,
-        search_goal=search_goal,
-        seed=seed,
-        ledger=ledger,
-        only_new=only_new,
-        force=force,
-        chosen_by=chosen_by,
-    )
+    parameters = parse_parameters(param or [])
     with console.listening() as progress:
-        done = run(Tables(decimal, encoding).open(table, query), out, options, progress)
+        release = run(
+            Tables(decimal, encoding).open(table, query),
+            label=label,
+            schema=schema,
+            study=terms,
+            mechanism=mechanism,
+            parameters=parameters,
+            epsilon_record=epsilon_record,
+            max_posterior=max_posterior,
+            prior=prior,
+            private_label=private_label,
+            label_epsilon=label_epsilon,
+            unlabelled=unlabelled,
+            max_rows_per_person=max_rows_per_person,
+            out_of_bounds=out_of_bounds,
+            like_original=like_original,
+            key=key,
+            search=search,
+            search_goal=search_goal,
+            only_new=only_new,
+            ledger=ledger,
+            seed=seed,
+            out=out,
+            engine=engine,
+            format=format,
+            force=force,
+            progress=progress,
+        )
+    done = release.told
+    assert done is not None  # it was made just now
     card = done.card
     console.say(f"Released {counted(card.rows, 'row')} into {out}. {card.guarantee['words']}")
     if card.guarantee["conditional_epsilon"]:
@@ -222,32 +217,3 @@ def show(
     console = Console(quiet, as_json)
     console.say(card_in_words(card))
     console.result({"card": card.to_dict()})
-
-
-def _turn_knobs(
-    parameters: dict[str, Any], epsilon: float | None, max_posterior: float | None, prior: float | None, label: float
-) -> str:
-    """Put the steward's knob into the mechanism's parameters; returns how the strength was chosen, for the card."""
-    from sfumato.guarantee import epsilon_for_posterior
-
-    if epsilon is not None and max_posterior is not None:
-        raise UsageError("Give --epsilon-record or --max-posterior, not both.")
-    if prior is not None and max_posterior is None:
-        raise UsageError("--prior belongs to --max-posterior. Give both, or neither.")
-    if epsilon is None and max_posterior is None:
-        return "parameters"
-    strength = sorted(STRENGTHS & parameters.keys())
-    if strength:
-        raise UsageError(f"The strength is derived from the wanted epsilon: leave --param {strength[0]} out.")
-    chosen_by = f"epsilon-record {epsilon:.9g}" if epsilon is not None else f"max-posterior {max_posterior:.9g}"
-    if max_posterior is not None:
-        prior = 0.001 if prior is None else prior
-        epsilon = epsilon_for_posterior(prior, max_posterior)
-        chosen_by += f" at prior {prior:g}"
-    assert epsilon is not None
-    if not epsilon > 0:
-        raise UsageError(f"--epsilon-record must be a positive number. Got {epsilon:g} instead.")
-    if not epsilon > label:
-        raise UsageError(f"The record's epsilon ({epsilon:g}) must exceed that of the private label ({label:g}).")
-    parameters["epsilon_record"] = epsilon - label
-    return chosen_by
