@@ -9,12 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.console import Console, Force, Json, Quiet
-from sfumato.cli.tables import POINT, UTF8, Decimal, Encoding, Tables
+from sfumato.cli.blocks import with_blocks
+from sfumato.cli.console import Console, Force
+from sfumato.cli.tables import Tables
 from sfumato.errors import OutputError, UsageError
 
 
+@with_blocks
 def audit(
+    tables: Tables,
+    console: Console,
     folder: Annotated[
         Path | None, typer.Argument(metavar="[DIR]", help="Folder that `sfumato sanitize` wrote.")
     ] = None,
@@ -36,11 +40,7 @@ def audit(
     unknown: Annotated[
         str, typer.Option(help="Categories of the holdout alone: missing (counted, and taken as empty) or refuse.")
     ] = "missing",
-    decimal: Decimal = POINT,
-    encoding: Encoding = UTF8,
     force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Attack a release, score every attack, and write audit.json, audit.parquet and report.html.
 
@@ -66,8 +66,6 @@ def audit(
         raise OutputError(f"{page} exists already. Choose another --out, or add --force to replace it.")
     asked = {"folder": folder, "release": release, "schema": schema, "key": key}
     AuditRequest(original, **asked, max_rows=max_rows, seed=seed, unknown=unknown).check()  # before anything is read
-    tables = Tables(decimal, encoding)
-    console = Console(quiet, as_json)
     with console.listening() as progress:
         found = run(
             folder if folder is not None else tables.open_if_given(release),

@@ -7,20 +7,21 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.console import Console, Force, Json, Quiet, parse_parameters
-from sfumato.cli.tables import POINT, UTF8, Decimal, Encoding, Query, TableArgument, Tables
+from sfumato.cli.blocks import with_blocks
+from sfumato.cli.console import Console, Force, Quiet, parse_parameters
+from sfumato.cli.tables import Query, TableArgument, Tables
 from sfumato.errors import OutputError, UsageError
 from sfumato.wording import counted
 
 Label = Annotated[str | None, typer.Option(metavar="COL", help="The column that classifiers are to predict.")]
 
 
+@with_blocks
 def schema(
     table: TableArgument,
+    tables: Tables,
     label: Label = None,
     query: Query = None,
-    decimal: Decimal = POINT,
-    encoding: Encoding = UTF8,
     out: Annotated[Path | None, typer.Option(help="File to write; standard output without it.")] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -37,9 +38,9 @@ def schema(
     """
     from sfumato.table import Schema
 
-    console = Console(quiet, False)
+    console = Console(quiet)
     with console.listening():
-        inferred = Schema.infer(Tables(decimal, encoding).open(table, query), label=label, refuse=False)
+        inferred = Schema.infer(tables.open(table, query), label=label, refuse=False)
     if out is None:
         print(inferred.to_yaml(), end="")
         return
@@ -50,9 +51,12 @@ def schema(
     console.say(f"  sfumato sanitize TABLE --schema {out} --out DIR")
 
 
+@with_blocks
 def sanitize(
     table: TableArgument,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
+    tables: Tables,
+    console: Console,
     label: Label = None,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; else one is inferred.")] = None,
     mechanism: Annotated[
@@ -68,8 +72,6 @@ def sanitize(
     search: Annotated[int | None, typer.Option(metavar="N", help="random-rotation: the best of N rotations.")] = None,
     search_goal: Annotated[str, typer.Option(help="Guarantee that --search raises: minimum or average.")] = "minimum",
     query: Query = None,
-    decimal: Decimal = POINT,
-    encoding: Encoding = UTF8,
     format: Annotated[str, typer.Option(help="parquet or csv.")] = "parquet",
     like_original: Annotated[bool, typer.Option(help="Round and clip back to the source's kinds.")] = False,
     out_of_bounds: Annotated[str, typer.Option(help="Values outside declared bounds: clip or refuse.")] = "clip",
@@ -81,8 +83,6 @@ def sanitize(
     only_new: Annotated[bool, typer.Option(help="Leave out rows (or people) that were released before.")] = False,
     seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests only: not for release.")] = None,
     force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Perturb TABLE and write the release, its card and, where there is one, its key.
 
@@ -99,14 +99,11 @@ def sanitize(
     from sfumato.door.sanitize import sanitize as run
     from sfumato.door.study_terms import study_terms
 
-    console = Console(quiet, as_json)
     terms = None if study is None else study_terms(study)
-    if terms is not None:
-        console.say(f"Study {terms.name}, {terms.hash}")
     parameters = parse_parameters(param or [])
     with console.listening() as progress:
         release = run(
-            Tables(decimal, encoding).open(table, query),
+            tables.open(table, query),
             label=label,
             schema=schema,
             study=terms,
@@ -136,6 +133,8 @@ def sanitize(
     done = release.told
     assert done is not None  # it was made just now
     card = done.card
+    if terms is not None:
+        console.say(f"Study {terms.name}, {terms.hash}")
     console.say(f"Released {counted(card.rows, 'row')} into {out}. {card.guarantee['words']}")
     if card.guarantee["conditional_epsilon"]:
         from sfumato.guarantee.way_out import ways_out
@@ -172,12 +171,12 @@ def sanitize(
     )
 
 
+@with_blocks
 def forget(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Release that was made with --only-new.")],
+    console: Console,
     ledger: Annotated[Path | None, typer.Option(help="Private ledger of releases, if not the usual.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Tell the ledger that a release never left this machine, so that its rows count as new again.
 
@@ -191,20 +190,19 @@ def forget(
     from sfumato.jobs.only_new import forget_release
 
     if not yes:
-        if as_json or not sys.stdin.isatty():
+        if console.as_json or not sys.stdin.isatty():
             raise UsageError("What anybody has seen must not be forgotten. If nobody has, add --yes.")
         if not typer.confirm(f"Has nobody but you seen the release in {folder}, and will nobody?"):
             raise UsageError("Not confirmed, so nothing was changed.")
     rows = forget_release(folder, ledger)
-    console = Console(quiet, as_json)
     console.say(f"Forgotten: {rows:,} rows or people are new again. Delete {folder} now.")
     console.result({"folder": str(folder), "rows": rows})
 
 
+@with_blocks
 def show(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a release, or its card.json.")],
-    quiet: Quiet = False,
-    as_json: Json = False,
+    console: Console,
 ) -> None:
     """Say in words what a release's card states.
 
@@ -214,6 +212,5 @@ def show(
     from sfumato.guarantee.words import card_in_words
 
     card = Card.load(folder)
-    console = Console(quiet, as_json)
     console.say(card_in_words(card))
     console.result({"card": card.to_dict()})

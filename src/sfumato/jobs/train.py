@@ -35,7 +35,7 @@ def train(
 def train_on(releases: Sequence[Release], classifier: str, reconstruction: str | None = None) -> Model:
     """The same of releases that are open, in folders or in memory; nothing is written."""
     if not releases:
-        raise UsageError("Give at least one release, or the folder of one that `sfumato sanitize` wrote.")
+        raise UsageError("Give at least one folder that `sfumato sanitize` wrote, or a release that it returned.")
     unfitted = make_classifier(classifier, reconstruction)
     cards = [release.card for release in releases]
     check_one_space(cards, [str(one.folder or f"release {place}") for place, one in enumerate(releases, start=1)])
