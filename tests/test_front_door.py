@@ -121,9 +121,7 @@ class TestInMemory:
         counts = [sf.sanitize(people, **words).card.earlier_releases["count"] for _ in range(2)]
         assert counts == [0, 1]
         with pytest.raises(OutputError):
-            sf.sanitize(
-                people, **{**words, "mechanism": "random-rotation", "epsilon_record": None}, key=Path("/no/key")
-            )
+            sf.sanitize(people, schema=SCHEMA, mechanism="random-rotation", key=Path("/no/key"), ledger=book)
         assert Ledger(book).releases == 2
         assert sf.sanitize(people, **words, seed=1).card.earlier_releases["count"] == 2
         assert Ledger(book).releases == 2, "a trial is not counted"
@@ -178,7 +176,7 @@ class TestKindsOfTables:
 
     def test_without_pandas_paths_give_arrow_tables(self, people, tmp_path, monkeypatch):
         people.to_csv(tmp_path / "people.csv", index=False)
-        monkeypatch.setattr("sfumato.table.frames.find_spec", lambda name: None)
+        monkeypatch.setattr("sfumato.table.frames.find_spec", lambda _: None)
         release = sf.sanitize(tmp_path / "people.csv", schema=SCHEMA, mechanism="additive-noise")
         assert isinstance(release.table, pa.Table)
 
@@ -305,7 +303,7 @@ class TestLearning:
         assert np.mean(model.predict(people, key=release.key) == people["ill"]) > 0.7
         assert len(model.predict(release)) == 200, "released rows lie in the model's space already"
 
-    def test_a_distribution_comes_back(self, releases, people):
+    def test_a_distribution_comes_back(self, releases):
         found = sf.reconstruct(releases, "age", resamples=0)
         assert found.mean == pytest.approx(53.5, abs=4)
         shares = sf.reconstruct(releases[0], "town", resamples=0)
@@ -318,7 +316,7 @@ class TestLearning:
             sf.train([])
         with pytest.raises(TableError, match="A DataFrame is not a release"):
             sf.train(people)
-        with pytest.raises(CardError, match="release 2 and .* lie in different spaces"):
+        with pytest.raises(CardError, match="lie in different spaces"):
             sf.train([releases[0], sf.sanitize(people, label="ill", mechanism="additive-noise")])
         with pytest.raises(CardError, match="There is no card"):
             sf.train("nowhere")
