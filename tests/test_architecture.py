@@ -14,7 +14,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 ROOMS = [
     "errors", "registry", "wording", "files", "table", "noise", "statistics", "neighbours", "guidance", "channels",
     "guarantee", "mechanisms", "reconstruction", "classifiers", "attacks", "metrics", "jobs", "report", "protocol",
-    "client", "server", "cli",
+    "door", "client", "server", "cli",
     "__main__",
 ]
 # fmt: on

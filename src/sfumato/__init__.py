@@ -1,3 +1,80 @@
-"""Sfumato: learn from private tables without seeing the people in them."""
+"""Sfumato: learn from private tables without seeing the people in them.
+
+>>> import sfumato as sf
+>>> people = {"age": [34, 61, 47, 29, 52] * 20, "ill": ["no", "yes", "yes", "no", "no"] * 20}
+>>> release = sf.sanitize(people, label="ill", mechanism="additive-noise", seed=1)
+>>> len(release.table)
+100
+
+`sf.sanitize`, `sf.audit`, `sf.train`, `sf.predict`, `sf.evaluate` and `sf.reconstruct` take data frames, Arrow tables
+or paths. Each is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from sfumato.door.audit import Audit, audit
+    from sfumato.door.learn import Model, evaluate, load_model, predict, reconstruct, train
+    from sfumato.door.sanitize import sanitize, show
+    from sfumato.errors import PrivacyLeakWarning, SfumatoError
+    from sfumato.jobs.release import Release, open_release
+    from sfumato.table import Column, Schema, SqlQuery
+
+_WHERE = {
+    "sanitize": "sfumato.door.sanitize",
+    "show": "sfumato.door.sanitize",
+    "open_release": "sfumato.jobs.release",
+    "audit": "sfumato.door.audit",
+    "train": "sfumato.door.learn",
+    "predict": "sfumato.door.learn",
+    "evaluate": "sfumato.door.learn",
+    "load_model": "sfumato.door.learn",
+    "reconstruct": "sfumato.door.learn",
+    "Schema": "sfumato.table",
+    "Column": "sfumato.table",
+    "SqlQuery": "sfumato.table",
+    "Release": "sfumato.jobs.release",
+    "Audit": "sfumato.door.audit",
+    "Model": "sfumato.door.learn",
+    "SfumatoError": "sfumato.errors",
+    "PrivacyLeakWarning": "sfumato.errors",
+}
+
+__all__ = [
+    "Audit",
+    "Column",
+    "Model",
+    "PrivacyLeakWarning",
+    "Release",
+    "Schema",
+    "SfumatoError",
+    "SqlQuery",
+    "__version__",
+    "audit",
+    "evaluate",
+    "load_model",
+    "open_release",
+    "predict",
+    "reconstruct",
+    "sanitize",
+    "show",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for; `import sfumato` alone takes a millisecond."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
+    found = getattr(import_module(_WHERE[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

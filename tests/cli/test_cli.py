@@ -184,17 +184,17 @@ def test_unreadable_files_are_explained(run, tmp_path):
 
 
 def test_an_unforeseen_error_shows_its_kind_but_not_its_text(run, wine, tmp_path, monkeypatch):
-    import sfumato.jobs.sanitize as job
+    import sfumato.door.sanitize as door
 
     def fail(*_, **__):
         raise RuntimeError(f"cell {SECRET}")
 
-    monkeypatch.setattr(job, "sanitize", fail)
+    monkeypatch.setattr(door, "sanitize_into", fail)
     code, _, err = run("sanitize", wine, "--out", tmp_path / "r")
     assert code == 1
     assert "RuntimeError" in err
     assert SECRET not in err
-    monkeypatch.setattr(job, "sanitize", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(door, "sanitize_into", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
     code, _, err = run("sanitize", wine, "--out", tmp_path / "r")
     assert code == 130
     assert err.strip() == "sfumato: Interrupted. Nothing was left behind."

@@ -13,8 +13,9 @@ from sfumato.jobs.audit import AuditRequest, audit
 from sfumato.jobs.pooling.pushed import Pushed, embedded_card, read_part
 from sfumato.jobs.predict import predict
 from sfumato.jobs.reconstruct import reconstruct_column
-from sfumato.jobs.release import CARD_METADATA, Release
+from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.jobs.write_release import CARD_METADATA
 from sfumato.jobs.train import train
 from sfumato.table import open_table, write_table
 

@@ -14,7 +14,8 @@ from scipy import stats
 from sfumato.errors import CardError, OutputError, PrivacyLeakWarning, UsageError
 from sfumato.guarantee import Card, Key
 from sfumato.jobs.release import Release
-from sfumato.jobs.sanitize import CARD_METADATA, Options, sanitize
+from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.jobs.write_release import CARD_METADATA
 from sfumato.table import Column, Schema
 
 PUBLIC = {"source": "public", "reason": "known from the form"}

@@ -9,12 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.console import Console, Force, Json, Quiet
-from sfumato.cli.tables import POINT, UTF8, Decimal, Encoding, Tables
+from sfumato.cli.blocks import with_blocks
+from sfumato.cli.console import Console, Force
+from sfumato.cli.tables import Tables
 from sfumato.errors import OutputError, UsageError
 
 
+@with_blocks
 def audit(
+    tables: Tables,
+    console: Console,
     folder: Annotated[
         Path | None, typer.Argument(metavar="[DIR]", help="Folder that `sfumato sanitize` wrote.")
     ] = None,
@@ -36,11 +40,7 @@ def audit(
     unknown: Annotated[
         str, typer.Option(help="Categories of the holdout alone: missing (counted, and taken as empty) or refuse.")
     ] = "missing",
-    decimal: Decimal = POINT,
-    encoding: Encoding = UTF8,
     force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Attack a release, score every attack, and write audit.json, audit.parquet and report.html.
 
@@ -49,9 +49,8 @@ def audit(
       sfumato audit release --original patients.csv --public
       sfumato audit --release synthetic.csv --original patients.csv --out their-audit
     """
-    from sfumato.jobs.audit import audit as run
-    from sfumato.jobs.auditing.request import AuditRequest
-    from sfumato.report import write_report
+    from sfumato.door.audit import audit as run
+    from sfumato.jobs.audit import AuditRequest
 
     if original is None:
         raise UsageError("An audit needs --original TABLE, the private table that was released.")
@@ -65,33 +64,25 @@ def audit(
     page = place / "report.html"
     if out is not None and page.exists() and not force:
         raise OutputError(f"{page} exists already. Choose another --out, or add --force to replace it.")
-    request = AuditRequest(
-        folder=folder,
-        original=original,
-        holdout=holdout,
-        release=release,
-        label=label,
-        schema=schema,
-        guess=guess,
-        key=key,
-        public=public,
-        out=place,
-        max_rows=max_rows,
-        seed=seed,
-        unknown=unknown,
-    )
-    request.check()  # before anything is read
-    tables = Tables(decimal, encoding)
-    request = replace(
-        request,
-        original=tables.open(original),
-        holdout=tables.open_if_given(holdout),
-        release=tables.open_if_given(release),
-    )
-    console = Console(quiet, as_json)
+    asked = {"folder": folder, "release": release, "schema": schema, "key": key}
+    AuditRequest(original, **asked, max_rows=max_rows, seed=seed, unknown=unknown).check()  # before anything is read
     with console.listening() as progress:
-        found = run(request, progress=progress)
-        write_report(found.data, page)
+        found = run(
+            folder if folder is not None else tables.open_if_given(release),
+            original=tables.open(original),
+            holdout=tables.open_if_given(holdout),
+            label=label,
+            schema=schema,
+            guess=guess,
+            key=key,
+            public=public,
+            out=place,
+            max_rows=max_rows,
+            seed=seed,
+            unknown=unknown,
+            progress=progress,
+        )
+        found.save_report(page)
     for line in attack_lines(found.data):
         console.say(line)
     for line in utility_lines(found.data):

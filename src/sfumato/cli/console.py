@@ -11,10 +11,12 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli.blocks import OptionBlock
 from sfumato.errors import OutputError, SfumatoError, UsageError
 
 INTERRUPTED = 130
@@ -73,12 +75,13 @@ def complain(message: str, code: int) -> int:
     return code
 
 
-class Console:
+@dataclass
+class Console(OptionBlock):
     """Prints for people, or collects for one JSON object."""
 
-    def __init__(self, quiet: bool, as_json: bool):
-        self.quiet, self.as_json = quiet, as_json
-        self.warnings: list[str] = []
+    quiet: Quiet = False
+    as_json: Json = False
+    warnings: list[str] = field(default_factory=list, init=False)
 
     def say(self, text: str = "") -> None:
         if not self.quiet and not self.as_json:

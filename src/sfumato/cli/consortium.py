@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sfumato.cli.study import server_part, wait_for
+from sfumato.cli.at_server import server_part
+from sfumato.cli.study import wait_for
 from sfumato.client import Coordinator, carry_out, plan_push
 from sfumato.client.agreements import Agreements
 from sfumato.errors import CoordinatorError

@@ -7,19 +7,20 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.console import Console, Json, Quiet
+from sfumato.cli.blocks import with_blocks
+from sfumato.cli.console import Console
 from sfumato.errors import UsageError
 from sfumato.wording import counted
 
 
+@with_blocks
 def declare(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file that `sfumato schema` wrote.")],
     reason: Annotated[str, typer.Option(help="How you know the bounds without looking at this table.")],
+    console: Console,
     column: Annotated[list[str] | None, typer.Option(metavar="COL", help="Column to declare; repeatable.")] = None,
     all_columns: Annotated[bool, typer.Option("--all", help="Declare every column that is still learned.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="File to write; SCHEMA itself without it.")] = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Declare that the bounds and categories in SCHEMA are public: known from a form, a law or a code book.
 
@@ -42,7 +43,6 @@ def declare(
         found = found.with_column(name, source="public", reason=reason.strip())
     target = out or schema
     found.save(target)
-    console = Console(quiet, as_json)
     console.say(
         f"Declared {counted(len(names), 'column')} public in {target}. "
         f"Still learned: {', '.join(found.learned) or 'none'}."

@@ -7,15 +7,16 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.console import Console, Force, Json, Quiet
+from sfumato.cli.blocks import with_blocks
+from sfumato.cli.console import Console, Force
 
 
+@with_blocks
 def demo(
+    console: Console,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")] = Path("demo-out"),
     consortium: Annotated[bool, typer.Option(help="Four sites and a coordinator instead; writes nothing.")] = False,
     force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Sanitize, audit, train and predict on a table that ships with scikit-learn, and write the report.
 
@@ -27,13 +28,12 @@ def demo(
       sfumato demo --consortium
     """
     if consortium:
-        _consortium(Console(quiet, as_json))
+        _consortium(console)
         return
     from sfumato.cli.audit import attack_lines
     from sfumato.jobs.demo import demonstrate
     from sfumato.report import write_report
 
-    console = Console(quiet, as_json)
     console.say("Breast cancer (569 patients, 30 measurements): three quarters are released, the rest is the control.")
     with console.listening() as progress:
         done = demonstrate(out, force=force, progress=progress, report=write_report)
@@ -63,8 +63,8 @@ def demo(
 
 
 def _consortium(console: Console) -> None:
+    from sfumato.cli.at_server import server_part
     from sfumato.cli.consortium import show_consortium
-    from sfumato.cli.study import server_part
 
     server_part("run")  # without the server's extra this is the one line that is printed
     console.say("Four hospitals share breast cancer (569 patients, 30 measurements) one way, by kernel resampling.")

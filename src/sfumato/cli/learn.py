@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.console import Console, Force, Json, Quiet
-from sfumato.cli.tables import POINT, UTF8, Decimal, Encoding, Tables
+from sfumato.cli.blocks import with_blocks
+from sfumato.cli.console import Console, Force
+from sfumato.cli.tables import Tables
 from sfumato.wording import counted
 
 Survey = Annotated[
@@ -30,9 +31,11 @@ def answers_to(survey: Path | None, source: Any) -> Any:
     return answers_in_words(read_survey(survey), source.read())
 
 
+@with_blocks
 def train(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that `sfumato sanitize` wrote.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Model file to write, for example model.skops.")],
+    console: Console,
     classifier: Annotated[
         str,
         typer.Option(
@@ -45,8 +48,6 @@ def train(
         typer.Option(help="Train on reconstructed values instead of noisy ones: by-class or global."),
     ] = None,
     force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Pool releases of one space and train a classifier that knows their noise.
 
@@ -57,7 +58,6 @@ def train(
     """
     from sfumato.jobs.train import train as run
 
-    console = Console(quiet, as_json)
     with console.listening():
         model = run(folders, classifier, out, reconstruction=reconstruction, force=force)
     about = model.about
@@ -68,18 +68,17 @@ def train(
     console.result({"model": str(out), "about": dict(about)})
 
 
+@with_blocks
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that `sfumato train` wrote.")],
     source: Annotated[str, typer.Argument(metavar="TABLE_OR_DIR", help="Plain rows, or a folder of released ones.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Predictions to write: .csv or .parquet.")],
+    tables: Tables,
+    console: Console,
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, where they have one.")] = None,
     survey: Survey = None,
     unknown: Unknown = "missing",
-    decimal: Decimal = POINT,
-    encoding: Encoding = UTF8,
     force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Classify plain rows (embedded with what card or key allow) or already perturbed ones.
 
@@ -90,11 +89,10 @@ def predict(
     """
     from sfumato.jobs.predict import predict as run
 
-    console = Console(quiet, as_json)
     with console.listening():
         predicted = run(
             model,
-            answers_to(survey, Tables(decimal, encoding).open_or_folder(source)),
+            answers_to(survey, tables.open_or_folder(source)),
             out,
             key=key,
             unknown=unknown,
@@ -115,18 +113,17 @@ def predict(
     )
 
 
+@with_blocks
 def evaluate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, trained here or by a coordinator.")],
     source: Annotated[str, typer.Argument(metavar="TABLE_OR_DIR", help="Rows with their label, plain or released.")],
+    tables: Tables,
+    console: Console,
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, where they have one.")] = None,
     survey: Survey = None,
     unknown: Unknown = "missing",
-    decimal: Decimal = POINT,
-    encoding: Encoding = UTF8,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON file to write, readable by you alone.")] = None,
     force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Say how often MODEL errs on rows whose label is known; nothing is sent, and nothing written without --out.
 
@@ -134,11 +131,10 @@ def evaluate(
     """
     from sfumato.jobs.evaluate import evaluate as run
 
-    console = Console(quiet, as_json)
     with console.listening():
         found = run(
             model,
-            answers_to(survey, Tables(decimal, encoding).open_or_folder(source)),
+            answers_to(survey, tables.open_or_folder(source)),
             key=key,
             out=out,
             unknown=unknown,

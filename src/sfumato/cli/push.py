@@ -5,39 +5,31 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from sfumato.cli.console import Console, Json, Quiet
+from sfumato.cli.at_coordinator import AtCoordinator
+from sfumato.cli.blocks import with_blocks
+from sfumato.cli.console import Console
 from sfumato.errors import UsageError
 from sfumato.wording import counted
 
-if TYPE_CHECKING:  # brings scikit-learn with it, which --help does not need
-    from sfumato.client import Coordinator
-
-To = Annotated[str, typer.Option("--to", metavar="URL", help="The coordinator's address, https://...")]
-TokenFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="File with the token; else the variable SFUMATO_TOKEN.")
-]
-InsecureHttp = Annotated[bool, typer.Option(help="Allow http:// to another machine, unencrypted.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
+@with_blocks
 def push(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that `sfumato sanitize` wrote.")],
-    to: To,
     study: Annotated[str, typer.Option(metavar="ID", help="Id of the study.")],
+    at: AtCoordinator,
+    console: Console,
     dry_run: Annotated[bool, typer.Option(help="Show what would leave, and whether it would be taken.")] = False,
     yes: Yes = False,
     study_hash: Annotated[
         str | None, typer.Option(metavar="HASH", help="The study's hash as agreed by another way: sha256:...")
     ] = None,
     purpose: Annotated[str, typer.Option(help="train, or test: rows to test models with.")] = "train",
-    token_file: TokenFile = None,
-    insecure_http: InsecureHttp = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Send a release to a study: one file, DIR/release.parquet, with its card inside. Nothing else leaves.
 
@@ -52,15 +44,14 @@ def push(
     from sfumato.client import carry_out, plan_push
     from sfumato.client.answers import plain
 
-    console = Console(quiet, as_json)
     check_hash(study_hash)
-    with coordinator(to, token_file, insecure_http, console) as connected:
+    with at.connected(console) as connected:
         plan = plan_push(connected, folder, study, purpose=purpose, study_hash=study_hash)
         if dry_run:
             _show_dry(console, plan)
             return
         if not plan.objections and not plan.agreed and not yes:
-            _ask(plan.in_words(), as_json)
+            _ask(plan.in_words(), console.as_json)
         with console.listening() as progress:
             done = carry_out(plan, connected, progress=progress)
     receipt = done.receipt
@@ -97,16 +88,14 @@ def _ask(words: str, as_json: bool) -> None:
         raise UsageError("Not confirmed, so nothing was sent.")
 
 
+@with_blocks
 def withdraw(
     release: Annotated[
         str, typer.Argument(metavar="DIR_OR_SHA256", help="Folder that was pushed, or the sha256 on its receipt.")
     ],
-    to: To,
     study: Annotated[str, typer.Option(metavar="ID", help="Id of the study.")],
-    token_file: TokenFile = None,
-    insecure_http: InsecureHttp = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
+    at: AtCoordinator,
+    console: Console,
 ) -> None:
     """Take a pushed release back: its rows are deleted at the coordinator, and models that used it are marked.
 
@@ -117,22 +106,12 @@ def withdraw(
     """
     from sfumato.client import Parcel
 
-    console = Console(quiet, as_json)
     known = re.fullmatch(r"(?:sha256:)?([0-9a-f]{64})", release)
     sha256 = known[1] if known else Parcel.open(Path(release)).sha256
-    with coordinator(to, token_file, insecure_http, console) as connected:
+    with at.connected(console) as connected:
         connected.withdraw(study, sha256)
     console.say(f"Withdrawn from {study}: {sha256}")
     console.result({"study": study, "sha256": sha256, "withdrawn": True})
-
-
-def coordinator(to: str, token_file: Path | None, insecure_http: bool, console: Console) -> Coordinator:
-    """The coordinator that the options name; warnings about the token's file are shown."""
-    from sfumato.client import Coordinator
-    from sfumato.client.address import read_token
-
-    with console.listening():
-        return Coordinator(to, read_token(token_file), insecure_http=insecure_http)
 
 
 def check_hash(study_hash: str | None) -> None:

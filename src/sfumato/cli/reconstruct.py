@@ -7,16 +7,20 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.console import Console, Force, Json, Quiet
-from sfumato.cli.tables import POINT, UTF8, Decimal, Encoding, Tables
+from sfumato.cli.blocks import with_blocks
+from sfumato.cli.console import Console, Force
+from sfumato.cli.tables import Tables
 from sfumato.errors import UsageError
 from sfumato.wording import counted
 
 
+@with_blocks
 def reconstruct(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that `sfumato sanitize` wrote.")],
     column: Annotated[list[str], typer.Option(metavar="COL", help="A column of the release; may be repeated.")],
     out: Annotated[Path, typer.Option(metavar="OUT", help="Folder to write.")],
+    tables: Tables,
+    console: Console,
     method: Annotated[str, typer.Option(help="parzen-program or expectation-maximization.")] = "parzen-program",
     penalty: Annotated[str | None, typer.Option(help="Of parzen-program: auto, or a number; 0 takes none.")] = None,
     bins: Annotated[int, typer.Option(help="Cells of the density.")] = 75,
@@ -25,11 +29,7 @@ def reconstruct(
     original: Annotated[
         str | None, typer.Option(metavar="TABLE", help="Owner only: tell how far the density is from this table.")
     ] = None,
-    decimal: Decimal = POINT,
-    encoding: Encoding = UTF8,
     force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Reconstruct the distribution of columns from releases and their cards.
 
@@ -44,7 +44,6 @@ def reconstruct(
     """
     from sfumato.jobs.reconstruct import reconstruct_columns
 
-    console = Console(quiet, as_json)
     with console.listening() as progress:
         done = reconstruct_columns(
             folders,
@@ -52,7 +51,7 @@ def reconstruct(
             out,
             method=method,
             penalty=_penalty(penalty),
-            original=Tables(decimal, encoding).open_if_given(original),
+            original=tables.open_if_given(original),
             force=force,
             progress=progress,
             bins=bins,

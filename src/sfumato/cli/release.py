@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from sfumato.cli.console import Console, Force, Json, Quiet, parse_parameters
-from sfumato.cli.tables import POINT, UTF8, Decimal, Encoding, Query, TableArgument, Tables
+from sfumato.cli.blocks import with_blocks
+from sfumato.cli.console import Console, Force, Quiet, parse_parameters
+from sfumato.cli.tables import Query, TableArgument, Tables
 from sfumato.errors import OutputError, UsageError
 from sfumato.wording import counted
 
 Label = Annotated[str | None, typer.Option(metavar="COL", help="The column that classifiers are to predict.")]
-MECHANISM = "principal-laplace"
-STRENGTHS = {"b", "scale", "epsilon", "epsilon_record"}
-"""Parameters that a wanted epsilon replaces."""
 
 
+@with_blocks
 def schema(
     table: TableArgument,
+    tables: Tables,
     label: Label = None,
     query: Query = None,
-    decimal: Decimal = POINT,
-    encoding: Encoding = UTF8,
     out: Annotated[Path | None, typer.Option(help="File to write; standard output without it.")] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -40,9 +38,9 @@ def schema(
     """
     from sfumato.table import Schema
 
-    console = Console(quiet, False)
+    console = Console(quiet)
     with console.listening():
-        inferred = Schema.infer(Tables(decimal, encoding).open(table, query), label=label, refuse=False)
+        inferred = Schema.infer(tables.open(table, query), label=label, refuse=False)
     if out is None:
         print(inferred.to_yaml(), end="")
         return
@@ -53,12 +51,17 @@ def schema(
     console.say(f"  sfumato sanitize TABLE --schema {out} --out DIR")
 
 
+@with_blocks
 def sanitize(
     table: TableArgument,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
+    tables: Tables,
+    console: Console,
     label: Label = None,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; else one is inferred.")] = None,
-    mechanism: Annotated[str, typer.Option(help="How to perturb; see docs/mechanisms.md.")] = MECHANISM,
+    mechanism: Annotated[
+        str | None, typer.Option(help="How to perturb, see docs/mechanisms.md; else the study's, or principal-laplace.")
+    ] = None,
     study: Annotated[Path | None, typer.Option(metavar="FILE", help="Study file: its schema and mechanism.")] = None,
     param: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter; repeatable.")] = None,
     epsilon_record: Annotated[float | None, typer.Option(help="Epsilon of the whole record to reach.")] = None,
@@ -69,8 +72,6 @@ def sanitize(
     search: Annotated[int | None, typer.Option(metavar="N", help="random-rotation: the best of N rotations.")] = None,
     search_goal: Annotated[str, typer.Option(help="Guarantee that --search raises: minimum or average.")] = "minimum",
     query: Query = None,
-    decimal: Decimal = POINT,
-    encoding: Encoding = UTF8,
     format: Annotated[str, typer.Option(help="parquet or csv.")] = "parquet",
     like_original: Annotated[bool, typer.Option(help="Round and clip back to the source's kinds.")] = False,
     out_of_bounds: Annotated[str, typer.Option(help="Values outside declared bounds: clip or refuse.")] = "clip",
@@ -82,8 +83,6 @@ def sanitize(
     only_new: Annotated[bool, typer.Option(help="Leave out rows (or people) that were released before.")] = False,
     seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests only: not for release.")] = None,
     force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Perturb TABLE and write the release, its card and, where there is one, its key.
 
@@ -97,50 +96,45 @@ def sanitize(
       sfumato sanitize february.csv --study study.yaml --only-new --out february
       sfumato sanitize new.csv --schema schema.yaml --mechanism random-rotation --key key.json --unlabelled --out q
     """
-    from sfumato.jobs.sanitize import Options
-    from sfumato.jobs.sanitize import sanitize as run
+    from sfumato.door.sanitize import sanitize as run
+    from sfumato.door.study_terms import study_terms
 
+    terms = None if study is None else study_terms(study)
     parameters = parse_parameters(param or [])
-    console = Console(quiet, as_json)
-    given: Any = schema
-    if study is not None:
-        from sfumato.cli.study_terms import Terms
-
-        terms = Terms.of(study)
-        given, mechanism = terms.schema, terms.mechanism_instead_of(mechanism, schema, default=MECHANISM)
-        parameters = terms.with_parameters(parameters)
-        if not STRENGTHS & parameters.keys() and epsilon_record is None and max_posterior is None:
-            epsilon_record = terms.epsilon_record
-        console.say(f"Study {terms.name}, {terms.hash}")
-    if label_epsilon is not None and not private_label:
-        raise UsageError("--label-epsilon says how a private label is randomized. Add --private-label.")
-    for_label = (1.0 if label_epsilon is None else label_epsilon) if private_label else 0.0
-    chosen_by = _turn_knobs(parameters, epsilon_record, max_posterior, prior, for_label)
-    options = Options(
-        mechanism=mechanism,
-        parameters=parameters,
-        label=label,
-        schema=given,
-        engine=engine,
-        key=key,
-        format=format,
-        like_original=like_original,
-        out_of_bounds=out_of_bounds,
-        max_rows_per_person=max_rows_per_person,
-        unlabelled=unlabelled,
-        private_label=private_label,
-        label_epsilon=for_label or 1.0,
-        search=search,
-        search_goal=search_goal,
-        seed=seed,
-        ledger=ledger,
-        only_new=only_new,
-        force=force,
-        chosen_by=chosen_by,
-    )
     with console.listening() as progress:
-        done = run(Tables(decimal, encoding).open(table, query), out, options, progress)
+        release = run(
+            tables.open(table, query),
+            label=label,
+            schema=schema,
+            study=terms,
+            mechanism=mechanism,
+            parameters=parameters,
+            epsilon_record=epsilon_record,
+            max_posterior=max_posterior,
+            prior=prior,
+            private_label=private_label,
+            label_epsilon=label_epsilon,
+            unlabelled=unlabelled,
+            max_rows_per_person=max_rows_per_person,
+            out_of_bounds=out_of_bounds,
+            like_original=like_original,
+            key=key,
+            search=search,
+            search_goal=search_goal,
+            only_new=only_new,
+            ledger=ledger,
+            seed=seed,
+            out=out,
+            engine=engine,
+            format=format,
+            force=force,
+            progress=progress,
+        )
+    done = release.told
+    assert done is not None  # it was made just now
     card = done.card
+    if terms is not None:
+        console.say(f"Study {terms.name}, {terms.hash}")
     console.say(f"Released {counted(card.rows, 'row')} into {out}. {card.guarantee['words']}")
     if card.guarantee["conditional_epsilon"]:
         from sfumato.guarantee.way_out import ways_out
@@ -177,12 +171,12 @@ def sanitize(
     )
 
 
+@with_blocks
 def forget(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Release that was made with --only-new.")],
+    console: Console,
     ledger: Annotated[Path | None, typer.Option(help="Private ledger of releases, if not the usual.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Tell the ledger that a release never left this machine, so that its rows count as new again.
 
@@ -196,20 +190,19 @@ def forget(
     from sfumato.jobs.only_new import forget_release
 
     if not yes:
-        if as_json or not sys.stdin.isatty():
+        if console.as_json or not sys.stdin.isatty():
             raise UsageError("What anybody has seen must not be forgotten. If nobody has, add --yes.")
         if not typer.confirm(f"Has nobody but you seen the release in {folder}, and will nobody?"):
             raise UsageError("Not confirmed, so nothing was changed.")
     rows = forget_release(folder, ledger)
-    console = Console(quiet, as_json)
     console.say(f"Forgotten: {rows:,} rows or people are new again. Delete {folder} now.")
     console.result({"folder": str(folder), "rows": rows})
 
 
+@with_blocks
 def show(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a release, or its card.json.")],
-    quiet: Quiet = False,
-    as_json: Json = False,
+    console: Console,
 ) -> None:
     """Say in words what a release's card states.
 
@@ -219,35 +212,5 @@ def show(
     from sfumato.guarantee.words import card_in_words
 
     card = Card.load(folder)
-    console = Console(quiet, as_json)
     console.say(card_in_words(card))
     console.result({"card": card.to_dict()})
-
-
-def _turn_knobs(
-    parameters: dict[str, Any], epsilon: float | None, max_posterior: float | None, prior: float | None, label: float
-) -> str:
-    """Put the steward's knob into the mechanism's parameters; returns how the strength was chosen, for the card."""
-    from sfumato.guarantee import epsilon_for_posterior
-
-    if epsilon is not None and max_posterior is not None:
-        raise UsageError("Give --epsilon-record or --max-posterior, not both.")
-    if prior is not None and max_posterior is None:
-        raise UsageError("--prior belongs to --max-posterior. Give both, or neither.")
-    if epsilon is None and max_posterior is None:
-        return "parameters"
-    strength = sorted(STRENGTHS & parameters.keys())
-    if strength:
-        raise UsageError(f"The strength is derived from the wanted epsilon: leave --param {strength[0]} out.")
-    chosen_by = f"epsilon-record {epsilon:.9g}" if epsilon is not None else f"max-posterior {max_posterior:.9g}"
-    if max_posterior is not None:
-        prior = 0.001 if prior is None else prior
-        epsilon = epsilon_for_posterior(prior, max_posterior)
-        chosen_by += f" at prior {prior:g}"
-    assert epsilon is not None
-    if not epsilon > 0:
-        raise UsageError(f"--epsilon-record must be a positive number. Got {epsilon:g} instead.")
-    if not epsilon > label:
-        raise UsageError(f"The record's epsilon ({epsilon:g}) must exceed that of the private label ({label:g}).")
-    parameters["epsilon_record"] = epsilon - label
-    return chosen_by

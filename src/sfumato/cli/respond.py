@@ -10,20 +10,24 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.console import Console, Json, Quiet
-from sfumato.cli.push import InsecureHttp, Yes
+from sfumato.cli.at_coordinator import InsecureHttp
+from sfumato.cli.blocks import with_blocks
+from sfumato.cli.console import Console
+from sfumato.cli.push import Yes
 from sfumato.cli.survey_watch import Witnesses
 from sfumato.errors import NothingNewError, UsageError
 
 CODE_VARIABLE = "SFUMATO_CODE"
 
 
+@with_blocks
 def respond(
     link: Annotated[
         str, typer.Argument(metavar="URL", help="The survey's link: https://host/survey/#survey=ID&hash=HASH.")
     ],
     answers: Annotated[Path, typer.Option(metavar="FILE", help="Your answers, name: answer, as YAML or JSON.")],
     max_level: Annotated[int, typer.Option(metavar="K", help="The highest level you accept; it is told to nobody.")],
+    console: Console,
     wait: Annotated[float, typer.Option(metavar="SECONDS", help="Ask again for so long if the level is higher.")] = 0.0,
     max_epsilon: Annotated[
         float | None,
@@ -37,8 +41,6 @@ def respond(
     dry_run: Annotated[bool, typer.Option(help="Show what would be sent, and send nothing.")] = False,
     yes: Yes = False,
     insecure_http: InsecureHttp = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Answer a survey: ask for the level, recompute the guidance, blur the answers here, show the bits, send them.
 
@@ -55,7 +57,6 @@ def respond(
     from sfumato.client.survey_server import SurveyServer
     from sfumato.client.ticket_box import TicketBox
 
-    console = Console(quiet, as_json)
     given, code = read_answers(answers), read_code(code_file)
     heads = RememberedHeads(default_heads())
     server = SurveyServer(link, insecure_http=insecure_http)
@@ -94,7 +95,7 @@ def respond(
             console.result({**told, "sent": False})
             return
         if not yes:
-            _ask(as_json)
+            _ask(console.as_json)
         new = send(server, prepared, pending)
         tickets.clear()
     console.say("Sent." if new else "The survey had this answer already.")

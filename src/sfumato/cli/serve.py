@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sfumato.cli.at_server import AtServer, server_part
+from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console, Quiet
-from sfumato.cli.study import Database, server_part
 from sfumato.errors import OutputError, UsageError
 
 
+@with_blocks
 def serve(
-    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder for everything that is kept.")],
-    database: Database = None,
+    server: AtServer,
     host: Annotated[str, typer.Option(help="Address to listen at; behind a proxy, leave it.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen at; 0 takes a free one.")] = 8000,
     quiet: Quiet = False,
@@ -28,14 +28,14 @@ def serve(
     """
     if not 0 <= port <= 65535:
         raise UsageError(f"--port must be between 0 and 65535. Got {port} instead.")
+    data = server.data
     if data.exists() and not data.is_dir():
         raise OutputError(f"{data} is a file, and the server needs a folder. Choose another name.")
     from sfumato.files import write_whole
 
-    console = Console(quiet, False)
+    console = Console(quiet)
     run = server_part("run").serve
-    settings = server_part("settings").Settings.from_environment(data=data, database=database)
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    settings = server.settings()
     announced = data / "address"
 
     def ready(address: str) -> None:

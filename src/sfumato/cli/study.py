@@ -9,8 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.console import Console, Force, Json, Quiet
-from sfumato.cli.push import InsecureHttp, To, TokenFile, Yes, coordinator
+from sfumato.cli.at_coordinator import AtCoordinator
+from sfumato.cli.at_server import AtServer
+from sfumato.cli.blocks import with_blocks
+from sfumato.cli.console import Console, Force
+from sfumato.cli.push import Yes
 from sfumato.cli.survey_terms import PublicStartUp, check_start_up, respondents_link
 from sfumato.errors import CoordinatorError, OutputError, UsageError
 from sfumato.wording import counted
@@ -18,31 +21,15 @@ from sfumato.wording import counted
 app = typer.Typer(no_args_is_help=True, help="Studies: make them, invite sites, train, download.")
 
 StudyId = Annotated[str, typer.Argument(metavar="ID", help="Id of the study.")]
-Database = Annotated[
-    str | None, typer.Option(metavar="URL", help="PostgreSQL, else SQLite in --data; or SFUMATO_DATABASE.")
-]
-
-
-def server_part(name: str) -> Any:
-    """A module of the server, or a word about what to install."""
-    import importlib
-
-    try:
-        return importlib.import_module(f"sfumato.server.{name}")
-    except ImportError as error:
-        raise UsageError(
-            f"The server needs {error.name}, which is not installed: pip install 'sfumato[server]'."
-        ) from None
 
 
 @app.command()
+@with_blocks
 def new(
     file: Annotated[Path, typer.Argument(metavar="STUDY_FILE", help="What the study asks for, as YAML.")],
-    data: Annotated[Path, typer.Option(metavar="DIR", help="The server's data folder.")],
-    database: Database = None,
+    server: AtServer,
+    console: Console,
     public_start_up: PublicStartUp = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Make a study on this machine's server, and write its owner's token to a file that only you can read.
 
@@ -51,6 +38,11 @@ def new(
 
     Example: sfumato study new study.yaml --data server
     """
+    make_study(file, server, console, public_start_up=public_start_up)
+
+
+def make_study(file: Path, server: AtServer, console: Console, *, public_start_up: bool) -> None:
+    """Make the study or survey of a file, once it was found that anybody can follow it."""
     from sfumato.files import write_whole
     from sfumato.protocol.pool_study import PoolStudy
     from sfumato.protocol.rehearsal import rehearse
@@ -59,7 +51,6 @@ def new(
 
     if not file.is_file():
         raise UsageError(f"There is no study file {file}.")
-    console = Console(quiet, as_json)
     study = load_study(file)
     if isinstance(study, PoolStudy):
         rehearse(study)
@@ -67,21 +58,19 @@ def new(
         raise UsageError(f"{file}: the survey closed on {study.closes}: nobody could answer it. Give a later day.")
     if isinstance(study, SurveyStudy) and not public_start_up:
         check_start_up(file, study)
-    settings = server_part("settings").Settings.from_environment(data=data, database=database)
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    store = server_part("store").Store.open(settings)
+    store = server.store()
     try:
         identity, token = store.studies.create(study)
         digest = store.studies.find(identity).hash
     finally:
         store.close()
-    token_file = data / f"owner-{identity}.token"
+    token_file = server.data / f"owner-{identity}.token"
     try:
         write_whole(token_file, token + "\n", private=True)
     except OutputError as error:
         raise OutputError(
             f"{error} The study {identity} is made; once that is mended, its owner gets a token by: "
-            f"sfumato study owner-token {identity} --data {data}"
+            f"sfumato study owner-token {identity} --data {server.data}"
         ) from None
     console.say(
         f"Study {study.name}\n  id     {identity}\n  hash   {digest}\n  token  {token_file}  (the owner's; keep it)"
@@ -92,12 +81,11 @@ def new(
 
 
 @app.command("owner-token")
+@with_blocks
 def renew_owner_token(
     study: StudyId,
-    data: Annotated[Path, typer.Option(metavar="DIR", help="The server's data folder.")],
-    database: Database = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
+    server: AtServer,
+    console: Console,
 ) -> None:
     """Make a new token for an owner who lost hers, or whose token leaked; the old one ends. At the server itself.
 
@@ -105,32 +93,28 @@ def renew_owner_token(
     """
     from sfumato.files import write_whole
 
-    if not data.is_dir():
-        raise UsageError(f"There is no data folder {data}.")
-    settings = server_part("settings").Settings.from_environment(data=data, database=database)
-    store = server_part("store").Store.open(settings)
+    if not server.data.is_dir():
+        raise UsageError(f"There is no data folder {server.data}.")
+    store = server.store()
     try:
         token = store.tokens.new_owner_token(study)
     finally:
         store.close()
-    token_file = data / f"owner-{study}.token"
+    token_file = server.data / f"owner-{study}.token"
     write_whole(token_file, token + "\n", private=True)
-    console = Console(quiet, as_json)
     console.say(f"The owner's new token is in {token_file}. The old one has ended.")
     console.result({"id": study, "token_file": str(token_file)})
 
 
 @app.command()
+@with_blocks
 def invite(
     study: StudyId,
     site: Annotated[str, typer.Option(metavar="NAME", help="Name of the site.")],
-    to: To,
+    at: AtCoordinator,
+    console: Console,
     days: Annotated[int, typer.Option(help="How long the token is good.")] = 365,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the token there; else it is printed.")] = None,
-    token_file: TokenFile = None,
-    insecure_http: InsecureHttp = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Let a site in. Its token is shown this once; inviting a site again replaces its token.
 
@@ -142,8 +126,7 @@ def invite(
 
     if out is not None and out.exists():
         raise OutputError(f"{out} exists already. Choose another name.")
-    console = Console(quiet, as_json)
-    with coordinator(to, token_file, insecure_http, console) as connected:
+    with at.connected(console) as connected:
         invited = connected.invite(study, site, days)
     check_token(invited.token, "The coordinator's answer")
     if out is not None:
@@ -155,34 +138,29 @@ def invite(
 
 
 @app.command()
+@with_blocks
 def revoke(
     study: StudyId,
     site: Annotated[str, typer.Option(metavar="NAME", help="Name of the site.")],
-    to: To,
-    token_file: TokenFile = None,
-    insecure_http: InsecureHttp = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
+    at: AtCoordinator,
+    console: Console,
 ) -> None:
     """End a site's token. What it pushed stays until it is withdrawn.
 
     Example: sfumato study revoke k3f9abcd2345 --site North --to https://study.example --token-file owner.token
     """
-    console = Console(quiet, as_json)
-    with coordinator(to, token_file, insecure_http, console) as connected:
+    with at.connected(console) as connected:
         connected.revoke(study, site)
     console.say(f"Revoked: {site} can no longer push to {study}.")
     console.result({"study": study, "site": site, "revoked": True})
 
 
 @app.command()
+@with_blocks
 def status(
     study: StudyId,
-    to: To,
-    token_file: TokenFile = None,
-    insecure_http: InsecureHttp = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
+    at: AtCoordinator,
+    console: Console,
 ) -> None:
     """Show a study: what it is, its sites (to the owner) or your releases (to a site), and its models.
 
@@ -191,8 +169,7 @@ def status(
     from sfumato.cli.study_lines import model_lines, release_lines, shared_lines, site_lines
     from sfumato.client.answers import RefusedError, plain
 
-    console = Console(quiet, as_json)
-    with coordinator(to, token_file, insecure_http, console) as connected:
+    with at.connected(console) as connected:
         info = connected.study(study)
         try:
             sites = connected.sites(study)
@@ -223,15 +200,13 @@ def status(
 
 
 @app.command("test")
+@with_blocks
 def give_test_table(
     study: StudyId,
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="PUBLIC rows with their label: CSV or Parquet.")],
-    to: To,
+    at: AtCoordinator,
+    console: Console,
     yes: Yes = False,
-    token_file: TokenFile = None,
-    insecure_http: InsecureHttp = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Give the study a PUBLIC table to test models on. Its rows are sent as they are: never give a private one.
 
@@ -239,13 +214,12 @@ def give_test_table(
     """
     import sys
 
-    console = Console(quiet, as_json)
     if not yes:
-        if as_json or not sys.stdin.isatty():
+        if console.as_json or not sys.stdin.isatty():
             raise UsageError("The rows of the table are sent as they are. If they are public, add --yes.")
         if not typer.confirm(f"The rows of {table} are sent as they are, without noise. Are they public?"):
             raise UsageError("Not confirmed, so nothing was sent.")
-    with coordinator(to, token_file, insecure_http, console) as connected, console.listening() as progress:
+    with at.connected(console) as connected, console.listening() as progress:
         kept = connected.put_test(study, table, progress=progress)
     rows = kept.get("rows") if isinstance(kept, dict) else None
     console.say(
@@ -255,18 +229,16 @@ def give_test_table(
 
 
 @app.command()
+@with_blocks
 def train(
     study: StudyId,
-    to: To,
+    at: AtCoordinator,
+    console: Console,
     classifier: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Repeatable; else those that the study names.")
     ] = None,
     sites: Annotated[str, typer.Option(help="all, or agreeing: the sites that agree with most others.")] = "all",
     wait: Annotated[bool, typer.Option(help="Wait until all are trained, and show their errors.")] = False,
-    token_file: TokenFile = None,
-    insecure_http: InsecureHttp = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Have classifiers trained on all that was pushed; the server does it in the background.
 
@@ -274,8 +246,7 @@ def train(
     """
     from sfumato.cli.study_lines import model_lines
 
-    console = Console(quiet, as_json)
-    with coordinator(to, token_file, insecure_http, console) as connected:
+    with at.connected(console) as connected:
         names = classifier or list(connected.study(study).definition.get("classifiers") or ())
         if not names:
             raise UsageError("The study names no classifiers. Give one with --classifier.")
@@ -303,13 +274,11 @@ def wait_for(connected: Any, study: str, wanted: list[str], progress: Any, pause
 
 
 @app.command()
+@with_blocks
 def models(
     study: StudyId,
-    to: To,
-    token_file: TokenFile = None,
-    insecure_http: InsecureHttp = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
+    at: AtCoordinator,
+    console: Console,
 ) -> None:
     """List the models of a study, with their errors.
 
@@ -317,8 +286,7 @@ def models(
     """
     from sfumato.cli.study_lines import model_lines
 
-    console = Console(quiet, as_json)
-    with coordinator(to, token_file, insecure_http, console) as connected:
+    with at.connected(console) as connected:
         found = connected.models(study)
     for line in model_lines(found):
         console.say(line)
@@ -326,23 +294,20 @@ def models(
 
 
 @app.command()
+@with_blocks
 def download(
     study: StudyId,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Id of the model, from `study models`.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Model file to write, for example model.skops.")],
-    to: To,
-    token_file: TokenFile = None,
-    insecure_http: InsecureHttp = False,
+    at: AtCoordinator,
+    console: Console,
     force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Download a trained model. One that contains released rows is for the owner alone.
 
     Example: sfumato study download k3f9abcd2345 m7 --out model.skops --to https://study.example
     """
-    console = Console(quiet, as_json)
-    with coordinator(to, token_file, insecure_http, console) as connected, console.listening() as progress:
+    with at.connected(console) as connected, console.listening() as progress:
         connected.download(study, model, out, force=force, progress=progress)
     console.say(f"Wrote {out}. Try it at home: sfumato evaluate {out} TABLE")
     console.result({"model": model, "file": str(out)})

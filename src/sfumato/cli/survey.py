@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli.console import Console, Force, Json, Quiet
-from sfumato.cli.push import InsecureHttp, To, TokenFile, coordinator
-from sfumato.cli.study import Database, StudyId, server_part
-from sfumato.cli.study import new as new_study
+from sfumato.cli.at_coordinator import AtCoordinator
+from sfumato.cli.at_server import AtServer, server_part
+from sfumato.cli.blocks import with_blocks
+from sfumato.cli.console import Console, Force, Quiet
+from sfumato.cli.study import StudyId, make_study
 from sfumato.cli.survey_terms import PublicStartUp, respondents_link
 from sfumato.errors import OutputError, SchemaError, UsageError
 from sfumato.wording import counted
@@ -40,9 +41,11 @@ def read_survey(path: Path) -> SurveyStudy:
 
 
 @app.command()
+@with_blocks
 def plan(
     file: SurveyFile,
     accuracy: Annotated[float, typer.Option(metavar="SHARE", help="Accuracy that the classifier should reach.")],
+    console: Console,
     population: Annotated[
         Path | None, typer.Option(metavar="TABLE", help="Plain answers of an earlier study, with their classes.")
     ] = None,
@@ -51,8 +54,6 @@ def plan(
         float, typer.Option(help="Without a population: how typical of its class a telling answer is.")
     ] = 0.5,
     informative: Annotated[int, typer.Option(help="Without a population: how many questions tell the classes.")] = 3,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """How many respondents are needed for an accuracy, at several floors, by simulation; nobody is asked.
 
@@ -69,7 +70,7 @@ def plan(
     from sfumato.table import open_table
 
     survey = read_survey(file)
-    console, space = Console(quiet, as_json), answer_space(survey)
+    space = answer_space(survey)
     if population is None:
         people = assumed_population(space, len(survey.classes), informative=informative, strength=strength)
     else:
@@ -101,13 +102,12 @@ def plan(
 
 
 @app.command()
+@with_blocks
 def new(
     file: SurveyFile,
-    data: Annotated[Path, typer.Option(metavar="DIR", help="The server's data folder.")],
-    database: Database = None,
+    server: AtServer,
+    console: Console,
     public_start_up: PublicStartUp = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Make a survey on this machine's server; the same as `sfumato study new`.
 
@@ -117,7 +117,7 @@ def new(
     Example: sfumato survey new survey.yaml --data server
     """
     read_survey(file)
-    new_study(file, data, database, public_start_up, quiet, as_json)
+    make_study(file, server, console, public_start_up=public_start_up)
 
 
 @app.command()
@@ -143,19 +143,17 @@ def preview(
 
         with contextlib.suppress(KeyboardInterrupt):
             server_part("run").serve(settings, "127.0.0.1", port, ready)
-    Console(quiet, False).say("Stopped; nothing was kept.")
+    Console(quiet).say("Stopped; nothing was kept.")
 
 
 @app.command()
+@with_blocks
 def codes(
     study: StudyId,
     number: Annotated[int, typer.Option(help="How many single-use codes.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="File to write them to, one a line; only you can read it.")],
-    to: To,
-    token_file: TokenFile = None,
-    insecure_http: InsecureHttp = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
+    at: AtCoordinator,
+    console: Console,
 ) -> None:
     """Make codes of invitation for a survey that asks for them; which answer used which code cannot be told.
 
@@ -165,23 +163,20 @@ def codes(
 
     if out.exists():
         raise OutputError(f"{out} exists already. Choose another name.")
-    console = Console(quiet, as_json)
-    with coordinator(to, token_file, insecure_http, console) as connected:
+    with at.connected(console) as connected:
         made = connected.survey_codes(study, number)
         link = respondents_link(study, connected.study(study).hash)
     write_whole(out, "".join(f"{code}\n" for code in made), private=True)
-    console.say(f"Wrote {counted(len(made), 'code')} to {out}. Each opens one answer: {to}{link}&code=CODE")
+    console.say(f"Wrote {counted(len(made), 'code')} to {out}. Each opens one answer: {at.to}{link}&code=CODE")
     console.result({"codes": len(made), "file": str(out)})
 
 
 @app.command()
+@with_blocks
 def status(
     study: StudyId,
-    to: To,
-    token_file: TokenFile = None,
-    insecure_http: InsecureHttp = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
+    at: AtCoordinator,
+    console: Console,
 ) -> None:
     """How a survey goes: answers, versions of the guidance, the level and what it allows to learn.
 
@@ -189,8 +184,7 @@ def status(
     """
     from sfumato.guarantee.rounding import epsilon_at_most
 
-    console = Console(quiet, as_json)
-    with coordinator(to, token_file, insecure_http, console) as connected:
+    with at.connected(console) as connected:
         found = connected.survey_progress(study)
     latest = found["versions"][-1]
     console.say(f"{counted(found['answers'], 'answer')}, of which the guidance has counted {found['counted']:,}.")
@@ -202,17 +196,17 @@ def status(
 
 
 @app.command("audit")
+@with_blocks
 def audit_survey(
     file: SurveyFile,
     population: Annotated[Path, typer.Option(metavar="TABLE", help="Plain answers of people who play respondents.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; it holds the people and is private.")],
+    console: Console,
     part: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A part that `survey export` wrote: its guidance is audited.")
     ] = None,
     seed: Annotated[int, typer.Option(help="For the audit's own sampling.")] = 0,
     force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Attack simulated answers with every attack, and let malicious collectors make up the guidance.
 
@@ -230,7 +224,7 @@ def audit_survey(
     from sfumato.report import write_report
     from sfumato.table import open_table
 
-    survey, console = read_survey(file), Console(quiet, as_json)
+    survey = read_survey(file)
     table = open_table(population).read()
     if part is not None:
         card = Card.load(part)
@@ -271,15 +265,13 @@ def audit_survey(
 
 
 @app.command()
+@with_blocks
 def export(
     study: StudyId,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
-    to: To,
-    token_file: TokenFile = None,
-    insecure_http: InsecureHttp = False,
+    at: AtCoordinator,
+    console: Console,
     force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Fetch the received bits with their cards, one folder for each version of the guidance.
 
@@ -289,8 +281,7 @@ def export(
     """
     from sfumato.client.survey_export import export_survey
 
-    console = Console(quiet, as_json)
-    with coordinator(to, token_file, insecure_http, console) as connected:
+    with at.connected(console) as connected:
         parts = export_survey(connected, study, out, force=force)
     rows = sum(json.loads((part / "card.json").read_text())["rows"] for part in parts)
     console.say(f"Wrote {counted(rows, 'answer')} of {counted(len(parts), 'version')} to {out}.")

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.console import Console, Force, Json, Quiet
-from sfumato.cli.push import InsecureHttp
-from sfumato.cli.study import server_part
+from sfumato.cli.at_coordinator import InsecureHttp
+from sfumato.cli.at_server import server_part
+from sfumato.cli.blocks import with_blocks
+from sfumato.cli.console import Console, Force
 from sfumato.errors import UsageError
 
 app = typer.Typer()
@@ -28,13 +29,13 @@ Witnesses = Annotated[
 
 
 @app.command()
+@with_blocks
 def verify(
     link: Link,
+    console: Console,
     last: Annotated[int, typer.Option(help="Recompute so many of the newest versions; 0 for all.")] = 0,
     witnesses: Witnesses = None,
     insecure_http: InsecureHttp = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Follow a survey's public log from its beginning, and recompute the guidance from the published counts.
 
@@ -43,7 +44,6 @@ def verify(
     from sfumato.client.survey_server import SurveyServer
     from sfumato.client.verify import verify_survey
 
-    console = Console(quiet, as_json)
     if last < 0:
         raise UsageError(f"--last must be at least 0. Got {last} instead.")
     with SurveyServer(link, insecure_http=insecure_http) as server, console.listening() as progress:
@@ -58,12 +58,12 @@ def verify(
 
 
 @app.command()
+@with_blocks
 def witness(
     link: Link,
     out: Annotated[Path, typer.Option(metavar="FILE", help="File to publish where respondents can read it.")],
+    console: Console,
     insecure_http: InsecureHttp = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Be a witness: check that the log continues what FILE says, and write its newest entry there for others to see.
 
@@ -75,7 +75,6 @@ def witness(
     from sfumato.client.survey_server import SurveyServer
     from sfumato.client.verify import witness_survey
 
-    console = Console(quiet, as_json)
     with SurveyServer(link, insecure_http=insecure_http) as server:
         found = witness_survey(server, out)
     console.say(f"Witnessed version {found['version']}: {out}")
@@ -83,12 +82,12 @@ def witness(
 
 
 @app.command()
+@with_blocks
 def page(
+    console: Console,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder to write, to be served by anybody.")] = None,
     show_hash: Annotated[bool, typer.Option("--hash", help="Only print the hash of the page's files.")] = False,
     force: Force = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
 ) -> None:
     """Write the respondents' page into a folder, for another host than the survey's server; or print its hash.
 
@@ -104,7 +103,6 @@ def page(
     part = server_part("web.respondent_page")
     if (out is None) is not show_hash:
         raise UsageError("Give either --out DIR or --hash.")
-    console = Console(quiet, as_json)
     digest, published = part.page_hash(part.page_files()), part.published_hashes()
     if digest != published["current"]:
         raise UsageError(

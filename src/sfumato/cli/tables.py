@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sfumato.cli.blocks import OptionBlock
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:  # brings Arrow with it, which --help does not need
@@ -23,16 +24,15 @@ TableArgument = Annotated[
 Query = Annotated[str | None, typer.Option(metavar="SQL", help="Read this query; TABLE is then a database URL.")]
 Decimal = Annotated[str, typer.Option(metavar="MARK", help="Decimal mark in CSV files: . or a comma.")]
 Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of CSV files, for example cp1252 or utf-16.")]
-POINT, UTF8 = ".", "utf-8"
 
 
 @dataclass
-class Tables:
+class Tables(OptionBlock):
     """The tables of one command; standard input can be only one of them."""
 
-    decimal: str = POINT
-    encoding: str = UTF8
-    _piped: bool = field(default=False, repr=False)
+    decimal: Decimal = "."
+    encoding: Encoding = "utf-8"
+    _piped: bool = field(default=False, init=False, repr=False)
 
     def open(self, given: str, query: str | None = None) -> Any:
         """A table, or a query that becomes one."""

@@ -92,6 +92,20 @@ class RowMemory:
         text = json.dumps({**about, "note": dict(note)})
         write_whole(self._pending.with_suffix(ANNOUNCED), text, private=True)
 
+    def keep(self, note: Mapping[str, Any]) -> Path:
+        """Know the hashes from now on: their release is in memory, and may be seen as soon as it is handed over.
+
+        Returns the file that says so, for `name_release` once there is a file of the release.
+        """
+        assert self._pending is not None
+        pending, self._pending = self._pending, None
+        about = pending.with_suffix(RELEASED)
+        write_whole(about, json.dumps({"release": None, "note": dict(note)}), private=True)
+        with explained(self.folder):
+            pending.rename(pending.with_suffix(KNOWN))
+            sync_folder(self.folder)
+        return about
+
     def settle(self) -> None:
         """The run ended: its hashes are known from now on if the release stands, and else forgotten."""
         if self._pending is not None and self._pending.exists():
@@ -118,6 +132,13 @@ class RowMemory:
             pending.unlink()
             about.unlink(missing_ok=True)
         sync_folder(self.folder)
+
+
+def name_release(about: Path, release: Path) -> None:
+    """Say which file a release that was kept in memory has become, so that it can be forgotten like any other."""
+    if about.is_file():
+        found = json.loads(about.read_text())
+        write_whole(about, json.dumps({**found, "release": file_digest(release)}), private=True)
 
 
 def forget(ledger: Ledger, digest: str) -> int:

@@ -12,11 +12,12 @@ from sfumato.jobs.auditing.document import check, document, write_audit
 from sfumato.jobs.auditing.evidence import Evidence
 from sfumato.jobs.auditing.guess_file import attempt_from_file
 from sfumato.jobs.auditing.pictures import correlations, distributions
-from sfumato.jobs.auditing.read_folder import evidence_from_folder
+from sfumato.jobs.auditing.read_folder import evidence_from_release
 from sfumato.jobs.auditing.read_tables import evidence_from_tables
 from sfumato.jobs.auditing.request import Audit, AuditRequest
 from sfumato.jobs.auditing.riskiest import riskiest_records
 from sfumato.jobs.progress import Progress, silent
+from sfumato.jobs.release import Release
 from sfumato.jobs.utility import utility
 
 __all__ = ["Audit", "AuditRequest", "audit"]
@@ -53,7 +54,9 @@ def audit(request: AuditRequest, progress: Progress = silent) -> Audit:
 
 def _evidence(request: AuditRequest, rng: np.random.Generator) -> Evidence:
     if request.folder is not None:
-        return evidence_from_folder(Path(request.folder), request, rng)
+        return evidence_from_release(Release.open(request.folder, request.key), request, rng)
+    if isinstance(request.release, Release):
+        return evidence_from_release(request.release, request, rng)
     return evidence_from_tables(request, rng)
 
 

@@ -24,7 +24,7 @@ from sfumato.table import write_table
 LABEL = "diagnosis"
 CLASSIFIERS = ("noise-aware-lda", "svm", "radius-vote")
 # A few hundred people and a bound on the whole record leave room for one component: more would drown in noise.
-PARAMETERS = {"components": 1, "epsilon_record": 6.0}
+PARAMETERS, EPSILON = {"components": 1}, 6.0
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,7 @@ def demonstrate(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyLeakWarning)  # the demo says so itself
             # A demonstration table is not a person's: it stays out of the owner's ledger.
-            options = Options(
-                label=LABEL, parameters=PARAMETERS, chosen_by="epsilon-record 6", ledger=folder / "ledger.json"
-            )
+            options = Options(label=LABEL, parameters=PARAMETERS, epsilon_record=EPSILON, ledger=folder / "ledger.json")
             done = sanitize(patients, folder / "release", options, progress)
             found = audit(AuditRequest(folder=folder / "release", original=patients, holdout=others), progress=progress)
         (folder / "ledger.json").unlink()

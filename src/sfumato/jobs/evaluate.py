@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 
 from sfumato.errors import OutputError, TableError
 from sfumato.files import write_whole
+from sfumato.guarantee import Key
 from sfumato.jobs.model import Model
-from sfumato.jobs.predict import classifier_for, rows_to_classify
+from sfumato.jobs.predict import classifier_for, opened, rows_to_classify
 from sfumato.metrics import proportion_interval
 from sfumato.table.filling import MISSING_INSTEAD, NOT_TOLD, UNLISTED
 from sfumato.table.unfit import UnknownCategoryWarning
 from sfumato.wording import counted
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """Counts of true class (rows) against answer (columns), and what follows from them.
 
@@ -35,6 +36,11 @@ class Evaluation:
     confusion: NDArray[np.int64]
     unseen: int = 0
     unknown: Mapping[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Without the counts, which are the owner's."""
+        low, high = self.interval
+        return f"<Evaluation: error {self.error:.3f} ({low:.3f} to {high:.3f}) on {counted(self.rows, 'row')}>"
 
     @property
     def rows(self) -> int:
@@ -87,7 +93,15 @@ def evaluate(
     """
     if out is not None and out.exists() and not force:
         raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
-    model = Model.load(model_path)
+    found = compare(Model.load(model_path), source, key=key, unknown=unknown)
+    if out is not None:
+        write_whole(out, json.dumps(found.to_dict(), indent=1), private=True)
+    return found
+
+
+def compare(model: Model, source: Any, *, key: Path | Key | None = None, unknown: str = MISSING_INSTEAD) -> Evaluation:
+    """The same with a model that is open, of rows wherever they are; nothing is written."""
+    source = opened(source)
     Z, truth, unfit = rows_to_classify(model, source, key, unknown)
     if truth is None or not len(truth):
         raise TableError(
@@ -113,6 +127,4 @@ def evaluate(
             UnknownCategoryWarning,
             stacklevel=2,
         )
-    if out is not None:
-        write_whole(out, json.dumps(found.to_dict(), indent=1), private=True)
     return found

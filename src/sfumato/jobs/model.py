@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,13 +51,14 @@ class Model:
             return np.array(transform["matrix"]), np.array(transform["offset"])
         return None
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
+        """Write the model file, whole or not at all."""
         import skops.io
 
         write_whole(path, skops.io.dumps({"about": json.dumps(self.about), "classifier": self.classifier}))
 
     @classmethod
-    def load(cls, path: Path) -> Model:
+    def load(cls, path: Path) -> Self:
         """Read a model. Its sizes, types and structure are checked first: who made it may wish its reader ill."""
         if not path.is_file():
             raise CardError(f"There is no model {path}.")
@@ -74,7 +75,7 @@ class Model:
             raise CardError(f"{path} {NOT_OURS}.") from error
 
     @classmethod
-    def _read(cls, file: BinaryIO) -> Model:
+    def _read(cls, file: BinaryIO) -> Self:
         import skops.io
 
         checked = ModelFile(file, _check_version)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import NothingNewError, PrivacyLeakWarning, TableError, UsageError
+from sfumato.files import explained
 from sfumato.guarantee import Ledger
 from sfumato.guarantee.row_hash import HASH_BYTES, Hashes
 from sfumato.guarantee.row_memory import RowMemory, file_digest, forget, memory_folder
@@ -41,7 +42,7 @@ class Remembered:
 
 
 def remember(
-    ledger: Ledger, source: Source, folder: Path, *, only_new: bool, until: ExitStack, progress: Progress
+    ledger: Ledger, source: Source, *, only_new: bool, until: ExitStack, progress: Progress
 ) -> Remembered | None:
     """Compare the source with what the ledger remembers; with `only_new` the source then gives new rows alone.
 
@@ -55,7 +56,7 @@ def remember(
     memory = until.enter_context(RowMemory.opened(ledger, series, source.encoding.width + 1))
     until.callback(memory.settle)
     first_time = memory.empty
-    found = Remembered(memory, find_new(replace(source, keep_in_memory=False), memory, folder, progress))
+    found = Remembered(memory, find_new(replace(source, keep_in_memory=False), memory, progress))
     if only_new and first_time and ledger.releases:
         warnings.warn(
             "The ledger remembers no rows of this schema yet, so that all rows count as new: also those that were "
@@ -94,12 +95,21 @@ def series_of(source: Source) -> str:
     return f"{unit}/{source.encoding.fingerprint()}"
 
 
-def find_new(source: Source, memory: RowMemory, folder: Path, progress: Progress) -> NDArray[np.bool_]:
+def find_new(source: Source, memory: RowMemory, progress: Progress) -> NDArray[np.bool_]:
     """Which rows (with a person column: rows of which people) the memory does not know; their hashes are left there,
     pending."""
+    buckets = memory.folder / ".dealt"
+    shutil.rmtree(buckets, ignore_errors=True)  # of a run that was killed
+    try:
+        with explained(buckets):
+            buckets.mkdir(mode=0o700)
+        return _find_new(source, memory, buckets, progress)
+    finally:
+        shutil.rmtree(buckets, ignore_errors=True)
+
+
+def _find_new(source: Source, memory: RowMemory, buckets: Path, progress: Progress) -> NDArray[np.bool_]:
     people = source.encoding.schema.person is not None
-    buckets = folder / ".hashes"
-    buckets.mkdir(mode=0o700)
     rows = _deal(source, memory, buckets, progress)
     new = np.zeros(rows, dtype=np.bool_)
 
@@ -119,7 +129,6 @@ def find_new(source: Source, memory: RowMemory, folder: Path, progress: Progress
             yield hashes[is_new & (np.arange(len(hashes)) == first)] if people else hashes[is_new]
 
     memory.write_pending(fresh())
-    shutil.rmtree(buckets)
     return new
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sfumato.errors import CardError, OutputError, SchemaError, TableError, UsageError
 from sfumato.guarantee import Card, Key
 from sfumato.jobs.model import Model
-from sfumato.jobs.release import matrix_of, read_release
+from sfumato.jobs.release import Release
 from sfumato.table import Encoding, open_table, write_table
 from sfumato.table.filling import MISSING_INSTEAD, NOT_TOLD, UNKNOWN_WAYS
 from sfumato.table.unfit import warn_of_unfit
@@ -59,6 +59,17 @@ def predict(
     if out.exists() and not force:
         raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
     model = Model.load(model_path)
+    predicted = classify(model, source, key=key, unknown=unknown)
+    columns = {"prediction": model.encoding().decode_label(predicted.codes)}
+    if predicted.probabilities is not None:
+        columns["probability"] = pa.array(predicted.probabilities.max(axis=1))
+    write_table(pa.table(columns), out)
+    return predicted
+
+
+def classify(model: Model, source: Any, *, key: Path | Key | None = None, unknown: str = MISSING_INSTEAD) -> Predicted:
+    """The same with a model that is open, of rows wherever they are; nothing is written."""
+    source = opened(source)
     Z, truth, unfit = rows_to_classify(model, source, key, unknown)
     if not len(Z):
         raise TableError("The table holds no rows, so there is nothing to classify.")
@@ -66,16 +77,17 @@ def predict(
     with model.answering():
         codes = np.asarray(classifier.predict(Z), dtype=np.int64)
         probabilities = _probabilities(classifier, Z)
-    columns = {"prediction": model.encoding().decode_label(codes)}
-    if probabilities is not None:
-        columns["probability"] = pa.array(probabilities.max(axis=1))
-    write_table(pa.table(columns), out)
     accuracy = commonest = None
     if truth is not None:
         told = truth[truth != NOT_TOLD]
         accuracy = float(np.mean(told == codes[truth != NOT_TOLD]))
         commonest = float(np.bincount(told[told >= 0], minlength=1).max() / len(told))
     return Predicted(codes, probabilities, accuracy, commonest, len(codes), unfit)
+
+
+def opened(source: Any) -> Any:
+    """A release where a folder is given; anything else is a table, or a release already."""
+    return Release.public(source) if isinstance(source, str | Path) and Path(source).is_dir() else source
 
 
 @dataclass(frozen=True)
@@ -94,10 +106,9 @@ class ForReleased:
 
 def classifier_for(model: Model, source: Any) -> Any:
     """What answers for these rows: learners that answer for plain rows must be told when the rows are not."""
-    released = isinstance(source, str | Path) and Path(source).is_dir()
-    if not released or not model.about.get("answers_plain_rows"):
+    if not isinstance(source, Release) or not model.about.get("answers_plain_rows"):
         return model.classifier
-    card = Card.load(source)
+    card = source.card
     if _without_noise(card):
         return model.classifier
     if not hasattr(model.classifier, "predict_released"):
@@ -123,25 +134,23 @@ class Rows(NamedTuple):
     unfit: Mapping[str, int]
 
 
-def rows_to_classify(model: Model, source: Any, key: Path | None, unknown: str) -> Rows:
-    """The rows of a plain table or of a release's folder in the model's space, and their true classes."""
+def rows_to_classify(model: Model, source: Any, key: Path | Key | None, unknown: str) -> Rows:
+    """The rows of a plain table or of a release in the model's space, and their true classes."""
     if unknown not in UNKNOWN_WAYS:
         raise UsageError(f"--unknown must be {' or '.join(UNKNOWN_WAYS)}. Got {unknown!r} instead.")
-    if isinstance(source, str | Path) and Path(source).is_dir():
-        return _released(model, Path(source))
+    if isinstance(source, Release):
+        return _released(model, source)
     return _embedded(model, source, key, unknown)
 
 
-def _released(model: Model, folder: Path) -> Rows:
+def _released(model: Model, release: Release) -> Rows:
     """Rows that were released perturbed lie in the model's space already."""
-    card = Card.load(folder)
-    if card.space != model.about["space"]:
-        raise CardError(f"The release in {folder} lies in another space than the model's training data.")
-    Z, truth = matrix_of(read_release(folder), card)
-    return Rows(Z, truth if card.label == "exact" else None, {})
+    if release.card.space != model.about["space"]:
+        raise CardError(f"The release {release.where} lies in another space than the model's training data.")
+    return Rows(release.Z, release.y if release.card.label == "exact" else None, {})
 
 
-def _embedded(model: Model, source: Any, key: Path | None, unknown: str) -> Rows:
+def _embedded(model: Model, source: Any, key: Path | Key | None, unknown: str) -> Rows:
     encoding = model.encoding()
     table = open_table(source).read()
     try:
@@ -170,7 +179,7 @@ def _classes(encoding: Encoding, table: pa.Table, unknown: str) -> NDArray[np.in
     return truth if (truth != NOT_TOLD).any() else None
 
 
-def _map(model: Model, key: Path | None) -> tuple[Matrix, Matrix]:
+def _map(model: Model, key: Path | Key | None) -> tuple[Matrix, Matrix]:
     public = model.affine()
     if public is not None:
         return public
@@ -181,9 +190,10 @@ def _map(model: Model, key: Path | None) -> tuple[Matrix, Matrix]:
             "Plain rows can be embedded only with the key of the releases. Give --key key.json, "
             "or classify rows that were sanitized with it (give their folder)."
         )
-    loaded = Key.load(key)
+    loaded = key if isinstance(key, Key) else Key.load(key)
     if loaded.commitment() != model.about["transform"].get("commitment"):
-        raise CardError(f"The key {key} is not the one that the training releases were made with.")
+        which = "given" if isinstance(key, Key) else str(key)
+        raise CardError(f"The key {which} is not the one that the training releases were made with.")
     return loaded.affine()
 
 

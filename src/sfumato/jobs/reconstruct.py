@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.errors import CardError, SchemaError, TableError, UsageError
+from sfumato.errors import CardError, SchemaError, UsageError
 from sfumato.files import new_folder, write_whole
-from sfumato.guarantee import Card
-from sfumato.jobs.release import check_embedded_card
+from sfumato.jobs.release import Release
 from sfumato.metrics.information import information_loss
 from sfumato.reconstruction import Density, Shares, reconstruct
 from sfumato.reconstruction.described import Described, describe
+from sfumato.reconstruction.evidence import Method
 from sfumato.reconstruction.reconstruct import make_method
 from sfumato.table import open_table, write_table
 from sfumato.table.arrays import day_numbers, numbers, plain
@@ -68,25 +68,29 @@ def reconstruct_columns(
         raise UsageError("A release is given twice: its values would count twice. Give each folder once.")
     if not columns or len(set(columns)) < len(columns):
         raise UsageError("Name at least one column, and each of them once.")
-    cards = [Card.load(folder) for folder in folders]
-    described = {column: [describe(card, column) for card in cards] for column in columns}
-    for folder, card in zip(folders, cards, strict=True):
-        check_embedded_card(Path(folder), card)
+    releases = [Release.public(folder) for folder in folders]
+    described = {column: [describe(release.card, column) for release in releases] for column in columns}
     chosen = make_method(method, penalty)
     truths = {column: None if original is None else _original(original, described[column][0]) for column in columns}
     places = [""] if len(columns) == 1 else folder_names(columns)
     done = []
     with new_folder(out, force=force) as folder:  # a place that is taken is found before the work, not after
         for number, (column, place) in enumerate(zip(columns, places, strict=True)):
-            sources = zip(folders, cards, described[column], strict=True)
-            values = [_values(Path(source), card, one) for source, card, one in sources]
-            found = reconstruct(values, cards, column=column, method=chosen, **options)
+            found = reconstruct_from(releases, column, chosen, **options)
             truth = truths[column]
             loss = None if truth is None else information_loss(truth, found)
             done.append(Reconstructed(found, _write(found, folder, place), loss))
             if progress is not None:
                 progress("Columns", number + 1, len(columns))
     return done
+
+
+def reconstruct_from(releases: Sequence[Release], column: str, method: Method, **options: Any) -> Density | Shares:
+    """One column of releases that are open, in folders or in memory; nothing is written."""
+    if not releases or len(set(map(id, releases))) < len(releases):
+        raise UsageError("Give at least one release, and each of them once: values would count twice.")
+    values = [_values(release, describe(release.card, column)) for release in releases]
+    return reconstruct(values, [release.card for release in releases], column=column, method=method, **options)
 
 
 def folder_names(columns: Sequence[str]) -> list[str]:
@@ -113,21 +117,18 @@ def _write(found: Density | Shares, folder: Path, place: str) -> tuple[str, ...]
     return tuple(sorted(path.relative_to(folder).as_posix() for path in inside.iterdir()))
 
 
-def _values(folder: Path, card: Card, one: Described) -> Iterator[Any]:
+def _values(release: Release, one: Described) -> Iterator[Any]:
     """The released column, block by block."""
-    path = next((folder / name for name in ("release.parquet", "release.csv") if (folder / name).is_file()), None)
-    if path is None:
-        raise TableError(f"There is no release.parquet or release.csv in {folder}.")
-    return _blocks(open_table(path, columns=[one.name]).blocks(BLOCK), one, card.rows, folder)
+    return _blocks(release.blocks(one.name, BLOCK), one, release)
 
 
-def _blocks(batches: Iterator[pa.RecordBatch], one: Described, rows: int, folder: Path) -> Iterator[Any]:
+def _blocks(batches: Iterator[pa.RecordBatch], one: Described, release: Release) -> Iterator[Any]:
     met = 0
     for batch in batches:
         met += batch.num_rows
         yield batch.column(0).to_pylist() if one.is_categorical else as_numbers(batch.column(0), one)
-    if met != rows:
-        raise CardError(f"The card of {folder} speaks of {rows} rows, the release has {met}.")
+    if met != release.card.rows:
+        raise CardError(f"The card of {release.folder} speaks of {release.card.rows} rows, the release has {met}.")
 
 
 def as_numbers(array: Any, one: Described) -> Floats:

@@ -1,71 +1,247 @@
-"""A release as its readers take it: card, matrix and labels; the owner also has the trace and the key."""
+"""A release, in a folder or in memory: card, rows and labels; the owner also has the trace and the key."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from sfumato.errors import CardError, TableError
+from sfumato.errors import CardError, TableError, UsageError
+from sfumato.files import new_folder
 from sfumato.guarantee import Card, Key
+from sfumato.guarantee.row_memory import name_release
+from sfumato.jobs.sanitized import Sanitized
+from sfumato.jobs.write_release import CARD_METADATA, check_replaceable, write_release
 from sfumato.table import Encoding, open_table
 from sfumato.table.arrays import checked, numbers
+from sfumato.table.frames import ARROW, as_frame, kind_of
 from sfumato.table.recoding import recode, unstated
 from sfumato.wording import counted
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-CARD_METADATA = b"sfumato.card"
 _FORMAT_METADATA = {b"ARROW:schema", b"PARQUET:field_id"}
+FILES = ("release.parquet", "release.csv")
 
 
-@dataclass(frozen=True, repr=False)
 class Release:
-    """What lies in the folder that `sanitize` wrote.
+    """Perturbed rows and the card that says what they guarantee; in a folder, or in memory until it is saved.
 
-    `Z` is the release matrix: encoded source columns for column-wise releases, c000... for mixing ones.
-    `source` (the private trace) and `key` are there only in the owner's folder.
+    `sfumato.sanitize` and `sfumato.open_release` give one. The owner's also holds the private trace (`source`: which
+    row of the table each released row came from) and, where the mechanism has one, the `key`. Neither is ever shown.
+
+    Attributes
+    ----------
+    card : Card
+        What the release says about itself: mechanism, guarantee, what was learned from the data.
+    folder : Path or None
+        Where it lies; None until a release in memory is saved.
+    told : Sanitized or None
+        For the owner who made it just now: how many cells were clipped, which columns were left out.
     """
 
-    card: Card
-    encoding: Encoding
-    Z: Matrix
-    y: Codes | None
-    source: Codes | None = None
-    key: Key | None = None
+    def __init__(
+        self,
+        card: Card,
+        *,
+        folder: Path | None = None,
+        rows: pa.Table | None = None,
+        source: Codes | None = None,
+        key: Key | None = None,
+        key_kept: bool = False,
+        remembered: Path | None = None,
+        kind: str = ARROW,
+        told: Sanitized | None = None,
+    ) -> None:
+        self.card, self.folder, self.told = card, folder, told
+        self._rows, self._kind = rows, kind
+        self._source, self._key = source, key
+        self._key_kept, self._remembered = key_kept, remembered
+        self._private_folder: Path | None = None
+
+    @classmethod
+    def public(cls, folder: Path | str) -> Release:
+        """What anybody may read of a release; rows are read when they are asked for."""
+        folder = Path(folder)
+        card = Card.load(folder)
+        check_embedded_card(folder, card)
+        return cls(card, folder=folder, kind=kind_of(None))
 
     @classmethod
     def open(cls, folder: Path | str, key: Path | None = None) -> Release:
         """Read a release, and its private files where they are present."""
-        folder = Path(folder)
-        card = Card.load(folder)
-        table = read_release(folder)
-        if table.num_rows != card.rows:
-            raise CardError(f"The card of {folder} speaks of {card.rows} rows, the release has {table.num_rows}.")
-        check_embedded_card(folder, card)
-        Z, y = matrix_of(table, card)
-        trace, key_path = folder / "trace.parquet", key or folder / "key.json"
-        source = open_table(trace).read()["source"].to_numpy() if trace.exists() else None
-        if source is not None and len(source) != len(Z):
-            raise CardError(f"The trace of {folder} does not belong to its release: the numbers of rows differ.")
-        loaded = Key.load(key_path) if key is not None or key_path.exists() else None
-        if loaded is not None and loaded.commitment() != card.transform.get("commitment"):
-            raise CardError(f"The key {key_path} is not the one that the release in {folder} was made with.")
-        return cls(card, card.source_encoding(), Z, y, source, loaded)
+        release = cls.public(folder)
+        release.check()
+        release._private_folder = Path(folder)
+        if key is not None:
+            release._key, release._key_kept = release._key_in(key), True
+        release.has_private_parts  # noqa: B018 - looked at now, so that what does not belong together is found now
+        return release
+
+    @classmethod
+    def made(cls, told: Sanitized, kind: str) -> Release:
+        """The owner's release that was just written into a folder."""
+        release = cls(told.card, folder=told.folder, kind=kind, told=told)
+        release._private_folder = told.folder
+        return release
+
+    @property
+    def source(self) -> Codes | None:
+        """Private: which row of the source table each released row came from; None where that is not known here."""
+        if self._source is None and self._private_folder is not None:
+            trace = self._private_folder / "trace.parquet"
+            if trace.exists():
+                self._source = open_table(trace).read()["source"].to_numpy()
+            if self._source is not None and len(self._source) != self.card.rows:
+                raise CardError(f"The trace of {self.folder} is not that of its release: the numbers of rows differ.")
+        return self._source
+
+    @property
+    def key(self) -> Key | None:
+        """Private: the mechanism's key, where it has one that is known here."""
+        if self._key is None and self._private_folder is not None and (self._private_folder / "key.json").exists():
+            self._key = self._key_in(self._private_folder / "key.json")
+        return self._key
+
+    @property
+    def has_private_parts(self) -> bool:
+        """Whether this is the owner's release, with its trace or its key."""
+        return (self.source is not None) | (self.key is not None)
+
+    def _key_in(self, path: Path) -> Key:
+        key = Key.load(path)
+        if key.commitment() != self.card.transform.get("commitment"):
+            raise CardError(f"The key {path} is not the one that the release {self.where} was made with.")
+        return key
 
     def __repr__(self) -> str:
-        rows, columns = self.Z.shape
-        owner = " with its owner's files" if self.source is not None or self.key is not None else ""
-        return f"<Release of {counted(rows, 'row')} x {columns} by {self.card.mechanism['name']}{owner}>"
+        columns = len(self.card.release_schema["columns"])
+        owner = ", with its owner's files" if self.has_private_parts else ""
+        made = f"{counted(self.card.rows, 'row')} x {columns} by {self.card.mechanism['name']}"
+        return f"<Release of {made}: {self.card.guarantee['kind']}{owner}>"
+
+    def __len__(self) -> int:
+        return self.card.rows
+
+    @property
+    def where(self) -> str:
+        """For messages."""
+        return "in memory" if self.folder is None else f"in {self.folder}"
+
+    @property
+    def table(self) -> Any:
+        """The released rows, for everybody: a frame of the kind that was given to `sanitize`.
+
+        For paths it is a pandas frame, or an Arrow table where pandas is not installed.
+        """
+        return as_frame(self.arrow, self._kind)
+
+    @property
+    def arrow(self) -> pa.Table:
+        """The released rows as an Arrow table."""
+        if self._rows is not None:
+            return self._rows
+        assert self.folder is not None  # a release without rows in memory has a folder
+        return read_release(self.folder)
+
+    def blocks(self, column: str, rows: int) -> Iterator[pa.RecordBatch]:
+        """One released column, block by block; of a folder no more is read."""
+        source = self._rows if self.folder is None or self._rows is not None else release_file(self.folder)
+        return open_table(source, columns=[column]).blocks(rows)
+
+    @property
+    def encoding(self) -> Encoding:
+        """How source rows become numbers."""
+        return self.card.source_encoding()
+
+    def check(self) -> None:
+        """Read the rows, and check them against the card."""
+        self._matrix  # noqa: B018 - reading it is the check
+
+    @property
+    def Z(self) -> Matrix:  # noqa: N802 - matrices have capital letters, as in the papers
+        """The release matrix: encoded source columns for column-wise releases, c000... for mixing ones."""
+        return self._matrix[0]
+
+    @property
+    def y(self) -> Codes | None:
+        """Class codes, where there is a label."""
+        return self._matrix[1]
+
+    @cached_property
+    def _matrix(self) -> tuple[Matrix, Codes | None]:
+        table = self.arrow
+        if table.num_rows != self.card.rows:
+            raise CardError(
+                f"The card of {self.folder} speaks of {self.card.rows} rows, the release has {table.num_rows}."
+            )
+        return matrix_of(table, self.card)
 
     def affine(self) -> tuple[Matrix, Matrix] | None:
         """(A, c) of the map from encoded source rows, as far as card and key tell."""
         return self.card.made_by().map.affine() if self.key is None else self.key.affine()
+
+    def save(self, folder: Path | str, *, format: str = "parquet", force: bool = False) -> Path:
+        """Write the release into a new folder, whole or not at all.
+
+        Parameters
+        ----------
+        folder : path
+            Folder to write: release.parquet and card.json to share; trace.parquet and key.json, which only you can
+            read and which are never to be shared.
+        format : {"parquet", "csv"}, default "parquet"
+            Of the released rows.
+        force : bool, default False
+            Replace an earlier release in `folder`.
+
+        Returns
+        -------
+        Path
+            The folder.
+        """
+        if format not in ("parquet", "csv"):
+            raise UsageError(f"There is no format {format!r}. Choose one of: parquet, csv.")
+        out = Path(folder)
+        check_replaceable(out, force)
+        with new_folder(out, force=force) as aside:
+            write_release(aside, format, self.card, [(self.arrow, self.source)])
+            if self.key is not None and not self._key_kept:
+                self.key.save(aside / "key.json")
+            if self._remembered is not None:
+                name_release(self._remembered, aside / f"release.{format}")
+        if self.folder is None:
+            self.folder = out
+        return out
+
+
+def open_release(folder: Path | str, key: Path | str | None = None) -> Release:
+    """Open a release that lies in a folder, with the owner's files where they are present.
+
+    Parameters
+    ----------
+    folder : path
+        Folder that `sanitize` or `Release.save` wrote.
+    key : path, optional
+        Key file of the release, where it is not in the folder.
+
+    Returns
+    -------
+    Release
+        Its card and rows were checked against each other.
+
+    Raises
+    ------
+    CardError
+        Where card, rows, trace and key do not belong together.
+    """
+    return Release.open(folder, None if key is None else Path(key))
 
 
 def check_embedded_card(folder: Path, card: Card) -> None:
@@ -96,12 +272,17 @@ def carries_more(file: pq.ParquetFile) -> bool:
     return any((found or {}).keys() - _FORMAT_METADATA - {CARD_METADATA} for found in words)
 
 
-def read_release(folder: Path) -> pa.Table:
-    """The released table, whatever its format."""
-    for name in ("release.parquet", "release.csv"):
+def release_file(folder: Path) -> Path:
+    """The file of the released rows, whatever its format."""
+    for name in FILES:
         if (folder / name).is_file():
-            return open_table(folder / name).read()
-    raise TableError(f"There is no release.parquet or release.csv in {folder}.")
+            return folder / name
+    raise TableError(f"There is no {' or '.join(FILES)} in {folder}.")
+
+
+def read_release(folder: Path) -> pa.Table:
+    """The released table."""
+    return open_table(release_file(folder)).read()
 
 
 def matrix_of(table: pa.Table, card: Card, first_row: int = 0) -> tuple[Matrix, Codes | None]:

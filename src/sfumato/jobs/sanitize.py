@@ -1,133 +1,117 @@
-"""Table in, release out: release.parquet, card.json and, private, trace.parquet and key.json."""
+"""Table in, release out: release.parquet, card.json and, private, trace.parquet and key.json; or all in memory."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from sfumato.channels import RandomizedResponse
-from sfumato.errors import OutputError, PrivacyLeakWarning, SchemaError, TableError, UsageError
+from sfumato.errors import PrivacyLeakWarning, SchemaError, TableError, UsageError
 from sfumato.files import new_folder
-from sfumato.guarantee import Card, Guarantee, Key, Ledger
+from sfumato.guarantee import Guarantee, Key, Ledger
 from sfumato.guarantee.ledger import Earlier
 from sfumato.guarantee.recompute import SEEDED
-from sfumato.jobs.engines import DiskShuffle, MemoryShuffle, Shuffle, fit_on_source, in_order, release_blocks
+from sfumato.jobs.engines import fit_on_source, in_order, release_blocks
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import learned_classes, make_card, today
 from sfumato.jobs.only_new import remember
 from sfumato.jobs.progress import Progress, silent
-from sfumato.jobs.release import CARD_METADATA
+from sfumato.jobs.release import Release
+from sfumato.jobs.sanitize_options import Options
+from sfumato.jobs.sanitized import Sanitized
 from sfumato.jobs.source import Source
-from sfumato.mechanisms import Block, Mechanism, RandomRotation, make_mechanism
+from sfumato.jobs.strength import Strength
+from sfumato.jobs.write_release import InFolder, InMemory, Landing, check_in_memory, check_replaceable
+from sfumato.mechanisms import Mechanism, RandomRotation
 from sfumato.noise import Streams
-from sfumato.table import Encoding, Schema, SqlQuery, open_table, table_writer, write_table
+from sfumato.table import Encoding, Schema, open_table
+from sfumato.table.frames import kind_of
 from sfumato.wording import counted
 
 if TYPE_CHECKING:  # brings scikit-learn with it, which only a search needs
     from sfumato.jobs.search_result import SearchResult
 
-FORMATS = ("parquet", "csv")
-ENGINES = ("memory", "stream")
-OUT_OF_BOUNDS = ("clip", "refuse")
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to sanitize; the same words as on the command line."""
-
-    mechanism: str = "principal-laplace"
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    label: str | None = None
-    schema: Path | Schema | None = None
-    engine: str = "memory"
-    key: Path | None = None
-    format: str = "parquet"
-    like_original: bool = False
-    out_of_bounds: str = "clip"
-    max_rows_per_person: int | None = None
-    unlabelled: bool = False
-    private_label: bool = False
-    label_epsilon: float = 1.0
-    search: int | None = None
-    search_goal: str = "minimum"
-    seed: int | None = None
-    ledger: Path | None = None
-    only_new: bool = False
-    force: bool = False
-    chosen_by: str = "parameters"
-
-
-@dataclass(frozen=True, repr=False)
-class Sanitized:
-    """The card, and what only the owner is told."""
-
-    card: Card
-    folder: Path
-    clipped: dict[str, int]
-    dropped: tuple[str, ...]
-    notes: Mapping[str, Any] = field(default_factory=dict)
-    search: SearchResult | None = None
-    known: int | None = None
-    """With `only_new`: rows that were left out because they were released before."""
-
-    def __repr__(self) -> str:
-        return f"<Sanitized into {self.folder}: {self.card!r}>"
+__all__ = ["Options", "Sanitized", "sanitize", "sanitize_in_memory", "schema_for"]
 
 
 def sanitize(table: Any, out: Path | str, options: Options | None = None, progress: Progress = silent) -> Sanitized:
     """Perturb `table` and write the release, its card and, where there is one, its key into the folder `out`."""
-    options = options or Options()
-    if options.engine not in ENGINES:
-        raise UsageError(f"There is no engine {options.engine!r}. Choose one of: {', '.join(ENGINES)}.")
-    if options.format not in FORMATS:
-        raise UsageError(f"There is no format {options.format!r}. Choose one of: {', '.join(FORMATS)}.")
-    cap = options.max_rows_per_person
-    if cap is not None and cap < 1:
-        raise UsageError(f"--max-rows-per-person must be at least 1. Got {cap} instead.")
-    mechanism = make_mechanism(options.mechanism, dict(options.parameters))
-    if mechanism.whole_table and options.engine == "stream":
-        raise UsageError(f"{mechanism.name} needs the whole table at once. Use --engine memory.")
-    _check_search(mechanism, options)
-    if options.out_of_bounds not in OUT_OF_BOUNDS:
-        raise UsageError(
-            f"--out-of-bounds must be {' or '.join(OUT_OF_BOUNDS)}. Got {options.out_of_bounds!r} instead."
-        )
-    _check_replaceable(Path(out), options.force)
-    if options.only_new:
-        table = _check_only_new(table, options)
+    options, out = options or Options(), Path(out)
+    strength = options.strength()
+    mechanism = options.checked_mechanism(strength)
+    check_replaceable(out, options.force)
+    table = options.table_for_comparison(table)
     with ExitStack() as run, ExitStack() as if_it_fails:
         with new_folder(out, force=options.force) as folder:
-            done = _sanitize_into(folder, Path(out), table, mechanism, options, progress, run, if_it_fails)
+            landing = InFolder(folder, out, options.format, options.engine)
+            made = _perturb(table, mechanism, options, strength, landing, progress, run, if_it_fails)
+            if made.new_key is not None:  # last: a run that fails leaves no key behind
+                made.new_key.save(options.key if isinstance(options.key, Path) else folder / "key.json")
         if_it_fails.pop_all()  # the release stands: nothing is taken back
-    return done
+    return replace(made.told, folder=out)
 
 
-def _sanitize_into(
-    folder: Path,
-    out: Path,
+def sanitize_in_memory(table: Any, options: Options | None = None, progress: Progress = silent) -> Release:
+    """The same without a folder: the ledger counts the release, and its rows, trace and key stay on the object."""
+    options = options or Options()
+    strength = options.strength()
+    mechanism = options.checked_mechanism(strength)
+    check_in_memory(options.engine)
+    kind, landing = kind_of(table), InMemory()
+    table = options.table_for_comparison(table)
+    with ExitStack() as run, ExitStack() as if_it_fails:
+        made = _perturb(table, mechanism, options, strength, landing, progress, run, if_it_fails)
+        if made.new_key is not None and isinstance(options.key, Path):
+            made.new_key.save(options.key)
+        if_it_fails.pop_all()
+    return Release(
+        made.told.card,
+        rows=pa.concat_tables(landing.tables),
+        source=np.concatenate(landing.sources),
+        key=made.key,
+        key_kept=isinstance(options.key, Path),
+        remembered=landing.note,
+        kind=kind,
+        told=made.told,
+    )
+
+
+@dataclass(frozen=True)
+class _Made:
+    told: Sanitized
+    key: Key | None
+    new_key: Key | None
+    """The key, if it was drawn for this release and has no file yet."""
+
+
+def _perturb(
     table: Any,
     mechanism: Mechanism,
     options: Options,
+    strength: Strength,
+    landing: Landing,
     progress: Progress,
     run: ExitStack,
     if_it_fails: ExitStack,
-) -> Sanitized:
+) -> _Made:
+    """The road that every release takes, wherever it lands. `run` ends when it is certain whether it stands."""
     opened = open_table(table)
-    schema = schema_for(opened, options.schema, options.label)
+    schema = schema_for(opened, options.agreed_schema(), options.label)
     encoding = Encoding(schema)
     if not encoding.groups:
         raise SchemaError("No column is private, so there is nothing to release. Check the roles in the schema.")
     if options.max_rows_per_person is not None and schema.person is None:
         raise UsageError("--max-rows-per-person needs a column that says who is who. Give one the role person.")
     _check_label(schema, opened.names, options)
-    response = _label_response(encoding, options)
+    response = _label_response(encoding, options, strength)
     source = Source(
         opened,
         encoding,
@@ -138,7 +122,7 @@ def _sanitize_into(
         block_rows=(1 << 62) if mechanism.whole_table else None,
     )
     ledger = Ledger(options.ledger)
-    remembered = remember(ledger, source, folder, only_new=options.only_new, until=run, progress=progress)
+    remembered = remember(ledger, source, only_new=options.only_new, until=run, progress=progress)
     key, found = _key(mechanism, source, options, progress)
     fingerprint = ledger.fingerprint(encoding.width)
     block_counts: list[dict[int, int]] = []
@@ -147,11 +131,10 @@ def _sanitize_into(
     released = mechanism.released(rows)
     layout = Layout(mechanism, encoding, options.like_original)
     guarantee = _guarantee(mechanism, encoding, source, response, options)
-    epsilon = guarantee.proved if math.isfinite(guarantee.proved) else None
     note = {
         "fingerprint": fingerprint.hexdigest(),
         "mechanism": mechanism.name,
-        "epsilon": epsilon,
+        "epsilon": guarantee.proved if math.isfinite(guarantee.proved) else None,
         "when": today(),
         "exact_label": guarantee.exact_label,
     }
@@ -164,23 +147,20 @@ def _sanitize_into(
         earlier=earlier.to_dict(guarantee.proved),
         labelled=not options.unlabelled,
         reproducible=options.seed is not None,
-        chosen_by=options.chosen_by,
+        chosen_by=strength.chosen_by,
     )
     streams = Streams() if options.seed is None else Streams.seeded(options.seed)
     try:
-        shuffle = _shuffle(options, folder, released, mechanism)
+        shuffle = landing.shuffle(released, mechanism.recipe_.width)
         blocks = release_blocks(mechanism, source, streams, response, shuffle, rows, progress, block_counts)
-        _write(folder, layout, blocks, card, options.format)
+        landing.take(card, in_order(blocks, lambda block: (layout.table(block.X, block.y), block.source), threads=1))
     finally:
         streams.destroy()
-    card.save(folder / "card.json")
     if remembered is not None and options.seed is None:
-        release = f"release.{options.format}"
-        remembered.memory.announce(folder / release, out / release, note)
-    if key is not None and not (options.key and options.key.exists()):  # last: a run that fails leaves no key behind
-        key.save(options.key or folder / "key.json")
+        landing.remembered(remembered.memory, note)
     known = remembered.known if remembered is not None and options.only_new else None
-    return Sanitized(card, out, dict(source.clipped), schema.dropped, mechanism.notes(), found, known)
+    told = Sanitized(card, None, dict(source.clipped), schema.dropped, mechanism.notes(), found, known)
+    return _Made(told, key, None if options.key_is_given else key)
 
 
 def _recognise(mechanism: Mechanism, ledger: Ledger) -> None:
@@ -204,7 +184,7 @@ def _count(ledger: Ledger, note: dict[str, Any], options: Options, if_it_fails: 
     return earlier
 
 
-def schema_for(table: Any, given: Path | Schema | None, label: str | None) -> Schema:
+def schema_for(table: Any, given: Path | str | Schema | None, label: str | None) -> Schema:
     """The declared schema, or one inferred from the table (with a `PrivacyLeakWarning`); `label` names the label."""
     if given is None:
         return Schema.infer(table, label=label)
@@ -235,60 +215,26 @@ def _check_label(schema: Schema, names: Sequence[str], options: Options) -> None
         )
 
 
-def _label_response(encoding: Encoding, options: Options) -> RandomizedResponse | None:
+def _label_response(encoding: Encoding, options: Options, strength: Strength) -> RandomizedResponse | None:
     if not options.private_label:
         return None
     if encoding.schema.label is None:
         raise UsageError("--private-label needs a label. Name it with --label.")
-    if not options.label_epsilon > 0:
-        raise UsageError(f"--label-epsilon must be positive. Got {options.label_epsilon} instead.")
-    return RandomizedResponse.of_epsilon(options.label_epsilon, len(encoding.classes))
-
-
-def _check_replaceable(out: Path, force: bool) -> None:
-    """--force replaces an earlier release or an empty folder, never a folder of other things."""
-    if force and out.is_dir() and any(out.iterdir()) and not (out / "card.json").is_file():
-        raise OutputError(f"{out} holds other things than a release, and --force would remove them. Choose another.")
-
-
-def _check_only_new(table: Any, options: Options) -> Any:
-    """Rows can be compared with earlier ones only under the same schema, and only if they stay what they are."""
-    if options.schema is None:
-        raise UsageError("--only-new compares rows under one schema, month after month. Give it with --schema.")
-    if not isinstance(table, SqlQuery):
-        return table
-    if options.engine == "stream":
-        raise UsageError(
-            "--only-new reads the table several times, and a query may answer differently each time. "
-            "Use --engine memory, or write the answer to a file first."
-        )
-    return open_table(table).read()
-
-
-def _check_search(mechanism: Mechanism, options: Options) -> None:
-    if options.search is None:
-        return
-    if not isinstance(mechanism, RandomRotation):
-        raise UsageError(f"--search looks for a rotation, and {mechanism.name} has none. Leave --search out.")
-    if options.search < 1:
-        raise UsageError(f"--search must be the number of rotations to try, at least 1. Got {options.search} instead.")
-    if options.key is not None and options.key.exists():
-        raise UsageError(
-            f"--search draws a new key, and {options.key} is one already. Leave out one of --search, --key."
-        )
+    if not strength.label_epsilon > 0:
+        raise UsageError(f"--label-epsilon must be positive. Got {strength.label_epsilon} instead.")
+    return RandomizedResponse.of_epsilon(strength.label_epsilon, len(encoding.classes))
 
 
 def _key(
     mechanism: Mechanism, source: Source, options: Options, progress: Progress
 ) -> tuple[Key | None, SearchResult | None]:
     """The given key, or a new one: it goes to --key if nothing is there yet, else into the release's folder."""
-    path = options.key
     if not mechanism.needs_key:
-        if path is not None:
+        if options.key is not None:
             raise UsageError(f"{mechanism.name} has no key. Leave --key out.")
         return None, None
-    if path is not None and path.exists():
-        return Key.load(path), None
+    if options.key is not None and options.key_is_given:
+        return (options.key if isinstance(options.key, Key) else Key.load(options.key)), None
     if options.search is not None and isinstance(mechanism, RandomRotation):
         from sfumato.jobs.rotation_search import search_source  # brings scikit-learn with it
 
@@ -310,25 +256,3 @@ def _guarantee(
     if options.seed is not None:
         guarantee = guarantee.hindered([SEEDED])
     return guarantee
-
-
-def _shuffle(options: Options, folder: Path, rows: int, mechanism: Mechanism) -> Shuffle:
-    if options.engine == "memory":
-        return MemoryShuffle()
-    return DiskShuffle(folder / ".buckets", rows, mechanism.recipe_.width)
-
-
-def _write(folder: Path, layout: Layout, blocks: Iterator[Block], card: Card, format: str) -> None:
-    """Write the release and, as a private file, which source row each released row came from."""
-
-    def lay_out(block: Block) -> tuple[pa.Table, pa.Table]:
-        return layout.table(block.X, block.y), pa.table({"source": block.source})
-
-    with table_writer(folder / "trace.parquet", pa.schema({"source": pa.int64()}), private=True) as trace:
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            for table, source in in_order(blocks, lay_out, threads=1):
-                trace.write(source)
-                yield from table.to_batches()
-
-        write_table(batches(), folder / f"release.{format}", metadata={CARD_METADATA.decode(): card.to_json()})

@@ -24,18 +24,23 @@ def train(
 
     With a `reconstruction` ("by-class", "global") it learns from reconstructed values in place of the noisy ones.
     """
-    if not folders:
-        raise UsageError("Give at least one folder that `sfumato sanitize` wrote.")
     if out.exists() and not force:
         raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
-    unfitted = make_classifier(classifier, reconstruction)
-    releases = [Release.open(folder) for folder in folders]
-    check_one_space([release.card for release in releases], [str(folder) for folder in folders])
-    parts = [_part(release, folder) for release, folder in zip(releases, folders, strict=True)]
-    about = about_model(classifier, [release.card for release in releases], reconstruction)
-    model = Model(fit_on_parts(unfitted, parts), about)
+    make_classifier(classifier, reconstruction)  # a wrong name is found before releases are read
+    model = train_on([Release.open(folder) for folder in folders], classifier, reconstruction)
     model.save(out)
     return model
+
+
+def train_on(releases: Sequence[Release], classifier: str, reconstruction: str | None = None) -> Model:
+    """The same of releases that are open, in folders or in memory; nothing is written."""
+    if not releases:
+        raise UsageError("Give at least one folder that `sfumato sanitize` wrote, or a release that it returned.")
+    unfitted = make_classifier(classifier, reconstruction)
+    cards = [release.card for release in releases]
+    check_one_space(cards, [str(one.folder or f"release {place}") for place, one in enumerate(releases, start=1)])
+    model = fit_on_parts(unfitted, [_part(release) for release in releases])
+    return Model(model, about_model(classifier, cards, reconstruction))
 
 
 def check_one_space(cards: Sequence[Card], names: Sequence[str]) -> None:
@@ -48,9 +53,9 @@ def check_one_space(cards: Sequence[Card], names: Sequence[str]) -> None:
             )
 
 
-def _part(release: Release, folder: Path) -> Part:
+def _part(release: Release) -> Part:
     if release.y is None:
-        raise SchemaError(f"The release in {folder} has no label to learn. Sanitize with --label.")
+        raise SchemaError(f"The release {release.where} has no label to learn. Sanitize with --label.")
     return part_of_card(release.Z, release.y, release.card)
 
 

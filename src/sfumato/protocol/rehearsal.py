@@ -10,6 +10,7 @@ import numpy as np
 
 from sfumato.errors import SchemaError, TableError, UsageError
 from sfumato.guarantee.rounding import rounded_up
+from sfumato.jobs.strength import leaves_strength_open
 from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.base import Codes, Matrix, count_of
 from sfumato.noise import Streams
@@ -17,8 +18,6 @@ from sfumato.protocol.pool_study import PoolStudy
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding, Group, Schema
 
-STRENGTHS = {"b", "scale", "epsilon", "epsilon_record"}
-"""Parameters that settle how strong the noise is."""
 WIDEST = 200
 """Encoded columns that a mechanism is tried on: work may grow with their cube, and what is wrong shows in a few."""
 ROWS = 60
@@ -53,8 +52,11 @@ def _as_a_site_has_them(study: PoolStudy) -> dict[str, Any]:
     parameters = dict(study.parameters)
     if isinstance(parameters.get("basis"), str) and parameters["basis"] != "identity":
         del parameters["basis"]
-    open_strength = not STRENGTHS & parameters.keys()
-    if open_strength and study.epsilon_record and "epsilon_record" in MECHANISMS[study.mechanism]._get_param_names():
+    if (
+        leaves_strength_open(parameters)
+        and study.epsilon_record
+        and "epsilon_record" in MECHANISMS[study.mechanism]._get_param_names()
+    ):
         parameters["epsilon_record"] = study.epsilon_record
     return parameters
 
@@ -113,7 +115,7 @@ def _narrowed(schema: Schema) -> Schema | None:
 def _check_strength(study: PoolStudy, parameters: dict[str, Any]) -> None:
     """Parameters that settle the strength for all sites must reach what the study asks for; columns only add up."""
     asked, known = study.epsilon_record, MECHANISMS[study.mechanism]
-    if asked is None or not known.columnwise or not STRENGTHS & study.parameters.keys():
+    if asked is None or not known.columnwise or leaves_strength_open(study.parameters):
         return
     if "category_epsilon" in known._get_param_names():  # left open, a site may choose it as small as it likes
         parameters = {"category_epsilon": 1e-6, **parameters}

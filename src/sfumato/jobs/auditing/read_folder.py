@@ -1,8 +1,6 @@
-"""Evidence from the folder of a release with its card."""
+"""Evidence from a release with its card, in a folder or in memory."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 
@@ -29,12 +27,11 @@ UNSTATED_NOTE = (
 WRONG_ORIGINAL = "The table given as original is not the one that this release was made from"
 
 
-def evidence_from_folder(folder: Path, request: AuditRequest, rng: np.random.Generator) -> Evidence:
-    """Read release, card, trace and key, and the original rows that the trace names."""
-    release = Release.open(folder, request.key)
+def evidence_from_release(release: Release, request: AuditRequest, rng: np.random.Generator) -> Evidence:
+    """Take release, card, trace and key, and read the original rows that the trace names."""
     label = release.encoding.schema.label
     if request.label is not None and (label is None or label.name != request.label):
-        raise UsageError(f"The label on the card of {folder} is not {request.label!r}. Leave --label out.")
+        raise UsageError(f"On the card of the release the label is not {request.label!r}. Leave --label out.")
     notes: list[str] = []
     channels = release.card.made_by().channels
     unstated = [channel for channel in channels if not channel.is_stated]

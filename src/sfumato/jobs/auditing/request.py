@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import UsageError
+from sfumato.jobs.release import Release
 from sfumato.metrics.privacy import TOLERANCE
 from sfumato.table import Schema
 from sfumato.table.filling import MISSING_INSTEAD, UNKNOWN_WAYS
@@ -19,8 +20,8 @@ REPEATS = 10
 class AuditRequest:
     """A release to audit, and what its owner can check it against.
 
-    Either `folder` (what `sanitize` wrote: release and card; the owner's also holds trace and key) or, for a release of
-    any other tool, the table `release`. Tables are paths or data frames.
+    Either `folder` (what `sanitize` wrote: release and card; the owner's also holds trace and key) or `release`: a
+    `Release` that is open, or the table of a release of any other tool. Tables are paths or data frames.
 
     original: the table that the release was made from. holdout: people of the same population who are not in it.
     guess: a file with somebody else's guesses: source columns, one row per row of the release.
@@ -54,7 +55,8 @@ class AuditRequest:
         """Refuse what cannot be meant."""
         if (self.folder is None) == (self.release is None):
             raise UsageError("Give either the folder of a release with its card, or the table of a release without.")
-        if self.folder is not None and self.schema is not None:
+        carded = self.folder is not None or isinstance(self.release, Release)
+        if carded and self.schema is not None:
             raise UsageError("The release has a card, which holds its schema. Leave --schema out.")
         if self.folder is None and self.key is not None:
             raise UsageError("A key belongs to a release with a card. Leave --key out.")

@@ -1,0 +1,190 @@
+"""audit: attack a release before anybody else does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.errors import UsageError
+from sfumato.jobs.audit import AuditRequest
+from sfumato.jobs.audit import audit as run_audit
+from sfumato.jobs.auditing.document import write_audit
+from sfumato.jobs.auditing.request import MAX_ROWS, REPEATS
+from sfumato.jobs.progress import Progress, silent
+from sfumato.jobs.release import Release
+from sfumato.metrics.privacy import TOLERANCE
+from sfumato.report import write_report
+from sfumato.table import Schema
+from sfumato.table.frames import as_frame, kind_of
+
+FIGURES = ("score", "low", "high", "baseline", "control", "worst")
+
+
+class Audit:
+    """What every attacker gets out of a release, and what the release is still good for.
+
+    The owner's audit shows original records and is private: `save` and `save_report` write files that only the owner
+    can read, unless it was made with `public=True`.
+
+    Attributes
+    ----------
+    data : dict
+        All of it, as it stands in `audit.json`.
+    """
+
+    def __init__(self, data: dict[str, Any], kind: str) -> None:
+        self.data, self._kind = data, kind
+
+    def __repr__(self) -> str:
+        """Without its content, which shows original records."""
+        applied = [attack for attack in self.data["attacks"] if attack["score"] is not None]
+        worst = max(applied, key=lambda attack: attack["score"], default=None)
+        most = "" if worst is None else f"; {worst['name']} gets most: {worst['score']:.3f}"
+        return f"<Audit of {len(self.data['attacks'])} attacks, {len(applied)} of which apply{most}>"
+
+    @property
+    def scores(self) -> Any:
+        """One row an attack: success from 0 to 1 (higher is worse for privacy) with its interval, the same for a
+        baseline that never saw the release and for a control group, the worst record; `note` says why an attack has no
+        score. A frame of the kind of `original`."""
+        rows = [_row(attack) for attack in self.data["attacks"]]
+        types = {"attack": pa.string(), **dict.fromkeys(FIGURES, pa.float64()), "note": pa.string()}
+        return as_frame(pa.Table.from_pylist(rows, schema=pa.schema(types)), self._kind)
+
+    @property
+    def utility(self) -> Any:
+        """One row a classifier: accuracy when it learns from original and from released rows."""
+        rows = [{name: entry[name] for name in ("classifier", "original", "release", "phi")} for entry in self._learned]
+        types = {"classifier": pa.string(), "original": pa.float64(), "release": pa.float64(), "phi": pa.float64()}
+        return as_frame(pa.Table.from_pylist(rows, schema=pa.schema(types)), self._kind)
+
+    @property
+    def _learned(self) -> list[dict[str, Any]]:
+        return list(self.data["utility"])
+
+    @property
+    def notes(self) -> list[str]:
+        """What the reader must know about the figures."""
+        return list(self.data["notes"])
+
+    def attack(self, name: str) -> dict[str, Any]:
+        """All that is known of one attack; raises `UsageError` where there is none of that name."""
+        for entry in self.data["attacks"]:
+            if entry["name"] == name:
+                return dict(entry)
+        raise UsageError(f"The audit has no attack {name!r}.")
+
+    def save(self, folder: Path | str) -> None:
+        """Write audit.json and audit.parquet into a folder."""
+        write_audit(self.data, Path(folder))
+
+    def save_report(self, path: Path | str) -> None:
+        """Write one page of HTML that a data steward can read, print and keep."""
+        write_report(self.data, Path(path))
+
+
+def _row(attack: dict[str, Any]) -> dict[str, Any]:
+    low, high = attack["interval"] or (None, None)
+    reason = attack.get("not_applicable")
+    note = f"not applicable: {reason}" if reason else f"failed: {attack['failed']}" if attack.get("failed") else None
+    figures = {name: attack[name] for name in ("score", "baseline", "control", "worst")}
+    return {"attack": attack["name"], **figures, "low": low, "high": high, "note": note}
+
+
+def audit(
+    release: Any,
+    *,
+    original: Any,
+    holdout: Any = None,
+    label: str | None = None,
+    schema: Schema | Path | str | None = None,
+    guess: Path | str | None = None,
+    key: Path | str | None = None,
+    attacks: Sequence[str] | None = None,
+    public: bool = False,
+    max_rows: int = MAX_ROWS,
+    repeats: int = REPEATS,
+    tolerance: float = TOLERANCE,
+    unknown: str = "missing",
+    seed: int = 0,
+    out: Path | str | None = None,
+    progress: Progress = silent,
+) -> Audit:
+    """Attack a release with everything there is, and measure what it is still good for.
+
+    Parameters
+    ----------
+    release : Release, path, DataFrame or Arrow table
+        A release or its folder; or the table of a release that another tool made, with the original's column names.
+    original : DataFrame, Arrow table or path
+        The private table that the release was made from, with its rows in the same order.
+    holdout : DataFrame, Arrow table or path, optional
+        People of the same kind who are not in the table: the control.
+    label : str, optional
+        The label, for a release without a card.
+    schema : Schema or path, optional
+        For a release without a card.
+    guess : path, optional
+        Table with somebody else's guesses: source columns, one row for each row of the release.
+    key : path, optional
+        Key file, where the release has one that is not in its folder.
+    attacks : sequence of str, optional
+        Names of the attacks to run; all by default.
+    public : bool, default False
+        Leave out all that shows original rows, and round the rest.
+    max_rows : int, default 20000
+        Attack a random sample where there are more people, at least 2.
+    repeats : int, default 10
+        Splits of the table for measuring accuracy, at least 0; 0 leaves it out.
+    tolerance : float, default 0.05
+        How near a guessed number counts as right, as a share of the column's range, between 0 and 1.
+    unknown : {"missing", "refuse"}, default "missing"
+        What to do with categories of the holdout alone.
+    seed : int, default 0
+        Of the audit's own sampling, at least 0; the same seed gives the same audit.
+    out : path, optional
+        Folder to write audit.json and audit.parquet to; nothing is written without it.
+    progress : callable, optional
+        Called as `progress(step, done, total)`.
+
+    Returns
+    -------
+    Audit
+        `audit.scores` has one row for each attack; `audit.save_report("report.html")` writes the page.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [34, 61, 47, 29, 52] * 20, "ill": ["no", "yes", "yes", "no", "no"] * 20}
+    >>> release = sf.sanitize(people, label="ill", mechanism="additive-noise", seed=1)
+    >>> found = sf.audit(release, original=people, repeats=0, attacks=["naive-estimate"])
+    >>> found.attack("naive-estimate")["score"] > 0
+    True
+    """
+    carded = isinstance(release, str | Path) and Path(release).is_dir()
+    request = AuditRequest(
+        original,
+        folder=release if carded else None,
+        release=None if carded else release,
+        holdout=holdout,
+        guess=guess,
+        label=label,
+        schema=Path(schema) if isinstance(schema, str) else schema,
+        key=None if key is None else Path(key),
+        out=out,
+        public=public,
+        seed=seed,
+        max_rows=max_rows,
+        repeats=repeats,
+        attacks=None if attacks is None else tuple(attacks),
+        tolerance=tolerance,
+        unknown=unknown,
+    )
+    request.check()
+    if carded:  # opened here, so that nothing is written into the release's own folder
+        request = replace(request, folder=None, release=Release.open(release, request.key), key=None)
+    return Audit(run_audit(request, progress).data, kind_of(original))

@@ -1,0 +1,220 @@
+"""train, predict, evaluate, reconstruct: what an analyst does with releases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import TableError, UsageError
+from sfumato.guarantee import Key
+from sfumato.jobs.evaluate import Evaluation, compare
+from sfumato.jobs.model import Model as ModelFile
+from sfumato.jobs.predict import Predicted, classify
+from sfumato.jobs.reconstruct import reconstruct_from
+from sfumato.jobs.release import Release
+from sfumato.jobs.train import train_on
+from sfumato.reconstruction import Density, Shares
+from sfumato.reconstruction.reconstruct import make_method
+
+Releases = Release | Path | str | Sequence[Release | Path | str]
+
+
+class Model(ModelFile):
+    """A classifier that was trained on releases, with what it needs to answer for plain rows.
+
+    `sfumato.train` and `sfumato.load_model` give one; `model.save("model.skops")` writes it, never as a pickle.
+
+    Attributes
+    ----------
+    about : mapping
+        Plain JSON: classifier, space, schema, classes, and the releases that were used.
+    classes : list of str
+        The classes, in the order of the columns of `predict_proba`.
+    """
+
+    def predict(self, table: Any, *, key: Key | Path | str | None = None, unknown: str = "missing") -> NDArray[Any]:
+        """The class of every row, as the words of the label; see `sfumato.predict`."""
+        return np.asarray(self.classes, dtype=object)[self._classified(table, key, unknown).codes]
+
+    def predict_proba(
+        self, table: Any, *, key: Key | Path | str | None = None, unknown: str = "missing"
+    ) -> NDArray[np.float64]:
+        """The probability of every class for every row; parameters as of `predict`."""
+        found = self._classified(table, key, unknown).probabilities
+        if found is None:
+            raise UsageError(f"{self.about['classifier']} gives no probabilities. Use predict, or train another.")
+        return found
+
+    def _classified(self, table: Any, key: Key | Path | str | None, unknown: str) -> Predicted:
+        return classify(self, table, key=Path(key) if isinstance(key, str) else key, unknown=unknown)
+
+    def evaluate(self, table: Any, *, key: Key | Path | str | None = None, unknown: str = "missing") -> Evaluation:
+        """How often the model errs on rows with their label; see `sfumato.evaluate`."""
+        return compare(self, table, key=Path(key) if isinstance(key, str) else key, unknown=unknown)
+
+
+def train(releases: Releases, *, classifier: str = "radius-vote", reconstruction: str | None = None) -> Model:
+    """Pool releases of one space, and train a classifier that knows their noise.
+
+    Parameters
+    ----------
+    releases : Release, path, or a sequence of them
+        Releases with a label, or their folders. Each part's noise is read from its own card.
+    classifier : str, default "radius-vote"
+        One of those that `sfumato list classifiers` lists.
+    reconstruction : {"by-class", "global"}, optional
+        Train on reconstructed values in place of noisy ones.
+
+    Returns
+    -------
+    Model
+        `model.predict(table)` classifies plain rows; `model.save("model.skops")` keeps it.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [34, 61, 47, 29, 52] * 20, "ill": ["no", "yes", "yes", "no", "no"] * 20}
+    >>> release = sf.sanitize(people, label="ill", mechanism="additive-noise", parameters={"scale": 0.1}, seed=1)
+    >>> model = sf.train(release, classifier="reconstructed-naive-bayes")
+    >>> model
+    <Model reconstructed-naive-bayes from 100 released rows>
+    >>> list(model.predict({"age": [30, 60]}))
+    ['no', 'yes']
+    """
+    found = train_on(_opened(releases), classifier, reconstruction)
+    return Model(found.classifier, found.about)
+
+
+def load_model(path: Path | str) -> Model:
+    """Read a model file. Its sizes, types and structure are checked before anything of it is built.
+
+    Parameters
+    ----------
+    path : path
+        File that `Model.save`, `sfumato train` or a coordinator wrote.
+
+    Returns
+    -------
+    Model
+    """
+    return Model.load(Path(path))
+
+
+def predict(
+    model: Model | Path | str, table: Any, *, key: Key | Path | str | None = None, unknown: str = "missing"
+) -> NDArray[Any]:
+    """Classify plain rows, or rows that were released.
+
+    Parameters
+    ----------
+    model : Model or path
+        What `train` gave, or its file.
+    table : DataFrame, Arrow table, path or Release
+        Rows with the columns of the source; or a release of the same space.
+    key : Key or path, optional
+        The releases' key, where their mechanism has one and the rows are plain.
+    unknown : {"missing", "refuse"}, default "missing"
+        Categories that training did not see: count them and take them as empty, or refuse.
+
+    Returns
+    -------
+    numpy.ndarray of str
+        One class for each row, in the words of the label.
+    """
+    return _model(model).predict(table, key=key, unknown=unknown)
+
+
+def evaluate(
+    model: Model | Path | str, table: Any, *, key: Key | Path | str | None = None, unknown: str = "missing"
+) -> Evaluation:
+    """Say how often a model errs on rows whose label is known; nothing is written or sent.
+
+    Parameters
+    ----------
+    model : Model or path
+        What `train` gave, or its file.
+    table : DataFrame, Arrow table, path or Release
+        Rows with their label.
+    key : Key or path, optional
+        The releases' key, where their mechanism has one and the rows are plain.
+    unknown : {"missing", "refuse"}, default "missing"
+        Categories that training did not see: count them and take them as empty, or refuse.
+
+    Returns
+    -------
+    Evaluation
+        `error`, its 95% `interval`, the error of always answering the `commonest` class, and `confusion`.
+    """
+    return _model(model).evaluate(table, key=key, unknown=unknown)
+
+
+def reconstruct(
+    releases: Releases,
+    column: str,
+    *,
+    method: str = "parzen-program",
+    penalty: float | str | None = None,
+    bins: int = 75,
+    confidence: float = 0.9,
+    resamples: int = 50,
+    seed: int = 0,
+) -> Density | Shares:
+    """The distribution of a column behind its noise. Nobody's value is recovered: only how values are spread.
+
+    Parameters
+    ----------
+    releases : Release, path, or a sequence of them
+        Parts with different noise give one joint estimate.
+    column : str
+        A column of the release.
+    method : {"parzen-program", "expectation-maximization"}, default "parzen-program"
+        How to undo the noise.
+    penalty : float or "auto", optional
+        Of parzen-program; 0 takes none.
+    bins : int, default 75
+        Cells of the density, from 2 to 1000.
+    confidence : float, default 0.9
+        Of the band, between 0 and 1.
+    resamples : int, default 50
+        Bootstrap samples for the band, from 0 (no band) to 10000.
+    seed : int, default 0
+        Of the bootstrap.
+
+    Returns
+    -------
+    Density or Shares
+        A density for numbers and dates, shares for categories; both have `table()`, `summary()` and `plot()` (SVG).
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [34, 61, 47, 29, 52] * 200, "ill": ["no", "yes", "yes", "no", "no"] * 200}
+    >>> release = sf.sanitize(people, label="ill", mechanism="additive-noise", seed=1)
+    >>> found = sf.reconstruct(release, "age", resamples=0)
+    >>> bool(abs(found.mean - 44.6) < 5)
+    True
+    """
+    options = {"bins": bins, "confidence": confidence, "resamples": resamples, "seed": seed}
+    return reconstruct_from(_opened(releases, public=True), column, make_method(method, penalty), **options)
+
+
+def _model(given: Model | Path | str) -> Model:
+    return load_model(given) if isinstance(given, str | Path) else given
+
+
+def _opened(given: Releases, *, public: bool = False) -> list[Release]:
+    several = [given] if isinstance(given, Release | str | Path) else given
+    if not isinstance(several, Sequence):
+        raise TableError(f"A {type(given).__name__} is not a release. Give what `sanitize` returned, or its folder.")
+    opened = []
+    for one in several:
+        if isinstance(one, str | Path):
+            one = Release.public(one) if public else Release.open(one)
+        if not isinstance(one, Release):
+            raise TableError(f"A {type(one).__name__} is not a release. Give what `sanitize` returned, or its folder.")
+        opened.append(one)
+    return opened

@@ -1,0 +1,186 @@
+"""sanitize: from a private table to a release, in memory or in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sfumato.door.study_terms import study_terms
+from sfumato.guarantee import Card, Key
+from sfumato.guarantee.words import card_in_words
+from sfumato.jobs.progress import Progress, silent
+from sfumato.jobs.release import Release
+from sfumato.jobs.sanitize import Options, sanitize_in_memory
+from sfumato.jobs.sanitize import sanitize as sanitize_into
+from sfumato.jobs.strength import Terms
+from sfumato.table import Schema
+from sfumato.table.frames import kind_of
+
+
+def sanitize(
+    table: Any,
+    *,
+    label: str | None = None,
+    schema: Schema | Path | str | None = None,
+    study: Terms | Path | str | None = None,
+    mechanism: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    epsilon_record: float | None = None,
+    max_posterior: float | None = None,
+    prior: float | None = None,
+    private_label: bool = False,
+    label_epsilon: float | None = None,
+    unlabelled: bool = False,
+    max_rows_per_person: int | None = None,
+    out_of_bounds: str = "clip",
+    like_original: bool = False,
+    key: Key | Path | str | None = None,
+    search: int | None = None,
+    search_goal: str = "minimum",
+    only_new: bool = False,
+    ledger: Path | str | None = None,
+    seed: int | None = None,
+    out: Path | str | None = None,
+    engine: str = "memory",
+    format: str = "parquet",
+    force: bool = False,
+    progress: Progress = silent,
+) -> Release:
+    """Perturb a private table row by row, and say what the release guarantees.
+
+    Every call counts as a release of these rows in the owner's ledger, also one whose result is thrown away: what
+    several releases give away adds up. A trial run has a `seed`; it is not counted, and must not be released.
+
+    Parameters
+    ----------
+    table : DataFrame, Arrow table, dict of columns, path or SqlQuery
+        The private table: pandas, polars, pyarrow; a CSV, Parquet or Arrow file. An index is never released.
+    label : str, optional
+        The column that classifiers are to predict. It is released as it is, unless `private_label`.
+    schema : Schema or path, optional
+        Columns with their bounds, categories and roles. Without one it is inferred, with a `PrivacyLeakWarning`: what
+        was learned from the data cannot carry a formal guarantee.
+    study : path or Terms, optional
+        Study file of a consortium, or what was read from one: its schema, mechanism, parameters and guarantee hold.
+    mechanism : str, default "principal-laplace", or the study's
+        How to perturb: one of those that `sfumato list mechanisms` lists.
+    parameters : mapping, default {}
+        Of the mechanism, for example `{"law": "normal", "scale": 0.25}`.
+    epsilon_record : float, optional
+        The epsilon of the whole record to reach, above 0; the strength of the noise follows from it.
+    max_posterior : float, optional
+        Instead of `epsilon_record`: how sure somebody may become of a fact, between `prior` and 1.
+    prior : float, default 0.001
+        How sure that somebody was before, between 0 and 1. Only with `max_posterior`.
+    private_label : bool, default False
+        Randomize the label too; learners correct for it.
+    label_epsilon : float, default 1
+        The label's share of the epsilon, above 0. Only with `private_label`.
+    unlabelled : bool, default False
+        Release rows that are to be classified, without a label.
+    max_rows_per_person : int, optional
+        Use at most so many rows of a person, at least 1. Needs a column with the role person.
+    out_of_bounds : {"clip", "refuse"}, default "clip"
+        What to do with values outside of declared bounds.
+    like_original : bool, default False
+        Round and clip the release to the kinds of the source's columns.
+    key : Key or path, optional
+        For mechanisms with a secret: the key to use, or a path to write a new one to.
+    search : int, optional
+        For random-rotation: the best of so many rotations, at least 1.
+    search_goal : {"minimum", "average"}, default "minimum"
+        Which guarantee a search raises.
+    only_new : bool, default False
+        Leave out rows (or people) that were released before, under the same schema.
+    ledger : path, optional
+        The owner's private ledger of releases, if not the usual one (or the variable SFUMATO_LEDGER).
+    seed : int, optional
+        Repeatable noise, for tests and trials. The card says that it is not for release.
+    out : path, optional
+        Folder to write to as rows are perturbed. Without it the release stays in memory until `Release.save`.
+    engine : {"memory", "stream"}, default "memory"
+        "stream" is for tables larger than memory, and needs `out`.
+    format : {"parquet", "csv"}, default "parquet"
+        Of the released rows in `out`.
+    force : bool, default False
+        Replace an earlier release in `out`.
+    progress : callable, optional
+        Called as `progress(step, done, total)`.
+
+    Returns
+    -------
+    Release
+        `release.table` and `release.card` are for everybody. The trace of rows and the key are the owner's; they stay
+        on the object, and `release.save` writes them so that only the owner can read them.
+
+    Raises
+    ------
+    UsageError, TableError, SchemaError, OutputError, CardError
+        One sentence each: what was wrong, where, what to do. No error quotes a cell.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> known = {"source": "public", "reason": "the admission form"}
+    >>> schema = sf.Schema((
+    ...     sf.Column("age", "integer", low=0, high=120, **known),
+    ...     sf.Column("ill", "categorical", role="label", categories=("no", "yes"), **known),
+    ... ))
+    >>> people = {"age": [34, 61, 47, 29, 52] * 20, "ill": ["no", "yes", "yes", "no", "no"] * 20}
+    >>> release = sf.sanitize(people, schema=schema, mechanism="additive-noise", epsilon_record=4)
+    >>> release
+    <Release of 100 rows x 1 by additive-noise: local-dp, with its owner's files>
+    >>> release.card.guarantee["epsilon_record"] <= 4
+    True
+    """
+    options = Options(
+        mechanism=mechanism,
+        parameters=dict(parameters or {}),
+        label=label,
+        schema=schema,
+        engine=engine,
+        key=Path(key) if isinstance(key, str) else key,
+        format=format,
+        like_original=like_original,
+        out_of_bounds=out_of_bounds,
+        max_rows_per_person=max_rows_per_person,
+        unlabelled=unlabelled,
+        private_label=private_label,
+        label_epsilon=label_epsilon,
+        search=search,
+        search_goal=search_goal,
+        seed=seed,
+        ledger=None if ledger is None else Path(ledger),
+        only_new=only_new,
+        force=force,
+        epsilon_record=epsilon_record,
+        max_posterior=max_posterior,
+        prior=prior,
+        terms=study_terms(study) if isinstance(study, str | Path) else study,
+    )
+    if out is None:
+        return sanitize_in_memory(table, options, progress)
+    told = sanitize_into(table, out, options, progress)
+    return Release.made(told, kind_of(table))
+
+
+def show(release: Release | Card | Path | str) -> None:
+    """Print in words what a release's card states: guarantee, what it rests on, what is not protected.
+
+    Parameters
+    ----------
+    release : Release, Card or path
+        A release, its card, or the folder of one.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [34, 61, 47, 29, 52] * 20, "ill": ["no", "yes", "yes", "no", "no"] * 20}
+    >>> release = sf.sanitize(people, label="ill", mechanism="random-rotation")
+    >>> sf.show(release)  # doctest: +ELLIPSIS
+    Guarantee: ...
+    """
+    if isinstance(release, str | Path):
+        release = Card.load(release)
+    print(card_in_words(release.card if isinstance(release, Release) else release))

@@ -1,0 +1,114 @@
+"""What can be asked of `sanitize`; the same words on the command line and in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import UsageError
+from sfumato.guarantee import Key
+from sfumato.jobs.strength import Strength, Terms, Wanted
+from sfumato.mechanisms import Mechanism, RandomRotation, make_mechanism
+from sfumato.table import Schema, SqlQuery, open_table
+
+FORMATS = ("parquet", "csv")
+ENGINES = ("memory", "stream")
+OUT_OF_BOUNDS = ("clip", "refuse")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to sanitize. `sfumato.sanitize` describes every field."""
+
+    mechanism: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    label: str | None = None
+    schema: Path | str | Schema | None = None
+    engine: str = "memory"
+    key: Path | Key | None = None
+    format: str = "parquet"
+    like_original: bool = False
+    out_of_bounds: str = "clip"
+    max_rows_per_person: int | None = None
+    unlabelled: bool = False
+    private_label: bool = False
+    label_epsilon: float | None = None
+    search: int | None = None
+    search_goal: str = "minimum"
+    seed: int | None = None
+    ledger: Path | None = None
+    only_new: bool = False
+    force: bool = False
+    epsilon_record: float | None = None
+    max_posterior: float | None = None
+    prior: float | None = None
+    terms: Terms | None = None
+
+    def strength(self) -> Strength:
+        """How strong the noise is to be, under the terms of a study where there are any."""
+        wanted = Wanted(
+            self.mechanism,
+            self.parameters,
+            self.epsilon_record,
+            self.max_posterior,
+            self.prior,
+            self.private_label,
+            self.label_epsilon,
+        )
+        return wanted.under(self.terms, self.schema)
+
+    def agreed_schema(self) -> Path | str | Schema | None:
+        """The study's schema, or the owner's own."""
+        return self.schema if self.terms is None else self.terms.schema
+
+    def checked_mechanism(self, strength: Strength) -> Mechanism:
+        """The mechanism, once all that can be checked without a table was."""
+        if self.engine not in ENGINES:
+            raise UsageError(f"There is no engine {self.engine!r}. Choose one of: {', '.join(ENGINES)}.")
+        if self.format not in FORMATS:
+            raise UsageError(f"There is no format {self.format!r}. Choose one of: {', '.join(FORMATS)}.")
+        cap = self.max_rows_per_person
+        if cap is not None and cap < 1:
+            raise UsageError(f"--max-rows-per-person must be at least 1. Got {cap} instead.")
+        mechanism = make_mechanism(strength.mechanism, dict(strength.parameters))
+        if mechanism.whole_table and self.engine == "stream":
+            raise UsageError(f"{mechanism.name} needs the whole table at once. Use --engine memory.")
+        self._check_search(mechanism)
+        if self.out_of_bounds not in OUT_OF_BOUNDS:
+            raise UsageError(
+                f"--out-of-bounds must be {' or '.join(OUT_OF_BOUNDS)}. Got {self.out_of_bounds!r} instead."
+            )
+        return mechanism
+
+    @property
+    def key_is_given(self) -> bool:
+        """Whether there is a key already, and not only a place for a new one."""
+        return isinstance(self.key, Key) or (self.key is not None and self.key.exists())
+
+    def _check_search(self, mechanism: Mechanism) -> None:
+        if self.search is None:
+            return
+        if not isinstance(mechanism, RandomRotation):
+            raise UsageError(f"--search looks for a rotation, and {mechanism.name} has none. Leave --search out.")
+        if self.search < 1:
+            raise UsageError(f"--search must be the number of rotations to try, at least 1. Got {self.search} instead.")
+        if self.key_is_given:
+            which = "the given key" if isinstance(self.key, Key) else str(self.key)
+            raise UsageError(f"--search draws a new key, and {which} is one already. Leave out one of --search, --key.")
+
+    def table_for_comparison(self, table: Any) -> Any:
+        """Rows can be compared with earlier ones only under the same schema, and only if they stay what they are."""
+        if not self.only_new:
+            return table
+        if self.agreed_schema() is None:
+            raise UsageError("--only-new compares rows under one schema, month after month. Give it with --schema.")
+        if not isinstance(table, SqlQuery):
+            return table
+        if self.engine == "stream":
+            raise UsageError(
+                "--only-new reads the table several times, and a query may answer differently each time. "
+                "Use --engine memory, or write the answer to a file first."
+            )
+        return open_table(table).read()

@@ -1,0 +1,114 @@
+"""How strong the noise is: the one place that weighs what an owner asks for against what a study has settled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.errors import UsageError
+from sfumato.guarantee import epsilon_for_posterior
+from sfumato.table import Schema
+
+MECHANISM = "principal-laplace"
+"""What is used where nobody chooses."""
+STRENGTHS = frozenset({"b", "scale", "epsilon", "epsilon_record"})
+"""Parameters that settle how strong the noise is; a wanted epsilon replaces them."""
+PRIOR = 0.001
+LABEL_EPSILON = 1.0
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a study settles for a site that sanitizes, and the weakest guarantee that it takes."""
+
+    name: str
+    hash: str
+    schema: Schema
+    mechanism: str
+    parameters: Mapping[str, Any]
+    epsilon_record: float | None
+
+
+@dataclass(frozen=True)
+class Strength:
+    """What was chosen: a mechanism with its parameters, the label's share, and how it came about, for the card."""
+
+    mechanism: str
+    parameters: Mapping[str, Any]
+    label_epsilon: float
+    chosen_by: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an owner asks for; a field that is None leaves the choice to the study, or to the defaults."""
+
+    mechanism: str | None
+    parameters: Mapping[str, Any]
+    epsilon_record: float | None = None
+    max_posterior: float | None = None
+    prior: float | None = None
+    private_label: bool = False
+    label_epsilon: float | None = None
+
+    def under(self, terms: Terms | None, schema: object) -> Strength:
+        """The strength under a study's terms: what they fix is fixed, what they leave open is the owner's choice.
+
+        `schema` is the owner's own, which must be None where the study has one.
+        """
+        if self.label_epsilon is not None and not self.private_label:
+            raise UsageError("--label-epsilon says how a private label is randomized. Add --private-label.")
+        label = LABEL_EPSILON if self.label_epsilon is None else self.label_epsilon
+        if terms is None:
+            mechanism, parameters, epsilon = self.mechanism or MECHANISM, dict(self.parameters), self.epsilon_record
+        else:
+            mechanism, parameters = self._mechanism(terms, schema), self._parameters(terms)
+            epsilon = self.epsilon_record
+            if leaves_strength_open(parameters) and epsilon is None and self.max_posterior is None:
+                epsilon = terms.epsilon_record
+        reached, chosen_by = self._epsilon(epsilon)
+        if reached is not None:
+            parameters["epsilon_record"] = _left_for_the_columns(reached, parameters, label * self.private_label)
+        return Strength(mechanism, parameters, label, chosen_by)
+
+    def _mechanism(self, terms: Terms, schema: object) -> str:
+        if schema is not None:
+            raise UsageError("The study has a schema already. Leave out one of --study, --schema.")
+        if self.mechanism not in (None, terms.mechanism):
+            raise UsageError(f"The study asks for {terms.mechanism}. Leave --mechanism out.")
+        return terms.mechanism
+
+    def _parameters(self, terms: Terms) -> dict[str, Any]:
+        for name in self.parameters:
+            if name in terms.parameters:
+                raise UsageError(f"The study fixes the parameter {name}. Leave --param {name} out.")
+        return {**terms.parameters, **self.parameters}
+
+    def _epsilon(self, epsilon: float | None) -> tuple[float | None, str]:
+        """The epsilon that is wanted for the record and the label together, and how it was said."""
+        if epsilon is not None and self.max_posterior is not None:
+            raise UsageError("Give --epsilon-record or --max-posterior, not both.")
+        if self.max_posterior is None:
+            if self.prior is not None:
+                raise UsageError("--prior belongs to --max-posterior. Give both, or neither.")
+            return epsilon, "parameters" if epsilon is None else f"epsilon-record {epsilon:.9g}"
+        prior = PRIOR if self.prior is None else self.prior
+        said = f"max-posterior {self.max_posterior:.9g} at prior {prior:g}"
+        return epsilon_for_posterior(prior, self.max_posterior), said
+
+
+def leaves_strength_open(parameters: Mapping[str, Any]) -> bool:
+    """Whether these parameters do not settle how strong the noise is."""
+    return not STRENGTHS & parameters.keys()
+
+
+def _left_for_the_columns(epsilon: float, parameters: Mapping[str, Any], label: float) -> float:
+    if not leaves_strength_open(parameters):
+        name = min(STRENGTHS & parameters.keys())
+        raise UsageError(f"The strength is derived from the wanted epsilon: leave --param {name} out.")
+    if not epsilon > 0:
+        raise UsageError(f"--epsilon-record must be a positive number. Got {epsilon:g} instead.")
+    if not epsilon > label:
+        raise UsageError(f"The record's epsilon ({epsilon:g}) must exceed that of the private label ({label:g}).")
+    return epsilon - label

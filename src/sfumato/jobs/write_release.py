@@ -1,0 +1,109 @@
+"""Where a release goes: into a folder, block by block, or into memory, to be saved as the same folder later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sfumato.errors import OutputError, UsageError
+from sfumato.guarantee import Card
+from sfumato.guarantee.row_memory import RowMemory
+from sfumato.jobs.engines import DiskShuffle, MemoryShuffle, Shuffle
+from sfumato.table import table_writer, write_table
+
+CARD_METADATA = b"sfumato.card"
+"""Under this name a Parquet release carries its card."""
+Codes = NDArray[np.int64]
+Laid = tuple[pa.Table, Codes | None]
+"""Released rows as they are written, and which source row each came from (private)."""
+
+
+class Landing(Protocol):
+    """Where the rows of one release go."""
+
+    def shuffle(self, rows: int, width: int) -> Shuffle:
+        """Something that puts all rows in random order."""
+
+    def take(self, card: Card, laid: Iterable[Laid]) -> None:
+        """Keep the rows with their card."""
+
+    def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
+        """Tell the ledger's memory of rows where the release is."""
+
+
+@dataclass
+class InFolder:
+    """A folder that is written aside and will stand at `target`."""
+
+    folder: Path
+    target: Path
+    format: str
+    engine: str
+
+    def shuffle(self, rows: int, width: int) -> Shuffle:
+        return MemoryShuffle() if self.engine == "memory" else DiskShuffle(self.folder / ".buckets", rows, width)
+
+    def take(self, card: Card, laid: Iterable[Laid]) -> None:
+        write_release(self.folder, self.format, card, laid)
+
+    def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
+        name = f"release.{self.format}"
+        memory.announce(self.folder / name, self.target / name, note)
+
+
+@dataclass
+class InMemory:
+    """The same rows on an object: nothing of them is written until it is saved."""
+
+    tables: list[pa.Table] = field(default_factory=list)
+    sources: list[Codes] = field(default_factory=list)
+    note: Path | None = None
+
+    def shuffle(self, rows: int, width: int) -> Shuffle:  # noqa: ARG002 - all of them fit
+        return MemoryShuffle()
+
+    def take(self, card: Card, laid: Iterable[Laid]) -> None:  # noqa: ARG002 - the object holds it beside the rows
+        for table, source in laid:
+            self.tables.append(table)
+            self.sources.append(np.asarray(source))
+
+    def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
+        self.note = memory.keep(note)
+
+
+def write_release(folder: Path, format: str, card: Card, laid: Iterable[Laid]) -> None:
+    """release.parquet (or .csv) and card.json; where the source rows are known, trace.parquet for the owner alone."""
+    with ExitStack() as until:
+        traces: list[Any] = []
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for table, source in laid:
+                if source is not None:
+                    if not traces:
+                        schema = pa.schema({"source": pa.int64()})
+                        writer = table_writer(folder / "trace.parquet", schema, private=True)
+                        traces.append(until.enter_context(writer))
+                    traces[0].write(pa.table({"source": source}))
+                yield from table.to_batches()
+
+        write_table(batches(), folder / f"release.{format}", metadata={CARD_METADATA.decode(): card.to_json()})
+    card.save(folder / "card.json")
+
+
+def check_replaceable(out: Path, force: bool) -> None:
+    """--force replaces an earlier release or an empty folder, never a folder of other things."""
+    if force and out.is_dir() and any(out.iterdir()) and not (out / "card.json").is_file():
+        raise OutputError(f"{out} holds other things than a release, and --force would remove them. Choose another.")
+
+
+def check_in_memory(engine: str) -> None:
+    """A release in memory is made by the engine of that name."""
+    if engine != "memory":
+        raise UsageError(f"--engine {engine} writes to a folder as it goes. Say where, with --out, or use memory.")
