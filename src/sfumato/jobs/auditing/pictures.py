@@ -105,7 +105,7 @@ def _histogram(values: Matrix, edges: Matrix) -> list[int]:
 def _present(group: Group, slots: Matrix) -> Matrix:
     """Values that are neither missing nor left out."""
     there = ~np.isnan(slots[:, 0])
-    return slots[there & (slots[:, 1] < 0.5) if group.has_indicator else there, 0]
+    return np.asarray(slots[there & (slots[:, 1] < 0.5) if group.has_indicator else there, 0])
 
 
 def _counts(slots: Matrix) -> Codes:
