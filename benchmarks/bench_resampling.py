@@ -1,7 +1,7 @@
 """Kernel resampling beside drawing that many normals, scikit-learn's KernelDensity and SDV's GaussianCopula.
 
-SFUMATO_SDV_PYTHON (or SFUMATO_PEERS) names an interpreter that has SDV; without one that part is left out. SDV stands
-in no lock of ours: its licence is BUSL-1.1, and it brings torch, which its copula does not need.
+SDV runs in an environment of its own (peers.py), without torch, which its copula does not need. Its licence is
+BUSL-1.1: we compare with it, and nothing of ours depends on it.
 
 Run: python benchmarks/bench_resampling.py [normals] [kernel-density] [copula] [--repeats 5]
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
+from peers import python_with
 from side_by_side import Rounds, in_turns, ratio
 from sklearn.neighbors import KernelDensity
 
@@ -104,16 +104,14 @@ def beside_copula(repeats: int) -> None:
         return len(KernelResampling().fit(X, y).perturb(X, y, Streams.seeded(0).generator(0)).X)
 
     rounds, _ = in_turns({"KernelResampling, fit and draw": fit_and_draw}, repeats)
-    python = os.environ.get("SFUMATO_SDV_PYTHON") or os.environ.get("SFUMATO_PEERS")
-    if not python:
-        print("  SDV is left out: name an interpreter that has it in SFUMATO_SDV_PYTHON")
+    if not (python := python_with("sdv")):
         return
     with TemporaryDirectory() as folder:
         path = Path(folder) / "table.parquet"
         pd.DataFrame(X, columns=[f"x{j}" for j in range(20)]).to_parquet(path)
         done = subprocess.run([python, "-c", COPULA, str(path)], capture_output=True, text=True, check=False)
     if done.returncode:
-        print(f"  SDV is left out: {done.stderr.strip().splitlines()[-1:]}")
+        print(f"  SDV is left out: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}")
         return
     wall, cpu = json.loads(done.stdout.splitlines()[-1])
     print(f"  {'SDV GaussianCopula, fit and sample':46s} {wall:8.3f} s on the clock {cpu:8.3f} s of processors")

@@ -5,7 +5,7 @@ pass of a fit does. The bare product has no mean, no extremes and no eigenvector
 or of the same blocks through the same threads: on a busy machine BLAS threads that wait for each other lose much time.
 So the peers run with all BLAS threads and with one, and the faster of the two is compared.
 
-Run: python benchmarks/pca_statistics.py [--rows 1000000] [--columns 100] [--repeats 9]
+Run: python benchmarks/bench_pca_statistics.py [--rows 1000000] [--columns 100] [--repeats 9]
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ shuffle, no fsync. They are run as a plain loop (BLAS takes all cores) and throu
 The release is checked: its basis equals the in-memory fit and scikit-learn's PCA, its noise has the stated variance.
 Peak memory is that of a child process, at 1M and at 10M rows.
 
-Run: python benchmarks/stream_sanitize.py [--rows 1000000] [--columns 100] [--repeats 3] [--factor 10]
+Run: python benchmarks/bench_stream_sanitize.py [--rows 1000000] [--columns 100] [--repeats 3] [--factor 10]
 """
 
 from __future__ import annotations

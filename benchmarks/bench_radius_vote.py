@@ -4,7 +4,7 @@
 noise, 1,000 queries. Three circles: the radius that RadiusVote itself computes, one that holds 1 row in 100, and one
 that holds 1 in 10,000. Runs are interleaved and the least of several is reported, since machines are noisy.
 
-Run: python benchmarks/radius_vote.py [--repeats 5] [--rows 100000]
+Run: python benchmarks/bench_radius_vote.py [--repeats 5] [--rows 100000]
 """
 
 from __future__ import annotations

@@ -1,26 +1,25 @@
 """Laplace noise, million draws a second: exact on a grid, in floating point, and NumPy's own.
 
 All on the same AES counter stream, one thread. Scales are checked: the mean of |noise| is the scale. OpenDP's sampler
-is timed too where SFUMATO_OPENDP_PYTHON names an interpreter that has it; it is never a dependency.
+is timed too where it is installed (peers.py).
 
-Run: python benchmarks/noise.py [--draws 4000000] [--repeats 9]
+Run: python benchmarks/bench_noise.py [--draws 4000000] [--repeats 9]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 from collections.abc import Callable
 
 import numpy as np
-from sfumato.mechanisms.grid_laplace import LaplaceNoise
+from peers import python_with
 from side_by_side import Rounds, in_turns, ratio
 
+from sfumato.channels.laplace import draw_laplace, laplace_channels
 from sfumato.noise import Laplace, Streams, discrete_laplace
 
-PEER = "SFUMATO_OPENDP_PYTHON"
 BITS = 40
 OPENDP = """
 import json, sys, time
@@ -42,13 +41,12 @@ print(json.dumps({"wall": best, "cpu": used, "scale": sum(map(abs, found)) / cou
 def mechanism(exact: bool, columns: int) -> Callable[[np.ndarray, np.random.Generator], np.ndarray]:
     """Clip, round to the grid where exact, and add noise: what a release does to its scores."""
     low, high, scale = np.full(columns, -1.0), np.full(columns, 1.0), np.full(columns, 0.6)
-    return LaplaceNoise(low, high, scale, exact).add
+    channels = laplace_channels(low, high, scale, exact=exact)
+    return lambda Z, rng: draw_laplace(channels, Z, rng)
 
 
 def opendp(count: int) -> tuple[Rounds, float] | None:
-    python = os.environ.get(PEER)
-    if not python:
-        print(f"  OpenDP: not measured ({PEER} names no interpreter that has it)")
+    if not (python := python_with("opendp")):
         return None
     done = subprocess.run([python, "-c", OPENDP, str(count)], check=True, capture_output=True, text=True)
     found = json.loads(done.stdout)

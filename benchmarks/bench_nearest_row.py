@@ -5,18 +5,15 @@ have the same released row as their nearest? Anonymeter sums absolute difference
 single links may differ where rows are equally plausible. The answers are therefore compared twice: with little noise,
 where both must link the very same people, and with more noise, where the rates must agree within three points.
 
-Anonymeter pins old versions of NumPy, so it may live in another environment: the script imports it if it can, else
-runs it with the interpreter named by SFUMATO_ANONYMETER_PYTHON, else says that it is not installed.
+Anonymeter pins old versions of NumPy, so it runs in an environment of its own (peers.py).
 
-Run: python benchmarks/nearest_row.py [--repeats 3] [--rows 10000]
+Run: python benchmarks/bench_nearest_row.py [--repeats 3] [--rows 10000]
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -24,10 +21,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+from peers import python_with
 
 COLUMNS = 20
 HALVES = (slice(0, COLUMNS // 2), slice(COLUMNS // 2, COLUMNS))
-PEER = "SFUMATO_ANONYMETER_PYTHON"
 
 
 def tables(rows: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -81,21 +78,17 @@ def peer_links(original: np.ndarray, release: np.ndarray) -> tuple[float, np.nda
 
 
 def run_peer(original: np.ndarray, release: np.ndarray) -> tuple[float, np.ndarray] | None:
-    if importlib.util.find_spec("anonymeter"):
-        peer_links(original[:50], release[:50])  # its kernels are compiled at first use
-        return peer_links(original, release)
-    interpreter = os.environ.get(PEER)
-    if not interpreter:
+    if not (python := python_with("anonymeter")):
         return None
     with tempfile.TemporaryDirectory() as folder:
         np.savez(Path(folder) / "tables.npz", original=original, release=release)
-        subprocess.run([interpreter, __file__, "--peer", folder], check=True)
+        subprocess.run([python, __file__, "--peer", folder], check=True)
         return json.loads((Path(folder) / "seconds.json").read_text()), np.load(Path(folder) / "linked.npy")
 
 
 def answer_as_peer(folder: Path) -> None:
     given = np.load(folder / "tables.npz")
-    peer_links(given["original"][:50], given["release"][:50])
+    peer_links(given["original"][:50], given["release"][:50])  # its kernels are compiled at first use
     seconds, linked = peer_links(given["original"], given["release"])
     (folder / "seconds.json").write_text(json.dumps(seconds))
     np.save(folder / "linked.npy", linked)
@@ -121,7 +114,7 @@ def main() -> None:
         line = f"noise {noise}: ours {min(ours):.3f} s, linked {linked.mean():.2%}"
         answer = run_peer(original, release)
         if answer is None:
-            print(f"{line}; peer not installed (name its interpreter in {PEER})")
+            print(line)
             continue
         seconds, theirs = answer
         same = (linked == theirs).mean()
