@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sfumato.attacks.base import Knowledge, Matrix, Transform
 from sfumato.channels import Line
@@ -75,18 +74,6 @@ def own_columns(known: Knowledge) -> Transform:
     """The map of a column-wise release as its noise tells it: every number's line in the population; reads `noise`."""
     plain = Transform.identity(known.release.shape[1])
     return plain if known.noise is None else known.noise.on_average(*plain)
-
-
-def empty_cells(known: Knowledge, Z: Matrix, slot: int) -> NDArray[np.bool_]:
-    """Rows of Z in which the number at `slot` was reported missing, truly or at random; reads `noise`.
-
-    Their cells are empty, and what stands for them in the matrix says nothing about the number.
-    """
-    if known.noise is not None and known.columnwise:
-        for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
-            if place.start == slot and channel.numbers == 1 and channel.width == 2:
-                return np.asarray(Z[:, place.stop - 1] > 0.5)
-    return np.zeros(len(Z), dtype=bool)
 
 
 def observed_with_mean(known: Knowledge, use_moments: bool = True) -> tuple[Observation, Matrix]:
