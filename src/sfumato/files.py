@@ -9,6 +9,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from sfumato.errors import OutputError, SfumatoError
 
@@ -21,18 +22,18 @@ PRIVATE = 0o600
 SHARED = 0o644
 
 
-def write_whole(path: Path | str, content: bytes | str, *, private: bool = False) -> None:
-    """Write aside, fsync, rename: a reader sees the old file or the new one, never half of it."""
-    path = Path(path)
-    data = content.encode() if isinstance(content, str) else content
-    if path.exists() and not path.is_file():
-        raise OutputError(f"{path} is a folder or a device, and a file is to be written there. Choose another name.")
+@contextlib.contextmanager
+def new_file(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
+    """Yield a file beside `path` that becomes `path` when the block ends well, and vanishes otherwise.
+
+    Written aside, synced, renamed: a reader sees the old file or the new one, never half of it.
+    """
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with explained(path):
         try:
             descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE if private else SHARED)
             with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             aside.replace(path)
@@ -40,6 +41,16 @@ def write_whole(path: Path | str, content: bytes | str, *, private: bool = False
             aside.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
+
+
+def write_whole(path: Path | str, content: bytes | str, *, private: bool = False) -> None:
+    """Write a file whole or not at all."""
+    path = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    if path.exists() and not path.is_file():
+        raise OutputError(f"{path} is a folder or a device, and a file is to be written there. Choose another name.")
+    with new_file(path, private=private) as file:
+        file.write(data)
 
 
 @contextlib.contextmanager
@@ -131,8 +142,6 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if isinstance(error, OutputError):
-            raise
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise OutputError(f"The disk that holds {path} is full. Nothing was written; free some space.") from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

@@ -3,8 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import skops.io
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.naive_bayes import GaussianNB
@@ -13,8 +11,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sfumato.classifiers.label_noise import (
     LabelNoiseCorrection,
-    corrected_priors,
-    corrected_votes,
     response_matrix,
 )
 from sfumato.classifiers.radius_vote import RadiusVote
@@ -35,26 +31,6 @@ def population(n, priors, seed, gap=2.0):
     y = rng.choice(len(priors), n, p=priors)
     X = gap * np.eye(len(priors))[y] + rng.standard_normal((n, len(priors)))
     return X, y, rng
-
-
-@pytest.mark.parametrize("keep", [0.5, 0.8, 0.1])
-def test_priors_before_randomization_are_found(keep):
-    rng = np.random.default_rng(0)
-    y = rng.choice(3, 200_000, p=[0.7, 0.2, 0.1])
-    seen = randomize(y, response_matrix(keep, 3), rng)
-    assert corrected_priors(np.bincount(seen), keep, 3) == pytest.approx([0.7, 0.2, 0.1], abs=0.02)
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.floats(0, 100), min_size=2, max_size=6), st.floats(0.55, 1))
-def test_corrected_votes_keep_their_total_and_invert_the_response(votes, keep):
-    k = len(votes)
-    total = sum(votes)
-    back = corrected_votes(response_matrix(keep, k) @ np.array(votes), keep, k)[0]
-    assert back == pytest.approx(votes, abs=1e-9 * (1 + total))
-    rough = corrected_votes(votes, keep, k)[0]
-    assert rough.sum() == pytest.approx(total)
-    assert (rough >= 0).all()
 
 
 def test_probabilities_become_those_of_true_labels():

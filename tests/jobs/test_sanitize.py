@@ -3,6 +3,7 @@
 import json
 import math
 from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -213,7 +214,7 @@ def test_the_ledger_counts_releases_of_the_same_people(run, people):
 
 
 def test_persons_are_capped_and_the_guarantee_is_theirs(run, schema, people, tmp_path):
-    persons = Schema(tuple(c.with_role("person") if c.name == "who" else c for c in schema.columns))
+    persons = Schema(tuple(replace(c, role="person") if c.name == "who" else c for c in schema.columns))
     capped = run(schema=persons, max_rows_per_person=3, parameters={"epsilon_record": 1.0}).card
     assert capped.rows == 300
     assert capped.guarantee["kind"] == "local-dp"

@@ -2,6 +2,7 @@
 
 import errno
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -167,7 +168,7 @@ def test_options_that_are_none(people, schema, refused, error, match, words):
 
 
 def test_nothing_private_to_release(people, schema, refused):
-    nothing = Schema(tuple(c if c.role == "label" else c.with_role("identifier") for c in schema.columns))
+    nothing = Schema(tuple(c if c.role == "label" else replace(c, role="identifier") for c in schema.columns))
     refused(SchemaError, "no private column|nothing to release", people, schema=nothing)
 
 

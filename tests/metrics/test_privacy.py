@@ -12,12 +12,10 @@ from sfumato.attacks import Posteriors, Property
 from sfumato.metrics import (
     auc,
     auc_interval,
-    breach_rate,
     breaches,
     falls,
     interval_width,
     mean_interval,
-    nearer_to_originals,
     privacy,
     proportion_interval,
     rises,
@@ -70,7 +68,6 @@ def test_a_breach_is_a_near_number_the_right_category_or_the_right_emptiness():
     original = np.array([[0.5, 1, 0, 0, 0.2, 0], [0.5, 0, 1, 0, 0.5, 1], [0.5, 0, 0, 1, 0.9, 0]])
     guess = np.array([[0.55, 0.4, 0.3, 0.3, 0.24, 0.1], [0.56, 0.9, 0.1, 0, 0.1, 0.8], [0.45, 0, 0.4, 0.6, 0.9, 0.7]])
     assert breaches(original, guess, MIXED).tolist() == [[True, True, True], [False, False, True], [True, True, False]]
-    assert_allclose(breach_rate(original, guess, MIXED), [2 / 3, 2 / 3, 2 / 3])
 
 
 def test_whole_numbers_are_guessed_by_rounding():
@@ -120,14 +117,6 @@ def test_the_interval_of_a_mean_against_the_normal_formula_and_at_the_ends():
     assert_allclose(high - low, 2 * 1.959964 * stats.sem(values), rtol=1e-6)
     assert mean_interval(np.ones(50)) == proportion_interval(50, 50)
     assert mean_interval(np.zeros(50)).high > 0
-
-
-def test_a_copy_is_nearer_to_originals_and_new_people_are_not():
-    rng = np.random.default_rng(0)
-    table, others, fresh = (rng.random((500, 3)) for _ in range(3))
-    assert nearer_to_originals(table, table, others) == 1.0
-    assert nearer_to_originals(fresh, table, others) == pytest.approx(0.5, abs=0.07)
-    assert nearer_to_originals(fresh, table, others[:50]) == pytest.approx(0.5, abs=0.2)  # numbers made equal
 
 
 def test_rises_and_falls_are_definition_1():

@@ -1,11 +1,8 @@
-import json
-
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 
 from sfumato.attacks import Abstain, Guess, Links, MembershipScores, Posteriors, Property, Secrets, Values
-from sfumato.metrics import ScoredGuess, Truth, score_guess, usual_guess
+from sfumato.metrics import Truth, score_guess, usual_guess
 from sfumato.table import Column, Encoding, Schema
 
 
@@ -127,15 +124,6 @@ def test_abstaining_is_not_scored_and_what_cannot_be_scored_abstains():
     assert isinstance(score_guess(MembershipScores(np.zeros(2)), truth), Abstain)
     with pytest.raises(TypeError):
         score_guess(Guess(), truth)
-
-
-def test_a_scored_guess_is_plain_json_and_its_public_form_names_nobody():
-    X = np.random.default_rng(0).random((30, 2))
-    result = score_guess(Values(X), Truth(Encoding.unit(2), X, control=X))
-    assert isinstance(result, ScoredGuess)
-    assert json.loads(json.dumps(result.to_dict()))["riskiest"] == list(result.riskiest)
-    assert "riskiest" not in result.to_dict(public=True)
-    assert_allclose(result.to_dict()["interval"], [result.interval.low, result.interval.high])
 
 
 def test_missing_values_are_left_out_of_the_errors():

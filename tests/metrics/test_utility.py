@@ -7,9 +7,7 @@ from scipy import stats
 
 from sfumato.metrics import (
     accuracy,
-    association_distance,
     associations,
-    column_distances,
     kolmogorov_smirnov,
     phi,
     total_variation,
@@ -103,18 +101,3 @@ def test_a_constant_column_is_associated_with_nothing():
     X, *_ = mixed_rows()
     X[:, 0] = 0.5
     assert associations(X, MIXED)[0, 1:].tolist() == [0, 0]
-
-
-def test_distances_of_a_copy_are_zero_and_of_a_shuffled_table_only_between_pairs():
-    X, *_ = mixed_rows()
-    assert association_distance(X, X, MIXED) == 0
-    assert all(column["distance"] == 0 for column in column_distances(X, X, MIXED))
-    shuffled = X.copy()
-    shuffled[:, 0] = np.random.default_rng(0).permutation(X[:, 0])
-    assert all(column["distance"] == 0 for column in column_distances(X, shuffled, MIXED))
-    assert association_distance(X, shuffled, MIXED) > 0.15
-    assert [column["name"] for column in column_distances(X, X, MIXED)] == ["age", "colour", "shape"]
-
-
-def test_one_column_has_no_pairs():
-    assert association_distance(np.ones((3, 1)), np.zeros((3, 1)), Encoding.unit(1)) == 0.0

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import UsageError
 from sfumato.guidance import SurveyCounts
-from sfumato.guidance.space import checked_bits
 
 Matrix = NDArray[np.float64]
 
@@ -84,13 +83,3 @@ def _growth(before: SurveyCounts, after: SurveyCounts, mine: SurveyCounts) -> li
             raise UsageError("These are not two versions of one survey in their order, or the own rows are not in it.")
         grown.append((n, ones))
     return grown
-
-
-def reading_accuracy(watched: Watched, bits: ArrayLike) -> float:
-    """Area under the curve of the scores against the bits that were sent: .5 is guessing, 1 is reading."""
-    sent = checked_bits(bits, len(watched.scores))[0].astype(bool)
-    if sent.all() or not sent.any():
-        return float(watched.certain) * 0.5 + 0.5
-    ones, zeros = watched.scores[sent], watched.scores[~sent]
-    above = (ones[:, None] > zeros).mean() + 0.5 * (ones[:, None] == zeros).mean()
-    return float(above)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +12,7 @@ from sfumato.client.answers import BrokenOffError, RefusedError, message_of, mes
 from sfumato.client.connection import Connection, Patience, UnansweredError
 from sfumato.client.parcel import Parcel
 from sfumato.errors import CoordinatorError, OutputError, TableError, UsageError
-from sfumato.files import explained, sync_folder
+from sfumato.files import new_file
 from sfumato.protocol.messages import (
     ALL_SITES,
     PURPOSES,
@@ -185,27 +183,17 @@ class Coordinator:
         """Write a model's file; whole, or not at all."""
         if out.exists() and not force:
             raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
-        aside = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
-        with explained(out):
-            try:
-                with (
-                    self._connection.answer("GET", _path(study, "models", model, "file")) as response,
-                    aside.open("xb") as file,
-                ):
-                    length = response.headers.get("Content-Length")
-                    total, done = int(length) if length else None, 0
-                    for piece in pieces_of(response, PIECE):
-                        file.write(piece)
-                        done += len(piece)
-                        if progress is not None:
-                            progress("Receiving", done, total)
-                    file.flush()
-                    os.fsync(file.fileno())
-                aside.replace(out)
-            except BaseException:
-                aside.unlink(missing_ok=True)
-                raise
-            sync_folder(out.parent)
+        with (
+            new_file(out) as file,
+            self._connection.answer("GET", _path(study, "models", model, "file")) as response,
+        ):
+            length = response.headers.get("Content-Length")
+            total, done = int(length) if length else None, 0
+            for piece in pieces_of(response, PIECE):
+                file.write(piece)
+                done += len(piece)
+                if progress is not None:
+                    progress("Receiving", done, total)
 
     # Surveys, for their owner
 

@@ -23,15 +23,6 @@ def rounded_up(value: float, digits: int = 3) -> str:
     return _rounded(Decimal(repr(float(value))), digits, ROUND_CEILING)
 
 
-def rounded_down(value: float, digits: int = 3) -> str:
-    """The largest number of so many digits that is not above `value`.
-
-    >>> rounded_down(0.01999), rounded_down(2)
-    ('0.0199', '2')
-    """
-    return _rounded(Decimal(repr(float(value))), digits, ROUND_FLOOR)
-
-
 def epsilon_at_most(value: float | None, digits: int = 3, *, none: str = "no bound") -> str:
     """An epsilon as it is shown; None and infinity are `none`, never a number."""
     return none if value is None or not math.isfinite(value) else rounded_up(value, digits)

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from sfumato.attacks.base import Posteriors
-from sfumato.neighbours import nearest
 from sfumato.registry import metric
 from sfumato.table import Encoding, Group
 
@@ -95,11 +94,6 @@ def breaches(original: Matrix, guess: Matrix, encoding: Encoding, tolerance: flo
     )
 
 
-def breach_rate(original: Matrix, guess: Matrix, encoding: Encoding, tolerance: float = TOLERANCE) -> Matrix:
-    """Share of records whose value the guess tells, per private source column; lower is safer."""
-    return np.asarray(breaches(original, guess, encoding, tolerance).mean(axis=0))
-
-
 def worst_records(risk: Matrix, share: float = 0.01) -> NDArray[np.int64]:
     """Positions of the `share` of records (at least one) with the highest risk, worst first; ties by position."""
     count = max(1, round(share * len(risk)))
@@ -164,20 +158,6 @@ def mean_interval(values: Matrix, confidence: float = 0.95) -> Interval:
 def same_rows(first: Matrix, second: Matrix) -> Flags:
     """Which rows of two matrices are the same record: identical people cannot be told apart, nor need they be."""
     return np.asarray(np.isclose(first, second, rtol=0.0, atol=1e-9).all(axis=1))
-
-
-def nearer_to_originals(rows: Matrix, originals: Matrix, others: Matrix) -> float:
-    """Share of release rows that lie nearer to somebody of the table than to anybody else; .5 is safest, 1 is worst.
-
-    Rows and people in the same space. Of the two groups of people the larger one is thinned to the size of the smaller,
-    evenly over its order, since more people come nearer by number alone. Ties count half.
-    """
-    size = min(len(originals), len(others))
-    near, far = (
-        nearest(rows, people[np.linspace(0, len(people) - 1, size).round().astype(int)], k=1)[0][:, 0]
-        for people in (originals, others)
-    )
-    return float(np.mean(near < far) + 0.5 * np.mean(near == far))
 
 
 def rises(prior: Matrix, posterior: Matrix, rare: float, sure: float) -> Flags:

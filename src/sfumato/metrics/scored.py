@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -57,15 +57,6 @@ class ScoredGuess:
     columns: tuple[dict[str, Any], ...] = ()
     details: dict[str, float] = field(default_factory=dict)
     upper_bound: bool = False
-
-    def to_dict(self, public: bool = False) -> dict[str, Any]:
-        """Plain values for JSON; `public` leaves the riskiest records out."""
-        found = asdict(self)
-        found["interval"] = [self.interval.low, self.interval.high]
-        found["columns"], found["riskiest"] = list(self.columns), list(self.riskiest)
-        if public:
-            del found["riskiest"]
-        return found
 
 
 def usual_guess(population: Matrix, encoding: Encoding, tolerance: float = TOLERANCE) -> Matrix:

@@ -72,25 +72,6 @@ def total_variation(first: ArrayLike, second: ArrayLike) -> float:
     return float(0.5 * np.abs(np.asarray(first, float) - np.asarray(second, float)).sum())
 
 
-def column_distances(original: Matrix, release: Matrix, encoding: Encoding) -> list[dict[str, float | str]]:
-    """How far each source column's distribution moved (encoded, column-wise releases); lower is better.
-
-    Numbers: `ks` and `wasserstein` (over the column's range) and, as `distance`, `ks`. Categories: `total_variation`,
-    by the largest slot.
-    """
-    found: list[dict[str, float | str]] = []
-    for group in encoding.groups:
-        before, after = original[:, group.start : group.stop], release[:, group.start : group.stop]
-        if group.is_onehot:
-            moved = total_variation(_shares(before), _shares(after))
-            found.append({"name": group.column.name, "distance": moved, "total_variation": moved})
-            continue
-        ks = kolmogorov_smirnov(before[:, 0], after[:, 0])
-        moved = wasserstein(before[:, 0], after[:, 0])
-        found.append({"name": group.column.name, "distance": ks, "ks": ks, "wasserstein": moved})
-    return found
-
-
 def associations(X: Matrix, encoding: Encoding) -> Matrix:
     """Strength of association between every pair of source columns, in [-1, 1]; neither way is better.
 
@@ -103,14 +84,6 @@ def associations(X: Matrix, encoding: Encoding) -> Matrix:
         for j in range(i):
             result[i, j] = result[j, i] = _association(X, first, groups[j])
     return result
-
-
-def association_distance(original: Matrix, release: Matrix, encoding: Encoding) -> float:
-    """Mean absolute difference of the associations between pairs of source columns; lower is better."""
-    pairs = np.triu_indices(len(encoding.groups), k=1)
-    if not len(pairs[0]):
-        return 0.0
-    return float(np.abs(associations(original, encoding) - associations(release, encoding))[pairs].mean())
 
 
 def cramers_v(table: Matrix) -> float:
@@ -150,7 +123,3 @@ def _correlation_ratio(number: Matrix, onehot: Matrix) -> float:
 
 def _onehot(slots: Matrix) -> Matrix:
     return np.asarray(np.eye(slots.shape[1])[slots.argmax(axis=1)])
-
-
-def _shares(slots: Matrix) -> Matrix:
-    return np.asarray(np.bincount(slots.argmax(axis=1), minlength=slots.shape[1]) / len(slots))

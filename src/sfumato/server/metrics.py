@@ -17,6 +17,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._told = False
+        self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         labels = ("method", "route", "status")
         self.requests = Counter("sfumato_requests", "Requests answered.", labels, registry=self.registry)
         self.seconds = Histogram(
@@ -68,8 +69,12 @@ class Metrics:
 
     def note(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one answered request."""
-        self.requests.labels(method, route, str(status)).inc()
-        self.seconds.labels(method, route).observe(seconds)
+        key = (method, route, status)
+        if key not in self._answered:  # to look labels up takes longer than to count
+            self._answered[key] = self.requests.labels(method, route, str(status)), self.seconds.labels(method, route)
+        requests, times = self._answered[key]
+        requests.inc()
+        times.observe(seconds)
 
     def text(self) -> bytes:
         return generate_latest(self.registry)

@@ -6,7 +6,7 @@ import datetime
 import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sfumato.errors import SchemaError
@@ -117,10 +117,6 @@ class Column:
         if values.get("reason") is not None:
             values["reason"] = str(values["reason"])
         return cls(**values)
-
-    def with_role(self, role: str) -> Column:
-        """The same column in another role."""
-        return replace(self, role=role)
 
 
 def days(text: str) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.errors import OutputError
-from sfumato.files import PRIVATE, SHARED, explained, sync_folder
+from sfumato.files import new_file
 from sfumato.table.csv_writer import write_lines
 from sfumato.table.tables import BLOCK_ROWS, bare
 
@@ -72,25 +70,8 @@ def table_writer(
     path = Path(path)
     kind = _kind(path)
     schema = bare(schema).with_metadata(dict(metadata) if metadata else None)
-    with _aside(path, private) as file, kind(file, schema) as writer:
+    with new_file(path, private=private) as file, kind(file, schema) as writer:
         yield writer
-
-
-@contextmanager
-def _aside(path: Path, private: bool) -> Iterator[IO[bytes]]:
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    with explained(path):
-        try:
-            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE if private else SHARED)
-            with os.fdopen(descriptor, "wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            aside.replace(path)
-        except BaseException:
-            aside.unlink(missing_ok=True)
-            raise
-        sync_folder(path.parent)
 
 
 class _Parquet:
