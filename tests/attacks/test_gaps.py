@@ -67,7 +67,7 @@ def test_values_that_nobody_reported_are_guessed_by_what_is_usual(world, unit, a
 
 
 def test_the_linear_estimate_of_a_row_is_the_regression_on_its_own_cells(world, unit):
-    X, Z, known = world
+    _, Z, known = world
     guess = LinearEstimate().run(knowledge(world, unit)).X
     mean, S = known["column_moments"]
     for row in range(20):
@@ -143,8 +143,7 @@ def test_bounded_noise_rules_nothing_out_where_nothing_is_reported(unit):
 @pytest.mark.parametrize("attack", all_attacks(), ids=lambda attack: attack.name)
 def test_what_is_believed_does_not_depend_on_what_stands_in_the_gap(world, unit, attack):
     """An attack that reads gaps gives finite guesses; the others say that they cannot."""
-    X, Z, known = world
-    known = knowledge(world, unit, sample=people(100, 4), register=X, secret=0)
+    known = knowledge(world, unit, sample=people(100, 4), register=world[0], secret=0)
     guess = attack().run(known)
     if not attack.reads_gaps:
         assert isinstance(guess, Abstain)
