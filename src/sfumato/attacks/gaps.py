@@ -35,15 +35,16 @@ def reported_mean(Z: Matrix, otherwise: float = 0.5) -> Matrix:
 
 
 def nearest_reported(queries: Matrix, rows: Matrix, k: int = 1) -> tuple[Matrix, NDArray[np.int64]]:
-    """As `neighbours.nearest`, by the columns that both report.
+    """As `neighbours.nearest`, by the columns that both report; columns are in units of their noise.
 
-    A column that one of them leaves out costs what two of them differ by on average: a row does not come near by
-    saying little.
+    A column that one of them leaves out costs log(1 + u), where u is what two of them differ by on average, squared:
+    less than a stranger's value costs and more than one's own, which is at 1 on average. It is where the likelihood
+    ratio of "the same" to "anybody" is 1, for normal noise beside normal values. So no row comes near by saying little.
     """
     seen, other = ~np.isnan(queries), ~np.isnan(rows)
     if seen.all() and other.all():
         return nearest(np.ascontiguousarray(queries), np.ascontiguousarray(rows), k=k)
-    usual = _spread(queries) + _spread(rows) + (reported_mean(queries) - reported_mean(rows)) ** 2
+    usual = np.log1p(_spread(queries) + _spread(rows) + (reported_mean(queries) - reported_mean(rows)) ** 2)
     a, b = np.where(seen, queries, 0.0), np.where(other, rows, 0.0)
     distance, index = np.empty((len(a), k)), np.empty((len(a), k), dtype=np.int64)
     step = max(1, BLOCK // max(len(b), 1))

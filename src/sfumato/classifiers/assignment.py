@@ -45,7 +45,8 @@ def assigned(
         for one, Z in zip(column, moved, strict=True):
             if found is None or not one.column.is_noisy:
                 continue
-            mine = [np.flatnonzero(one.y == code) for code in range(classes)]
+            there = one.column.reported(one.Z)  # a cell that is left out stays so
+            mine = [np.flatnonzero((one.y == code) & there) for code in range(classes)]
             if found.cells is None:
                 _move_categories(Z, one, found, mine, rng)
             else:
@@ -56,11 +57,10 @@ def assigned(
 def _move_categories(
     Z: Floats, one: Slice, found: ClassDensities, mine: Sequence[Codes], rng: np.random.Generator
 ) -> None:
-    codes = one.column.codes(one.Z)
+    codes, block = one.column.codes(one.Z), slice(one.column.start, one.column.stop)
     for code, rows in enumerate(mine):
         if len(rows):
-            codes[rows] = moved_codes(codes[rows], found.mass[code], rng)
-    Z[:, one.column.start : one.column.stop] = np.eye(one.column.stop - one.column.start)[codes]
+            Z[rows, block] = np.eye(block.stop - block.start)[moved_codes(codes[rows], found.mass[code], rng)]
 
 
 def _move_numbers(
@@ -77,7 +77,8 @@ def _move_numbers(
         shown = rows[~empty[rows]]
         if len(shown):
             raw[shown] = by_rank(_filled(values[shown], rng), cells, found.mass[code], middles)
-    Z[:, column.start] = column.encoded(raw)
+    there = column.reported(one.Z)
+    Z[there, column.start] = column.encoded(raw[there])
     if column.has_indicator:
         Z[:, column.stop - 1] = empty
 

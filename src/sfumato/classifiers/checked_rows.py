@@ -37,20 +37,32 @@ WITHOUT_CELLS = (
 """Beginnings of scikit-learn's messages that name shapes, columns and types only. No other message is shown."""
 
 
-def matrix_of_rows(estimator: Any, X: Any, *, reset: bool = False, accept_sparse: bool = False) -> Matrix:
-    """Numbers (n x d); a sparse matrix is made dense, as noise would make it."""
+def matrix_of_rows(
+    estimator: Any, X: Any, *, reset: bool = False, accept_sparse: bool = False, gaps: bool = False
+) -> Matrix:
+    """Numbers (n x d); a sparse matrix is made dense, as noise would make it. `gaps`: cells may be left out (NaN)."""
     with no_cells_in_errors(X):
         found = validate_data(
-            estimator, X, dtype=np.float64, reset=reset, accept_sparse="csr" if accept_sparse else False
+            estimator,
+            X,
+            dtype=np.float64,
+            reset=reset,
+            accept_sparse="csr" if accept_sparse else False,
+            ensure_all_finite="allow-nan" if gaps else True,
         )
     return np.asarray(found.toarray() if issparse(found) else found, dtype=np.float64)
 
 
-def rows_and_targets(estimator: Any, X: Any, y: Any, *, accept_sparse: bool = False) -> tuple[Matrix, NDArray[Any]]:
+def rows_and_targets(
+    estimator: Any, X: Any, y: Any, *, accept_sparse: bool = False, gaps: bool = False
+) -> tuple[Matrix, NDArray[Any]]:
     """The same with a class for every row."""
     with no_cells_in_errors(X):
         sparse = "csr" if accept_sparse else False
-        found, targets = validate_data(estimator, X, y, dtype=np.float64, accept_sparse=sparse)
+        finite = "allow-nan" if gaps else True
+        found, targets = validate_data(
+            estimator, X, y, dtype=np.float64, accept_sparse=sparse, ensure_all_finite=finite
+        )
         check_classification_targets(targets)
     return np.asarray(found.toarray() if issparse(found) else found, dtype=np.float64), targets
 

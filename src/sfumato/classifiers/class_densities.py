@@ -37,6 +37,11 @@ class Slice:
     Z: Matrix
     y: Codes
 
+    def reported(self) -> Slice:
+        """The rows that report the column: the others say nothing of it."""
+        there = self.column.reported(self.Z)
+        return self if there.all() else Slice(self.column, self.Z[there], self.y[there])
+
 
 @dataclass(frozen=True)
 class ClassDensities:
@@ -82,6 +87,7 @@ def class_densities(
     if any(one is None for one in described):
         return None
     check_same_column([one for one in described if one is not None])
+    parts = [part.reported() for part in parts]
     if parts[0].column.is_categorical:
         return _shares(parts, classes)
     return _numbers(parts, classes, method, intervals_for(sum(len(part.Z) for part in parts), intervals))

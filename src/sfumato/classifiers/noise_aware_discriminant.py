@@ -68,7 +68,7 @@ class NoiseAwareDiscriminant(GivesProbabilities):
         pooled, noise = (np.tensordot(share, one, axes=1) for one in (found.covariances, found.removed))
         spread = np.sqrt(np.maximum(np.diag(pooled + noise), 0.0))
         spread = np.where(spread > 0, spread, 1.0)
-        linear = possible_covariance(pooled, noise, self._kappa(rows.sum()), spread)
+        linear = possible_covariance(pooled, noise, self._kappa(found.seen * rows.sum()), spread)
         if self.kind == "linear":
             self.covariance_ = linear
             self.coef_ = np.linalg.solve(linear, self.means_.T).T

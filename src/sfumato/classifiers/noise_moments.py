@@ -9,6 +9,9 @@ Every released entry is first made unbiased, E[w | x] = x (entries in the encodi
 Noise of different columns is independent, so E[w_i w_j] = E[x_i x_j] between columns, and only the entries within one
 source column need more: E[x x'] = diag(E[x]) for one-hot entries, and for numbers, with Var(w | x) = v + r x^2,
 E[x^2] = (E[w^2] - v) / (1 + r).
+
+Where rows leave cells out, whatever these hold, every sum is taken over the rows that report what it needs, and scaled
+to all of them.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ class ClassMoments:
     means: Floats
     covariances: Floats
     removed: Floats
+    seen: float = 1.0
+    """The share of rows that report two columns together, on average."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class _Sums:
     second: Floats
     noise: Floats
     precision: Floats
+    seen: float = 1.0
 
 
 def class_moments(parts: Sequence[Rows], classes: int) -> ClassMoments:
@@ -63,7 +69,8 @@ def class_moments(parts: Sequence[Rows], classes: int) -> ClassMoments:
     removed = sum(c * one.noise for c, one in zip(cross, sums, strict=True)) / entries
     covariances = second - means[:, :, None] * means[:, None, :]
     unbiased = np.maximum(counts, 2.0) / (np.maximum(counts, 2.0) - 1.0)
-    return ClassMoments(counts, means + centre, covariances * unbiased[:, None, None], removed)
+    seen = float(np.average([one.seen for one in sums], weights=[len(part.y) for part in parts]))
+    return ClassMoments(counts, means + centre, covariances * unbiased[:, None, None], removed, seen)
 
 
 def _part_sums(part: Rows, classes: int, centre: Floats) -> _Sums:
@@ -80,14 +87,32 @@ def _part_sums(part: Rows, classes: int, centre: Floats) -> _Sums:
     if part.label_keep < 1.0 and classes > 1:
         inverse = np.asarray(np.linalg.inv(response_matrix(part.label_keep, classes)), dtype=np.float64)
     rows = inverse @ np.array([m.sum() for m in mine], dtype=np.float64)
-    first = inverse @ np.array([W[m].sum(axis=0) for m in mine])
-    second = np.tensordot(inverse, np.array([W[m].T @ W[m] for m in mine]), axes=1)
+    sums, squares, pairs = zip(*(_reported_sums(W[m]) for m in mine), strict=True)
+    first, second = inverse @ np.array(sums), np.tensordot(inverse, np.array(squares), axes=1)
     plain = second.copy()
     for noise in noises:
         noise.within(part.Z, mine, inverse, rows, first, plain)
-    spread = W.var(axis=0)
-    precision = 1.0 / np.where(spread > 0, spread, 1.0)
-    return _Sums(rows, first, plain, second - plain, precision)
+    spread, share = np.nanvar(W, axis=0), np.mean(~np.isnan(W), axis=0)
+    precision = share / np.where(spread > 0, spread, 1.0)
+    return _Sums(
+        rows, first, plain, second - plain, precision, float(np.average(pairs, weights=[m.sum() for m in mine]))
+    )
+
+
+def _reported_sums(W: Floats) -> tuple[Floats, Floats, float]:
+    """Sums of x and of x x' over rows, as if all reported everything, and the share of pairs that they report."""
+    there = ~np.isnan(W)
+    if there.all():
+        return W.sum(axis=0), np.asarray(W.T @ W), 1.0
+    both = there.astype(np.float64)
+    pairs, known = both.T @ both, np.where(there, W, 0.0)
+    if not pairs.all():
+        raise UsageError(
+            "Not applicable: in some class no row reports two of the columns together, so nothing is known of how they "
+            "vary with each other. Use reconstructed-naive-bayes, which takes columns one by one."
+        )
+    first, second = known.sum(axis=0) / np.diag(pairs), known.T @ known / pairs
+    return len(W) * first, np.asarray(len(W) * second), float(pairs.mean() / len(W))
 
 
 @dataclass(frozen=True)
@@ -163,7 +188,13 @@ class _Noise:
         u = (column.values(Z) - self.shift) / self.factor
         shown = ~np.isnan(u)
         u = np.where(shown, u, 0.0)
-        told = inverse @ np.array([[shown[m].sum(), u[m].sum(), (u[m] ** 2).sum()] for m in mine])
+        there = column.reported(Z)
+        told = inverse @ np.array(
+            [
+                np.array([shown[m].sum(), u[m].sum(), (u[m] ** 2).sum()]) * (m.sum() / max(1, there[m].sum()))
+                for m in mine
+            ]
+        )
         middle, empty = column.low + 0.5 * column.width, np.zeros(len(rows))
         if one.missing_keep is not None:
             empty = first[:, column.stop - 1] + 0.5 * rows

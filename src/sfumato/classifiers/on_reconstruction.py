@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from threadpoolctl import threadpool_limits
 
@@ -142,6 +142,11 @@ class OnReconstruction(MetaEstimatorMixin, _OnAssignedRows):  # type: ignore[mis
 
     def _unfitted(self, rows: int) -> Any:  # noqa: ARG002
         return DecisionTreeClassifier(random_state=0) if self.classifier is None else clone(self.classifier)
+
+    @property
+    def reads_gaps(self) -> bool:  # type: ignore[override]
+        """Where the classifier itself does: cells that are left out stay so."""
+        return bool(get_tags(self._unfitted(0)).input_tags.allow_nan)
 
     def _probabilities(self) -> bool:
         return hasattr(getattr(self, "classifier_", self._unfitted(0)), "predict_proba")

@@ -71,12 +71,15 @@ class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Plain rows are classified as they are, not moved to where the release lies on average."""
     corrects_labels = False
     """Whether `label_keep` is used in training; else what the classifier says is corrected afterwards."""
+    reads_gaps: bool = True
+    """Whether it learns from rows of which some cells are not reported (NaN), as far as their recipes say so."""
 
     def _rows(self, X: Any, y: Any, sources: Any, part: Any, label_keep: Any) -> list[Rows]:
         """Validated rows, part by part; sets `classes_`."""
-        X, y = rows_and_targets(self, X, y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
         given = [recipe_of(source) for source in (sources if isinstance(sources, Sequence) else [sources])]
+        gaps = self.reads_gaps and any(recipe is not None and recipe.left_out for recipe in given)
+        X, y = rows_and_targets(self, X, y, gaps=gaps)
+        self.classes_, codes = np.unique(y, return_inverse=True)
         place = np.zeros(len(X), dtype=np.int64) if part is None else np.asarray(part, dtype=np.int64)
         wrong = place.shape != (len(X),) or (len(place) and (place.min() < 0 or place.max() >= len(given)))
         if wrong or (part is None and len(given) > 1):
@@ -86,20 +89,32 @@ class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         keeps = np.broadcast_to(np.asarray(label_keep, dtype=np.float64), len(given)).tolist()
         if not all(0.0 <= keep <= 1.0 for keep in keeps):
             raise ValueError(f"The 'label_keep' parameter must hold probabilities. Got {label_keep!r} instead.")
-        return [
+        found = [
             Rows(X[place == number], codes[place == number].astype(np.int64), source, keep)
             for number, (source, keep) in enumerate(zip(given, keeps, strict=True))
             if (place == number).any()
         ]
+        if gaps:
+            for rows in found:
+                _check_gaps(rows)
+        return found
 
     def _response(self, parts: Sequence[Rows]) -> Floats | None:
         """T of the rows together (labels of all parts have the same shares); None where labels are exact."""
         keep = float(np.average([part.label_keep for part in parts], weights=[len(part.y) for part in parts]))
         return None if keep >= 1.0 or len(self.classes_) < 2 else response_matrix(keep, len(self.classes_))
 
-    def _queries(self, X: Any) -> Floats:
+    def _queries(self, X: Any, *, gaps: bool = False) -> Floats:
         check_is_fitted(self)
-        return matrix_of_rows(self, X)
+        return matrix_of_rows(self, X, gaps=gaps)
+
+
+def _check_gaps(rows: Rows) -> None:
+    """Only a recipe can say that cells are left out."""
+    if rows.source is not None:
+        rows.source.check_gaps(rows.Z)
+    elif np.isnan(rows.Z).any():
+        raise ValueError("Input X contains NaN in rows without noise, where no cell is left out.")
 
 
 class GivesProbabilities(ReadsNoise, ABC):

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from sfumato.channels import Recipe
 from sfumato.classifiers.class_densities import ClassDensities, class_densities
 from sfumato.classifiers.reads_noise import Floats, GivesProbabilities, slices, softmax
-from sfumato.classifiers.release_columns import ReleaseColumn, columns_of
+from sfumato.classifiers.release_columns import ReleaseColumn, columns_of, recipe_of
 from sfumato.errors import CardError
 from sfumato.guarantee import Card
 from sfumato.mechanisms import Mechanism
@@ -116,7 +116,8 @@ class ReconstructedNaiveBayes(GivesProbabilities):
 
     def predict_proba_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> Floats:
         """Probabilities for perturbed rows: f(z | class) = sum over cells of P(z | x) f(x | class)."""
-        rows = self._queries(Z)
+        recipe = recipe_of(source)
+        rows = self._queries(Z, gaps=recipe is not None and bool(recipe.left_out))
         scores = self._prior_scores(len(rows))
         columns = {column.start: column for column in columns_of(source)}
         for place, (start, _, edges, mass, missing) in enumerate(self._columns()):
@@ -126,13 +127,15 @@ class ReconstructedNaiveBayes(GivesProbabilities):
             if len(edges) == 0:
                 k, keep = mass.shape[1], column.described.keep
                 seen = mass if k < 2 else (1 - keep) / (k - 1) + (keep - (1 - keep) / (k - 1)) * mass
-                scores += np.log(np.maximum(seen, _TINY))[:, column.codes(rows)].T
+                here = np.log(np.maximum(seen, _TINY))[:, column.codes(rows)].T
+                scores += np.where(column.reported(rows)[:, None], here, 0.0)
                 continue
             cells = Cells(column.low + column.width * edges, self.atoms_[place])
             here = np.log(np.maximum(_blurred(column, rows, cells, mass, missing), _TINY))
             true = column.described.missing_keep
             told = missing if true is None else true * missing + (1 - true) * (1 - missing)
-            scores += _with_missing(here, told, rows[:, column.stop - 1])
+            here = _with_missing(here, told, rows[:, column.stop - 1])
+            scores += np.where(column.reported(rows)[:, None], here, 0.0)
         return softmax(scores)
 
     def _prior_scores(self, rows: int) -> Floats:

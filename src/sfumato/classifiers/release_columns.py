@@ -58,6 +58,10 @@ class ReleaseColumn:
         keep = None if self.described.missing_keep is None else 1.0
         return replace(self, described=replace(self.described, noise=None, keep=1.0, missing_keep=keep, grid=0.0))
 
+    def reported(self, Z: Matrix) -> NDArray[np.bool_]:
+        """Which rows report it at all."""
+        return np.asarray(~np.isnan(Z[:, self.start]))
+
     def values(self, Z: Matrix) -> Matrix:
         """Released numbers in raw units; NaN where the cell was reported missing."""
         raw = self.low + self.width * Z[:, self.start]

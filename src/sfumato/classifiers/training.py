@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils import get_tags
 
 from sfumato.channels import Affine, Recipe
 from sfumato.classifiers.distortion import NoiseSummary
@@ -17,7 +18,7 @@ from sfumato.classifiers.interruption import heeding_interrupts
 from sfumato.classifiers.label_noise import LabelNoiseCorrection
 from sfumato.classifiers.radius_vote import RadiusVote
 from sfumato.classifiers.reads_noise import ReadsNoise
-from sfumato.errors import TableError
+from sfumato.errors import TableError, UsageError
 from sfumato.guarantee import Card
 
 Matrix = NDArray[np.float64]
@@ -74,6 +75,31 @@ def part_of_card(Z: Matrix, y: Codes, card: Card) -> Part:
     return Part(Z, y, noise_summary(recipe, recipe.width), card.label_keep, recipe)
 
 
+NEEDS_ALL_CELLS = (
+    "Not applicable: this classifier needs every cell of a row, and the release leaves cells of {columns} out. Use "
+    "reconstructed-naive-bayes, reconstructed-tree, noise-aware-lda, forest or boosting."
+)
+
+
+def reads_gaps(classifier: Any) -> bool:
+    """Whether it learns from rows of which some cells are not reported (NaN), without inventing them."""
+    own = getattr(classifier, "reads_gaps", None)
+    return bool(get_tags(classifier).input_tags.allow_nan if own is None else own)
+
+
+def _check_gaps(classifier: Any, parts: Sequence[Part]) -> None:
+    """Refuse cells that are empty without a word, and those that the classifier can make nothing of."""
+    left_out: set[str] = set()
+    for part in parts:
+        if part.source is not None and np.isnan(part.Z).any():
+            part.source.check_gaps(part.Z)
+            left_out |= part.source.left_out
+    if left_out and not reads_gaps(classifier):
+        few = sorted(left_out)[:3]
+        more = [f"{len(left_out) - 3} more"] if len(left_out) > 3 else []
+        raise UsageError(NEEDS_ALL_CELLS.format(columns=", ".join([*map(repr, few), *more])))
+
+
 @heeding_interrupts()
 def fit_on_parts(classifier: Any, parts: Sequence[Part]) -> Any:
     """Fit on the pooled rows; randomized labels are corrected for, and learners that ask are told each part's noise."""
@@ -81,6 +107,7 @@ def fit_on_parts(classifier: Any, parts: Sequence[Part]) -> Any:
     y = np.concatenate([part.y for part in parts])
     if len(np.unique(y)) < 2:
         raise TableError("All rows have the same label: there is nothing to learn. At least two classes are needed.")
+    _check_gaps(classifier, parts)
     classifier = _with_neighbours_for(classifier, len(y))
     extra: dict[str, Any] = {}
     part_of = np.repeat(np.arange(len(parts)), [len(part.Z) for part in parts])

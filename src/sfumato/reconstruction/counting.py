@@ -47,7 +47,7 @@ def count_values(values: Any, one: Described, low: float, high: float) -> Bins:
 
 def check_empty(bins: Bins, one: Described) -> None:
     """Empty cells are a kind of answer only where something says so; else they were made by whoever changed it."""
-    if bins.empty and one.missing_keep is None:
+    if bins.empty and one.missing_keep is None and not one.left_out:
         raise TableError(
             f"Column {one.name!r} of the release has {counted(bins.empty, 'empty cell')}, and its card does not "
             "say that cells can be missing there: the release was changed or damaged. Take it again from who made it."
@@ -61,6 +61,11 @@ def part_of(bins: Bins, one: Described) -> Part:
     shown = bins.n / max(1, bins.n + bins.empty)
     hidden = (1.0 - (one.missing_keep or 1.0)) * missing / shown if shown > 0 else 0.0
     return Part(bins, one.noise, min(hidden, 0.95), 0.5 * (one.low + one.high), one.name)
+
+
+def rows_of(bins: Bins, one: Described) -> int:
+    """Rows that say something of the column: all, or those that report it."""
+    return bins.n if one.left_out else bins.n + bins.empty
 
 
 def missing_share(bins: Bins, one: Described) -> float:

@@ -18,7 +18,8 @@ class Described:
     """A column's noise and range. Categorical columns have `categories` and `keep`, others `noise`, `low`, `high`.
 
     `whole`: only whole numbers occur. `missing_keep`: how often "missing" was told truly, None where nothing can be
-    missing. `grid`: step to which released values were rounded. `noise` None: released as it is.
+    missing. `grid`: step to which released values were rounded. `noise` None: released as it is. `left_out`: not every
+    row reports it, so that an empty cell is nobody's value.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Described:
     grid: float = 0.0
     categories: tuple[str, ...] = ()
     keep: float = 1.0
+    left_out: bool = False
 
     @property
     def is_categorical(self) -> bool:
@@ -68,7 +70,9 @@ def described(recipe: Recipe, place: int) -> Described | None:
         if recipe.map.affine() is None:
             raise CardError(f"The map of the release is a secret key, so no range of {name!r} is known.")
         low, high = (float(end[place]) for end in recipe.map.ranges(recipe.encoding, 0.0))
-        return Described(name, "numeric", channel.raw_noise(1.0), low, high) if low < high else None
+        if low == high:
+            return None
+        return Described(name, "numeric", channel.raw_noise(1.0), low, high, left_out=channel.leaves_out)
     except NotApplicableError as error:
         raise CardError(
             f"Nothing can be reconstructed from column {name!r}: {error}. If it was rounded, sanitize without "
@@ -79,13 +83,14 @@ def described(recipe: Recipe, place: int) -> Described | None:
 def _of_group(group: Group, channel: Channel) -> Described | None:
     name, kind = group.column.name, group.column.kind
     if group.is_onehot:
-        return Described(name, kind, categories=group.slots, keep=channel.kept)
+        return Described(name, kind, categories=group.slots, keep=channel.kept, left_out=channel.leaves_out)
     low, high = (float(bound) for bound in group.column.bounds)
     if low == high:
         return None
     keep = channel.kept if group.has_indicator else None
     whole, noise = kind in ("ordinal", "integer"), channel.raw_noise(high - low)
-    return Described(name, kind, noise, low, high, whole, keep, channel.step * (high - low))
+    grid = channel.step * (high - low)
+    return Described(name, kind, noise, low, high, whole, keep, grid, left_out=channel.leaves_out)
 
 
 def check_noise(stated: OperatorNoise | None, given: OperatorNoise) -> None:

@@ -14,7 +14,15 @@ from sfumato.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.noise import Operator, OperatorNoise
 from sfumato.reconstruction.bins import Bins
-from sfumato.reconstruction.counting import cells_of, check_empty, count_values, missing_share, part_of, possible_range
+from sfumato.reconstruction.counting import (
+    cells_of,
+    check_empty,
+    count_values,
+    missing_share,
+    part_of,
+    possible_range,
+    rows_of,
+)
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.described import Described, check_noise, describe
 from sfumato.reconstruction.evidence import FEWEST, Method, Solver
@@ -149,7 +157,7 @@ def reconstruct_numbers(
     mass = solver.solve(solver.evidence)
     lower, upper = _band(solver, mass, options)
     missing = [missing_share(bins, one) for bins, one in zip(counted, described, strict=True)]
-    rows = np.array([bins.n + bins.empty for bins in counted])
+    rows = np.array([rows_of(bins, one) for bins, one in zip(counted, described, strict=True)])
     return Density(
         described[0].name,
         cells_of(described[0], low, high, options.bins),
@@ -187,13 +195,13 @@ def _as_released(counted: Sequence[Bins], described: Sequence[Described], cells:
         mass += np.histogram(centres, cells.edges, weights=bins.counts)[0]
     if not mass.sum() > 0:
         raise TableError(f"All values of column {described[0].name!r} lie outside its bounds. The release was changed.")
-    rows = sum(bins.n + bins.empty for bins in counted)
+    rows = sum(rows_of(bins, one) for bins, one in zip(counted, described, strict=True))
     return Density(
         described[0].name,
         cells,
         mass / mass.sum(),
         rows=rows,
-        missing=sum(bins.empty for bins in counted) / rows,
+        missing=1.0 - total / rows,
         about={"method": "as released", **_unit(described[0])},
     )
 
@@ -204,7 +212,10 @@ def _unit(one: Described) -> dict[str, str]:
 
 def _shares(parts: Sequence[tuple[Any, Any]], described: Sequence[Described], options: Options) -> Shares:
     one = described[0]
-    counts = [counts_of(values, one.categories) for values, _ in parts]
+    counts = [
+        counts_of(values, one.categories, left_out=other.left_out)
+        for (values, _), other in zip(parts, described, strict=True)
+    ]
     total = int(np.sum(counts))
     if total < FEWEST:
         raise TableError(f"There are {total} released values; at least {FEWEST} are needed.")

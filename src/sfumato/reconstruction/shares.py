@@ -61,16 +61,21 @@ class Shares:
         return bars_picture(f"Shares of {self.name}", self.categories, self.mass, self.band, self.confidence)
 
 
-def counts_of(values: Iterable[Any], categories: Sequence[str]) -> Floats:
+def counts_of(values: Iterable[Any], categories: Sequence[str], *, left_out: bool = False) -> Floats:
     """How often each category occurs; empty cells are the last category where there is one for them.
+
+    Where cells can be `left_out`, empty ones do not count.
 
     `values` are categories, or an iterator over blocks of them, which is read once in constant memory.
     """
     if isinstance(values, Iterator):
-        return np.asarray(sum((counts_of(block, categories) for block in values), np.zeros(len(categories))))
+        blocks = (counts_of(block, categories, left_out=left_out) for block in values)
+        return np.asarray(sum(blocks, np.zeros(len(categories))))
     place = {category: number for number, category in enumerate(categories)}
     counts = np.zeros(len(categories))
     for value, count in Counter(values).items():
+        if value is None and left_out:
+            continue
         code = place.get("(missing)" if value is None else str(value))
         if code is None and value is None:
             raise TableError(
