@@ -15,8 +15,8 @@ from sfumato.jobs.predict import predict
 from sfumato.jobs.reconstruct import reconstruct_column
 from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.write_release import CARD_METADATA
 from sfumato.jobs.train import train
+from sfumato.jobs.write_release import CARD_METADATA
 from sfumato.table import open_table, write_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
