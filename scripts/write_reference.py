@@ -1,6 +1,6 @@
-"""Write docs/reference/cli.md from the program itself: every command, argument, option and exit code.
+"""Write docs/reference/: cli.md from the program itself, python.md from the docstrings of the front door.
 
-A test fails while the page lacks a command or an option, so run `make reference` after a change of the command line.
+Tests fail while a page is stale, so run `make reference` after a change of the command line or of the front door.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import typer
 
 from sfumato.errors import SfumatoError
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
 
 def leaves(command: Any, words: list[str]) -> Iterator[tuple[str, Any]]:
@@ -70,9 +70,98 @@ def page(app: typer.Typer) -> str:
     return "\n".join([head, *parts, exit_codes()])
 
 
-if __name__ == "__main__":
+INSIDE = {"public", "open", "made", "has_private_parts", "where", "blocks", "encoding", "check", "Z", "y", "affine"}
+"""Of a release: for the library's own use."""
+
+
+# The front door, from docstrings in the numpydoc manner
+
+
+def python_page(package: Any) -> str:
+    """Every function and class that `import sfumato as sf` gives, functions first."""
+    head = (
+        "# Python\n\nWritten by `make reference` from docstrings; `help(sf.sanitize)` says the same. Errors are "
+        "those of the command line:\nwhere one names an option (`--max-rows`), the parameter is called the same "
+        "(`max_rows`).\n\n"
+        "```python\nimport sfumato as sf\n```\n"
+    )
+    things = [(name, getattr(package, name)) for name in package.__all__ if not name.startswith("_")]
+    functions = [function_section(f"sf.{name}", thing) for name, thing in things if inspect.isfunction(thing)]
+    classes = [class_section(name, thing) for name, thing in things if inspect.isclass(thing)]
+    return "\n".join([head, *functions, *classes])
+
+
+def function_section(name: str, function: Any, level: str = "##") -> str:
+    parameters = list(inspect.signature(function).parameters.values())
+    words = [one for one in parameters if one.name not in ("self", "cls")]
+    star = any(one.kind is one.KEYWORD_ONLY for one in words)
+    plain = [one.name for one in words if one.kind is not one.KEYWORD_ONLY]
+    call = ", ".join([*plain, *(["..."] if star else [])])
+    return f"{level} {name}({call})\n\n{described(function)}"
+
+
+def class_section(name: str, thing: type) -> str:
+    """A class with the methods of its own that have something to say."""
+    if issubclass(thing, Exception):
+        return f"## sf.{name}\n\n{described(thing)}"
+    shown = [f"## sf.{name}\n\n{described(thing)}"]
+    for method, found in vars(thing).items():
+        plain = getattr(found, "__func__", found)
+        if method.startswith("_") or (name == "Release" and method in INSIDE):
+            continue
+        if isinstance(found, property):
+            shown.append(f"### {name}.{method}\n\n{described(found)}")
+        elif inspect.isfunction(plain):
+            shown.append(function_section(f"{name}.{method}", plain, "###"))
+    return "\n".join(shown)
+
+
+def described(thing: Any) -> str:
+    """A docstring as Markdown: sections become tables or blocks of code."""
+    head, *rest = re.split(r"^(\w[\w ]*)\n-{3,}\n", inspect.getdoc(thing) or "", flags=re.MULTILINE)
+    parts = [as_blocks(head.strip())]
+    for title, body in zip(rest[::2], rest[1::2], strict=True):
+        if title == "Examples":
+            parts.append(f"```python\n{body.strip()}\n```")
+        elif title in ("Parameters", "Attributes"):
+            parts.append(as_table(title, body))
+        else:
+            parts.append(f"**{title}**: " + "; ".join(f"`{what}`. {words}".strip() for what, words in entries(body)))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def as_blocks(text: str) -> str:
+    """Prose as it is, examples that stand in it as code."""
+    return re.sub(
+        r"((?:^(?:>>>|\.\.\.).*\n(?:(?!>>>|$).+\n?)*)+)", r"```python\n\1```\n", text + "\n", flags=re.MULTILINE
+    ).strip()
+
+
+def entries(body: str) -> Iterator[tuple[str, str]]:
+    """`name : type` lines with the indented words below each."""
+    for entry in re.split(r"\n(?=\S)", body.strip()):
+        what, _, words = entry.partition("\n")
+        yield what, cell(words)
+
+
+def as_table(title: str, body: str) -> str:
+    rows = [f"| {title.lower().removesuffix('s')} | type and default | what it is |", "|---|---|---|"]
+    for what, words in entries(body):
+        name, _, kind = what.partition(" : ")
+        rows.append(f"| `{name}` | {cell(kind)} | {words} |")
+    return "\n".join(rows)
+
+
+def pages() -> dict[Path, str]:
+    """Every page that is written here."""
+    import sfumato
     from sfumato.cli import app
 
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(page(app), encoding="utf-8")
-    print(f"wrote {PAGE.relative_to(Path.cwd())}")
+    return {FOLDER / "cli.md": page(app), FOLDER / "python.md": python_page(sfumato)}
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {path.relative_to(FOLDER.parent.parent)}")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.attacks.base import Knowledge, Matrix, Transform
 from sfumato.attacks.gaps import patterns, reported_mean

@@ -63,8 +63,10 @@ def audit(
     page = place / "report.html"
     if out is not None and page.exists() and not force:
         raise OutputError(f"{page} exists already. Choose another --out, or add --force to replace it.")
-    asked: dict[str, Any] = {"folder": folder, "release": release, "schema": schema, "key": key}
-    AuditRequest(original, **asked, max_rows=max_rows, seed=seed, unknown=unknown).check()  # before anything is read
+    asked = AuditRequest(
+        original, folder, release, schema=schema, key=key, max_rows=max_rows, seed=seed, unknown=unknown
+    )
+    asked.check()  # before anything is read
     with console.listening() as progress:
         found = run(
             folder if folder is not None else tables.open_if_given(release),

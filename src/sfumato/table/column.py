@@ -27,9 +27,27 @@ Bound = float | int | str
 class Column:
     """Name, kind and role of a column, with the bounds or categories that its encoding needs.
 
-    `source` says where bounds, categories and `missing` come from: `learned` from the private table, or `public`,
-    which only the owner's hand can write, with a `reason`. Bounds of a date are ISO dates. `weight` is the share of the
-    privacy effort that the column gets, relative to others. Role `identifier` means: dropped.
+    Parameters
+    ----------
+    name : str
+        As it stands in the table.
+    kind : {"numeric", "integer", "ordinal", "categorical", "date"}
+        What the cells are.
+    role : {"private", "label", "person", "identifier"}, default "private"
+        What happens to it: perturbed, to be predicted, says whose row it is, or dropped.
+    low, high : number or ISO date, optional
+        Bounds, low below high. A column of numbers or dates cannot be released without.
+    categories : sequence of str, optional
+        All categories; of an ordinal column in their order.
+    source : {"learned", "public"}, default "learned"
+        Where bounds, categories and `missing` come from: from the private table, or from elsewhere. Only what is public
+        can carry a formal guarantee.
+    reason : str, optional
+        How they are known without looking at the table. What is public needs one.
+    weight : float, default 1
+        The share of the privacy effort that the column gets, relative to others; above 0.
+    missing : bool, default False
+        Whether cells may be empty.
     """
 
     name: str

@@ -16,9 +16,10 @@ def kind_of(source: Any) -> str:
     >>> kind_of(pa.table({"a": [1]}))
     'pyarrow'
     """
-    kind = type(source).__module__.partition(".")[0]
-    if kind in (PANDAS, POLARS, ARROW):
-        return kind
+    makers = {parent.__module__.partition(".")[0] for parent in type(source).__mro__}
+    for kind in (PANDAS, POLARS, ARROW):
+        if kind in makers:
+            return kind
     return PANDAS if find_spec(PANDAS) is not None else ARROW
 
 

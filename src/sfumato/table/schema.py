@@ -21,6 +21,13 @@ VERSION = 1
 class Schema:
     """The columns of a table, in order.
 
+    Parameters
+    ----------
+    columns : sequence of Column
+        Each of another name; at most one label and one person.
+
+    Examples
+    --------
     >>> schema = Schema((Column("age", "integer", low=0, high=120, source="public", reason="human ages"),))
     >>> schema.learned
     ()
@@ -145,7 +152,18 @@ class Schema:
     ) -> Schema:
         """Learn a schema from a table, in one pass over its blocks; raises `PrivacyLeakWarning`: bounds are learned.
 
-        With `refuse=False` a column that cannot be used (free text, too many categories, nothing but empty cells) gets
-        the role `identifier` and a warning instead of an error, so that a file to edit can be written.
+        Parameters
+        ----------
+        source : DataFrame, Arrow table, path or SqlQuery
+            The table to look at.
+        label : str, optional
+            The column that classifiers are to predict.
+        person : str, optional
+            The column that says which rows belong to the same person.
+        identifiers : collection of str, default ()
+            Columns to drop.
+        refuse : bool, default True
+            With False a column that cannot be used (free text, too many categories, nothing but empty cells) gets the
+            role `identifier` and a warning instead of an error, so that a file to edit can be written.
         """
         return cls(infer_columns(source, label, person=person, identifiers=identifiers, refuse=refuse))
