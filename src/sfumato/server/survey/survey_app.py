@@ -193,6 +193,7 @@ class SurveyApp:
         self._desks = desks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["state"]["never_a_page"] = True
         try:
             asked = Asked(scope, receive)
             route = self._route(asked)
