@@ -36,11 +36,16 @@ def new_file(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            aside.replace(path)
+            put_in_place(aside, path)
         except BaseException:
             aside.unlink(missing_ok=True)
             raise
-        sync_folder(path.parent)
+
+
+def put_in_place(aside: Path, path: Path) -> None:
+    """Give a file that is already synced its final name, so that the name survives a power cut."""
+    aside.replace(path)
+    sync_folder(path.parent)
 
 
 def write_whole(path: Path | str, content: bytes | str, *, private: bool = False) -> None:

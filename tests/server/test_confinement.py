@@ -10,8 +10,8 @@ from fastapi.testclient import TestClient
 
 from sfumato.server.app import create_app
 from sfumato.server.confinement import FILES, NETWORK
-from sfumato.server.validation.limits import Limits
-from sfumato.server.validation.pool import ValidationPool
+from sfumato.server.validation.check_job import Limits
+from sfumato.server.validation.checker_pool import ValidationPool
 
 TRIES = """
 import json, os, socket, subprocess, sys, threading

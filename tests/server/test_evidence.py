@@ -11,9 +11,9 @@ from scipy.stats import binom
 
 from sfumato.guarantee import Card
 from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.server.validation.evidence import WRONG, Evidence, exceeds
-from sfumato.server.validation.limits import Limits
-from sfumato.server.validation.release_file import check_release
+from sfumato.server.validation.check_job import Limits
+from sfumato.server.validation.file_checks import check_release
+from sfumato.server.validation.noise_evidence import WRONG, NoiseEvidence, exceeds
 from sfumato.table import Schema
 
 
@@ -28,7 +28,7 @@ def test_evidence_accuses_no_honest_release_and_finds_noise_that_is_not_there(tm
         consortium.release(tmp_path, parameters={"scale": 1.0}, rows=500, seed=seed, private_label=True)
         card = Card.load(tmp_path / "release")
         rng = np.random.default_rng(seed)
-        honest, forged = Evidence.of(card), Evidence.of(card)
+        honest, forged = NoiseEvidence.of(card), NoiseEvidence.of(card)
         flat = np.full((2000, 5), 0.5)
         noisy = flat + rng.laplace(0, 1.0, flat.shape)
         noisy[:, 3], noisy[:, 4] = 0, 1
@@ -38,7 +38,7 @@ def test_evidence_accuses_no_honest_release_and_finds_noise_that_is_not_there(tm
         assert honest.against() is None
         forged.add(flat + 0.7 * (noisy - flat), rng.integers(2, size=2000))  # 30% less noise
         assert forged.against()
-        one_class = Evidence.of(card)
+        one_class = NoiseEvidence.of(card)
         one_class.add(noisy, np.zeros(2000, dtype=np.int64))  # a randomized label is never always the same
         assert one_class.against()
 
@@ -53,7 +53,7 @@ def test_a_law_without_variance_is_missed_too(tmp_path, law, df):
         rng = np.random.default_rng(seed)
         people = rng.beta(2, 2, (1000, 1)) * np.ones(5)
         people[:, 3:] = np.eye(2)[rng.integers(2, size=1000)]
-        honest, forged = Evidence.of(card), Evidence.of(card)
+        honest, forged = NoiseEvidence.of(card), NoiseEvidence.of(card)
         drawn = card.laws()[0].sample(rng, (1000, 5)) * [1, 1, 1, 0, 0]
         honest.add(people + drawn, None)
         assert honest.against() is None
@@ -66,7 +66,7 @@ def test_rows_without_noise_are_found_where_rows_can_tell(tmp_path, epsilon, row
     """A few rows that hardly vary beside strong noise, or many whole numbers beside weak noise."""
     consortium.release(tmp_path, rows=rows, parameters={"epsilon_record": epsilon})
     card = Card.load(tmp_path / "release")
-    evidence = Evidence.of(card)
+    evidence = NoiseEvidence.of(card)
     evidence.add(card.source_encoding().encode(pa.table(consortium.people(rows))).X, None)
     evidence.classes = 0  # the label is not what is looked at
     assert evidence.against()
@@ -124,6 +124,6 @@ def test_only_a_kernel_has_noise_by_class(tmp_path):
     card = Card.load(tmp_path / "release")
     for column in card.release_schema["columns"]:
         column["noise"] |= {"keep_by_class": [1.0]} if "keep" in column["noise"] else {"scale_by_class": [1e-9]}
-    claimed, honest = Evidence.of(card), Evidence.of(Card.load(tmp_path / "release"))
+    claimed, honest = NoiseEvidence.of(card), NoiseEvidence.of(Card.load(tmp_path / "release"))
     assert np.array_equal(claimed.reach, honest.reach)
     assert claimed.floors == honest.floors

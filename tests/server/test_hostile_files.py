@@ -15,10 +15,9 @@ from consortium import rewritten
 
 from sfumato.guarantee import Card
 from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.server.validation.limits import Limits
-from sfumato.server.validation.plain_table import check_table
-from sfumato.server.validation.pool import ValidationPool
-from sfumato.server.validation.release_file import check_release
+from sfumato.server.validation.check_job import Limits
+from sfumato.server.validation.checker_pool import ValidationPool
+from sfumato.server.validation.file_checks import check_release, check_table
 from sfumato.table import Schema
 
 DEFINITION = consortium.study().to_dict()

@@ -12,9 +12,7 @@ from sfumato.classifiers.factory import CLASSIFIERS
 from sfumato.server.app import create_app
 from sfumato.server.routes import pages
 from sfumato.server.settings import Rate
-from sfumato.server.web.chart_scale import Scale, percent
-from sfumato.server.web.curve import curve
-from sfumato.server.web.marks import mark, series
+from sfumato.server.web.error_charts import Scale, curve, mark, percent, series
 from sfumato.server.web.session import COOKIE
 from sfumato.server.web.shown_study import Guarantee, guarantee, used_guarantee
 

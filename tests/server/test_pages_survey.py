@@ -12,7 +12,7 @@ from test_pages import Browser
 from ticket_holder import Holder
 
 from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.server.web.timeline import bars, round_top, steps
+from sfumato.server.web.survey_page import bars, round_top, steps
 
 
 @pytest.fixture

@@ -15,10 +15,9 @@ from fastapi.testclient import TestClient
 from sfumato.errors import SchemaError
 from sfumato.protocol.acceptance import objections, read_card
 from sfumato.server.app import create_app
-from sfumato.server.validation.evidence import Evidence
-from sfumato.server.validation.limits import Limits
-from sfumato.server.validation.release_file import check_release
-from sfumato.server.validation.verdict import Verdict
+from sfumato.server.validation.check_job import Limits, Verdict
+from sfumato.server.validation.file_checks import check_release
+from sfumato.server.validation.noise_evidence import NoiseEvidence
 
 
 @pytest.fixture
@@ -178,13 +177,13 @@ def bomb(body, tmp_path, rows, **writing):
 
 def looked_at(body, path, monkeypatch, **limits):
     """The verdict, and how many rows were read for it."""
-    seen, usual = [], Evidence.add
+    seen, usual = [], NoiseEvidence.add
 
     def add(self, matrix, codes):
         seen.append(len(matrix))
         usual(self, matrix, codes)
 
-    monkeypatch.setattr(Evidence, "add", add)
+    monkeypatch.setattr(NoiseEvidence, "add", add)
     path.write_bytes(body)
     found = check_release(path, consortium.study().to_dict(), Limits(**limits))
     return found.objections, sum(seen)

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.server.validation.limits import Limits
-from sfumato.server.validation.release_file import check_release
+from sfumato.server.validation.check_job import Limits
+from sfumato.server.validation.file_checks import check_release
 from sfumato.table import Schema
 
 

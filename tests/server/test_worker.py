@@ -16,10 +16,9 @@ from sfumato.jobs.model import Model
 from sfumato.server.folder import DataFolder
 from sfumato.server.store import Store
 from sfumato.server.worker import worker as worker_module
-from sfumato.server.worker.child import NO_MEMORY
 from sfumato.server.worker.job import Job
-from sfumato.server.worker.process import DIED, Training
-from sfumato.server.worker.worker import Worker
+from sfumato.server.worker.trainer import NO_MEMORY
+from sfumato.server.worker.worker import DIED, Training, Worker
 
 LEASE = 3.0
 

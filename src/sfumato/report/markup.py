@@ -1,14 +1,28 @@
-"""Small pieces of SVG and HTML, every text and attribute escaped."""
+"""Templates and small pieces of SVG and HTML, every text and attribute escaped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+import jinja2
 from markupsafe import Markup, escape
 
 EMPTY = Markup("")
 LONGEST = 64
 """Characters of a name; the list of all columns has it in full."""
+
+
+def templates(package: str, **filters: Callable[..., object]) -> jinja2.Environment:
+    """The templates of a package. A name that a template does not know is an error, never an empty place."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader(package, "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"breakable": breakable, **filters}
+    return environment
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:

@@ -20,7 +20,7 @@ from sfumato.report.columns import pictures
 from sfumato.report.correlations import correlation_maps
 from sfumato.report.exposed import exposure
 from sfumato.report.guarantee import shown_guarantee
-from sfumato.report.markup import breakable, short_name, tag
+from sfumato.report.markup import short_name, tag, templates
 from sfumato.report.riskiest import riskiest_rows
 from sfumato.report.verdict import in_all
 from sfumato.report.wording import figure, setting_rows
@@ -134,15 +134,7 @@ def _sign(mark: Markup) -> Markup:
 
 @cache
 def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("sfumato.report", "templates"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters |= {"breakable": breakable, "short_name": short_name}
-    return environment
+    return templates("sfumato.report", short_name=short_name)
 
 
 @cache

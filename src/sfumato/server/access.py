@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import Depends, Path, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from sfumato.protocol.messages import ModelInfo
 from sfumato.server.context import Context
 from sfumato.server.problems import ApiError, busy, forbidden, not_found, unauthorized
 from sfumato.server.store.token_store import OWNER, SITE, Caller, token_hash
@@ -75,6 +76,18 @@ def site(found: Annotated[Caller, Depends(caller)]) -> SiteOfStudy:
     if found.role != SITE or found.site is None:
         raise forbidden("a site")
     return SiteOfStudy(found.study, found.site)
+
+
+def seen_by(caller: Caller, model: ModelInfo) -> ModelInfo:
+    """A model without the figures of other sites: how well a site does alone is its own and the owner's business."""
+    if caller.role == OWNER or not model.results:
+        return model
+    results = dict(model.results)
+    for part, listed in (("by_sites", "alone"), ("trust", "sites")):
+        if found := results.get(part):
+            own = [one for one in found.get(listed, []) if one.get("site") == caller.site]
+            results[part] = {**found, listed: own}
+    return replace(model, results=results)
 
 
 AnyCaller = Annotated[Caller, Depends(caller)]

@@ -19,14 +19,13 @@ from sfumato.server.context import Context
 from sfumato.server.door import path_of
 from sfumato.server.logs import fault, log
 from sfumato.server.problems import ApiError, disk_full, not_found, unavailable, wrong_method
-from sfumato.server.routes import models, page_forms, pages, releases, service, studies, survey_owner, survey_pages
+from sfumato.server.routes import models, page_forms, pages, releases, service, studies, survey_owner
 from sfumato.server.settings import Settings
 from sfumato.server.shell import Receive, Scope, Send, Shell
 from sfumato.server.survey.api_description import described
 from sfumato.server.survey.desks import SurveyDesks
 from sfumato.server.survey.survey_app import PREFIX, SurveyApp
-from sfumato.server.web.answers import error_page
-from sfumato.server.web.render import ROOT
+from sfumato.server.web.rendering import ROOT, error_page
 from sfumato.server.web.respondent_files import RespondentFiles
 
 ROUTERS = (
@@ -37,7 +36,6 @@ ROUTERS = (
     survey_owner.router,
     pages.router,
     page_forms.router,
-    survey_pages.router,
 )
 
 

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 from anyio import CapacityLimiter
 
-from sfumato.server.fair_turns import FairTurns
+from sfumato.server.fair_use import Buckets, FairTurns
 from sfumato.server.folder import DataFolder
 from sfumato.server.logs import log
 from sfumato.server.metrics import Metrics
-from sfumato.server.rates import Buckets
 from sfumato.server.settings import Settings
 from sfumato.server.store import Store
-from sfumato.server.validation.limits import Limits
-from sfumato.server.validation.pool import ValidationPool
+from sfumato.server.validation.check_job import Limits
+from sfumato.server.validation.checker_pool import ValidationPool
 
 if TYPE_CHECKING:  # only a process that trains needs it
     from sfumato.server.worker.worker import Worker

@@ -20,7 +20,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from sfumato.files import PRIVATE, sync_folder
+from sfumato.files import PRIVATE, put_in_place, sync_folder
 
 NAME = "in-use"
 
@@ -103,8 +103,7 @@ class DataFolder:
         if not place.parent.exists():
             place.parent.mkdir(exist_ok=True, mode=0o700)
             sync_folder(place.parent.parent)
-        received.replace(place)
-        sync_folder(place.parent)
+        put_in_place(received, place)
 
     def sweep(self, kept: set[tuple[str, str]]) -> int:
         """Remove release files that no row speaks of: pushes that died before they were acknowledged, withdrawals."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from sfumato.server.confinement import FILES, NETWORK
-from sfumato.server.fair_turns import FairTurns
+from sfumato.server.fair_use import FairTurns
 from sfumato.server.logs import log
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)

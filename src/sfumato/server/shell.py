@@ -42,6 +42,9 @@ DEFAULTS: list[RawHeader] = [
     (b"x-frame-options", b"DENY"),
 ]
 """Headers of every answer that does not set them itself."""
+_FOR_PAGES = (b"cross-origin-opener-policy", b"permissions-policy", b"referrer-policy", b"x-frame-options")
+NEVER_A_PAGE = [header for header in DEFAULTS if header[0] not in _FOR_PAGES]
+"""The same for an application whose answers no browser shows as a page. It says so with `never_a_page` in the state."""
 KEEP_HTTPS: RawHeader = (b"strict-transport-security", b"max-age=31536000")
 SLOWEST = 1 << 10
 """Bytes a second that a body must bring on average: a client that sends a byte a minute only occupies a place."""
@@ -119,7 +122,8 @@ class Shell:
         """The headers of an answer, with those that every answer has. They are bytes: thousands a second pass here."""
         headers = list(given)
         named = {name for name, _ in headers}
-        headers += [header for header in DEFAULTS if header[0] not in named]
+        defaults = NEVER_A_PAGE if scope["state"].get("never_a_page") else DEFAULTS
+        headers += [header for header in defaults if header[0] not in named]
         if self._settings.trust_proxy and scope["scheme"] == "https" and KEEP_HTTPS[0] not in named:
             headers.append(KEEP_HTTPS)
         headers.append((b"x-request-id", request.encode()))

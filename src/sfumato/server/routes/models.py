@@ -10,10 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sfumato.classifiers.factory import CLASSIFIERS
 from sfumato.protocol.messages import ALL_SITES, DONE, TRAINED_ON, ModelInfo
-from sfumato.server.access import AnyCaller, Ctx, Owner
+from sfumato.server.access import AnyCaller, Ctx, Owner, seen_by
 from sfumato.server.context import Context
 from sfumato.server.problems import USUAL, ApiError, declared, not_found
-from sfumato.server.seen_models import seen_by
 from sfumato.server.store import Caller
 from sfumato.server.store.token_store import OWNER
 

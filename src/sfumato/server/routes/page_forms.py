@@ -1,4 +1,7 @@
-"""What the forms of the pages do: train, invite, revoke, withdraw. Each ends on a page that may be loaded again."""
+"""What the forms of the pages do: train, invite, revoke, withdraw, make codes, save the received bits.
+
+Nearly all of them end on a page that may be loaded again; tokens and codes are shown once.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ from sfumato.server.routes.models import queue_training
 from sfumato.server.routes.pages import study_of, study_page
 from sfumato.server.routes.releases import withdraw_release
 from sfumato.server.routes.studies import revoke_site
+from sfumato.server.routes.survey_owner import MOST_CODES, export, survey_of
 from sfumato.server.store import Caller
-from sfumato.server.web.answers import HEADERS, page
 from sfumato.server.web.pool_page import Flash
-from sfumato.server.web.render import ROOT
+from sfumato.server.web.rendering import HEADERS, ROOT, page
 from sfumato.server.web.session import Form, OwningVisitor, Visitor
 
 router = APIRouter(prefix="/studies/{study_id}", include_in_schema=False)
@@ -72,3 +75,20 @@ def withdraw(request: Request, context: Ctx, caller: Visitor, sent: Form) -> Res
     except ApiError as error:
         return _again(request, context, caller, error)
     return _back(caller, "withdrawn", "releases")
+
+
+@router.post("/codes")
+def make_codes(request: Request, context: Ctx, caller: OwningVisitor, sent: Form) -> Response:
+    """The codes are in this answer and nowhere else."""
+    survey_of(context, caller.study)
+    study, number = study_of(context, caller), sent.get("number", "")
+    if not number.isdecimal() or not 1 <= int(number[:9]) <= MOST_CODES:
+        flash = Flash("bad", f"Ask for 1 to {MOST_CODES:,} codes.")
+        return study_page(request, context, caller, study, flash=flash, status=422)
+    codes = context.store.surveys.codes.add(caller.study, int(number))
+    return page("codes", caller=caller, study=study, codes=codes)
+
+
+@router.get("/export")
+def save_bits(context: Ctx, caller: OwningVisitor) -> Response:
+    return export(caller, context)

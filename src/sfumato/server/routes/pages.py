@@ -9,17 +9,15 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from sfumato.protocol.messages import StudyInfo
-from sfumato.server.access import Ctx, authenticate
+from sfumato.server.access import Ctx, authenticate, seen_by
 from sfumato.server.context import Context
 from sfumato.server.problems import ApiError, not_found
 from sfumato.server.routes.models import ModelId, model_file
-from sfumato.server.seen_models import seen_by
 from sfumato.server.store import Caller
 from sfumato.server.store.token_store import OWNER
-from sfumato.server.web.answers import HEADERS, page
-from sfumato.server.web.model_page import model_page
+from sfumato.server.web.model_pages import model_page
 from sfumato.server.web.pool_page import DONE, models_shown, pool_page
-from sfumato.server.web.render import ROOT, STATIC, static_file
+from sfumato.server.web.rendering import HEADERS, ROOT, STATIC, page, static_file
 from sfumato.server.web.session import (
     COOKIE,
     Form,

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 
 from sfumato.protocol.messages import Receipt, ReleaseInfo, SharedRows
+from sfumato.server.accept_push import Push, keep_test_table
 from sfumato.server.access import AnyCaller, Ctx, Owner, Sha256, SiteCaller
 from sfumato.server.problems import USUAL, declared, not_found
-from sfumato.server.pushing import Push, keep_test_table
 from sfumato.server.store import TestTable
 
 router = APIRouter(prefix="/api/v1/studies/{study_id}", tags=["releases"], responses=USUAL)

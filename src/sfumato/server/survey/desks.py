@@ -9,14 +9,22 @@ import asyncio
 import contextlib
 import hashlib
 import secrets
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from sfumato.protocol.study_file import study_from_dict
 from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.server.rates import Buckets
+from sfumato.server.fair_use import Buckets
+from sfumato.server.logs import fault, log
+from sfumato.server.problems import ApiError, unavailable
 from sfumato.server.settings import Rate
 from sfumato.server.store import Store
 from sfumato.server.survey.desk import LOOK_SECONDS, SurveyDesk
-from sfumato.server.survey.faults import Faults
+
+TELL_SECONDS = 60.0
 
 
 class SurveyDesks:
@@ -78,3 +86,41 @@ class SurveyDesks:
         for desk in self._desks.values():
             await desk.close()
         self._desks.clear()
+
+
+@dataclass
+class _Noted:
+    times: int
+    fields: dict[str, Any]
+
+
+class Faults:
+    """Faults of respondents' requests, logged once a minute and all together: no line says when somebody asked.
+
+    Requests note them, the task that keeps watch logs them. All calls come from one event loop.
+    """
+
+    def __init__(self) -> None:
+        self.patience = TELL_SECONDS
+        self._noted: dict[tuple[str, ...], _Noted] = {}
+        self._told = time.monotonic()
+
+    def note(self, error: Exception) -> ApiError:
+        """Count an error by its type and place; returns what the client is told."""
+        away = isinstance(error, SQLAlchemyError)  # the database went away: nothing was acknowledged
+        event, fields = "database" if away else "fault", fault(error)
+        noted = self._noted.setdefault(
+            (event, fields["fault"], *fields["where"]), _Noted(0, {"event": event, **fields})
+        )
+        noted.times += 1
+        return unavailable() if away else ApiError(500, "fault", "The server made a mistake. Nothing was counted.")
+
+    def tell(self, *, now: bool = False) -> None:
+        """Log what was noted, if that was not done in the last minute."""
+        if not now and time.monotonic() - self._told < self.patience:
+            return
+        self._told = time.monotonic()
+        noted, self._noted = self._noted, {}
+        for one in noted.values():
+            fields = dict(one.fields)
+            log(fields.pop("event"), 40, times=one.times, **fields)

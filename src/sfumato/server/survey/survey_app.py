@@ -163,7 +163,7 @@ async def head(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
 
 
 class Route(NamedTuple):
-    """`path` is the address without the survey's id: what metrics count requests by."""
+    """`path` is the address with `{survey_id}` for the survey's id: what metrics count requests by."""
 
     path: str
     method: str
@@ -171,16 +171,16 @@ class Route(NamedTuple):
 
 
 ROUTES = {
-    route.path.removeprefix("/api/v1/surveys/{survey_id}").removeprefix("/"): route
-    for route in (
-        Route("/api/v1/surveys/{survey_id}", "GET", describe),
-        Route("/api/v1/surveys/{survey_id}/inquiry", "GET", inquiry),
-        Route("/api/v1/surveys/{survey_id}/ready", "POST", ready),
-        Route("/api/v1/surveys/{survey_id}/tickets", "POST", ticket),
-        Route("/api/v1/surveys/{survey_id}/answers", "POST", answer),
-        Route("/api/v1/surveys/{survey_id}/log", "GET", log),
-        Route("/api/v1/surveys/{survey_id}/log/{version}/inputs", "GET", inputs),
-        Route("/api/v1/surveys/{survey_id}/head", "GET", head),
+    rest: Route(f"{PREFIX}{{survey_id}}/{rest}".rstrip("/"), method, handler)
+    for rest, method, handler in (
+        ("", "GET", describe),
+        ("inquiry", "GET", inquiry),
+        ("ready", "POST", ready),
+        ("tickets", "POST", ticket),
+        ("answers", "POST", answer),
+        ("log", "GET", log),
+        ("log/{version}/inputs", "GET", inputs),
+        ("head", "GET", head),
     )
 }
 _INPUTS = re.compile(r"log/[0-9]{1,18}/inputs")
@@ -193,6 +193,7 @@ class SurveyApp:
         self._desks = desks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["state"]["never_a_page"] = True
         try:
             asked = Asked(scope, receive)
             route = self._route(asked)

@@ -10,12 +10,12 @@ from fastapi.responses import HTMLResponse
 
 from sfumato.classifiers.factory import CLASSIFIERS
 from sfumato.protocol.messages import StudyInfo
+from sfumato.server.access import seen_by
 from sfumato.server.context import Context
-from sfumato.server.seen_models import seen_by
 from sfumato.server.store import Caller
 from sfumato.server.store.token_store import OWNER
-from sfumato.server.web.answers import address_of, page
-from sfumato.server.web.shown_models import Overview, overview
+from sfumato.server.web.model_pages import Overview, overview
+from sfumato.server.web.rendering import address_of, page
 from sfumato.server.web.shown_study import asked, guarantee, shown_site, site_totals, totals
 
 MOST_MODELS = 50

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.protocol.messages import AGREEING_SITES, ModelInfo
-from sfumato.server.web.chart_scale import percent
+from sfumato.server.web.error_charts import percent
 
 MOST_SITES = 30
 

@@ -6,8 +6,11 @@ dies stops renewing its lease, and the model is claimed again.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import secrets
+import select
 import threading
 import time
 from collections.abc import Callable
@@ -18,13 +21,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sfumato.errors import SfumatoError
 from sfumato.protocol.messages import ModelInfo
+from sfumato.server.child_process import end_child, start_child, tell
 from sfumato.server.folder import DataFolder
 from sfumato.server.logs import log
 from sfumato.server.settings import Settings
 from sfumato.server.store import Store
 from sfumato.server.store.model_store import LEASE_SECONDS
 from sfumato.server.worker.job import Job
-from sfumato.server.worker.process import Training
 
 IDLE_SECONDS = 2.0
 TOLD_SECONDS = 0.5
@@ -33,6 +36,10 @@ LONGEST_SECONDS = 6 * 3600.0
 NOTHING = "There is nothing to train on yet: no site has pushed a release, or nobody has answered."
 TOO_LONG = "Training took longer than the server allows. Train another classifier."
 GONE_WRONG = "The model could not be written by the server: its disk is full, or it lost the file. Train it again."
+DIED = (
+    "The training was ended by the system, most likely for want of memory. "
+    "Train another classifier, or give the server more memory."
+)
 
 Log = Callable[..., None]
 
@@ -161,3 +168,41 @@ class Worker:
             contains_rows=bool(done["card"]["contains_rows"]),
         )
         return {"done": True}
+
+
+class Training:
+    """A training under way in a child process, started at once.
+
+    `messages` is asked again and again until one says `done` or `failed`.
+    """
+
+    def __init__(self, job: Job) -> None:
+        threads = str(max(1, (os.cpu_count() or 2) // 2))  # the rest is left to the server
+        quiet = {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
+        self._process = start_child("sfumato.server.worker.trainer", quiet)
+        self._heard = b""
+        with contextlib.suppress(OSError):  # a child that is gone already is found out by its silence
+            tell(self._process, job.to_dict())
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def messages(self, seconds: float) -> list[dict[str, Any]]:
+        """What it has said meanwhile; waits for up to `seconds`. A child that died has failed."""
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], seconds)
+        if not ready:
+            return []
+        part = os.read(self._process.stdout.fileno(), 1 << 20)
+        if not part:
+            return [{"failed": DIED}]
+        *lines, self._heard = (self._heard + part).split(b"\n")
+        try:
+            return [json.loads(line) for line in lines]
+        except ValueError:
+            return [{"failed": DIED}]
+
+    def close(self) -> None:
+        """End it, whatever it is doing."""
+        end_child(self._process)

@@ -1,15 +1,30 @@
-"""Pages as answers: their headers, and refusals that a person reads in place of those for programs."""
+"""Templates to pages, and pages as answers: everything is escaped, and nothing is loaded from another server.
+
+Where a browser asked, a refusal is a page too.
+"""
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
+import jinja2
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
+from sfumato.guarantee.rounding import epsilon_at_most
+from sfumato.report.markup import templates
 from sfumato.server.problems import ApiError
-from sfumato.server.web.render import ROOT, render
+from sfumato.server.web.error_charts import percent
 
+STATIC = {
+    "page.css": "text/css; charset=utf-8",
+    "fresh.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+"""All files that pages load, with their types."""
 HEADERS = {"Referrer-Policy": "same-origin", "Cache-Control": "no-store"}
 """Browsers name no origin for forms of pages that have `no-referrer`."""
 TITLES = {
@@ -27,6 +42,35 @@ TITLES = {
     503: "The database is away",
     507: "The disk is full",
 }
+ROOT: ContextVar[str] = ContextVar("root", default="")
+"""Where a foreign app has mounted this one, for example /study: every address on a page begins with it."""
+
+
+def render(template: str, **values: Any) -> str:
+    return environment().get_template(f"{template}.html.j2").render(**values)
+
+
+@cache
+def environment() -> jinja2.Environment:
+    made = templates(
+        "sfumato.server.web",
+        thousands="{:,}".format,
+        short_hash=short_hash,
+        share=percent,
+        epsilon_at_most=epsilon_at_most,
+    )
+    made.globals["root"] = ROOT.get
+    return made
+
+
+@cache
+def static_file(name: str) -> bytes:
+    return files("sfumato.server.web").joinpath("static", name).read_bytes()
+
+
+def short_hash(text: str) -> str:
+    """Enough of a content hash to tell releases apart by eye."""
+    return text.removeprefix("sha256:")[:12]
 
 
 def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:

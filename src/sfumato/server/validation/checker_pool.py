@@ -13,9 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sfumato.server.child import end_child, start_child, tell
-from sfumato.server.validation.limits import FOLDER, Limits
-from sfumato.server.validation.verdict import Verdict
+from sfumato.server.child_process import end_child, start_child, tell
+from sfumato.server.validation.check_job import FOLDER, Limits, Verdict
 
 DIED = "The file could not be read within the limits of memory and time that a release needs. It was refused."
 _QUIET = {
@@ -35,7 +34,7 @@ class Child:
 
     def __init__(self, folder: Path) -> None:
         seen = {FOLDER: str(folder.resolve())}
-        self._process = start_child("sfumato.server.validation.child", _QUIET | seen)
+        self._process = start_child("sfumato.server.validation.checker", _QUIET | seen)
         self.confined: list[str] = self._answer(STARTING_SECONDS)["confined"]
 
     def check(self, job: dict[str, Any], seconds: float) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Models as the pages show them: how far along, how often wrong, what they contain and who may have them."""
+"""Models on pages: the list of all, and the page of one with its errors, its sites and the releases it used."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 
-from sfumato.protocol.messages import DONE, FAILED, QUEUED, RUNNING, ModelInfo
-from sfumato.server.web.chart_scale import Scale, percent
-from sfumato.server.web.curve import curve
-from sfumato.server.web.marks import mark, series, sign
-from sfumato.server.web.rows import error_row
+from sfumato.protocol.messages import DONE, FAILED, QUEUED, RUNNING, ModelInfo, StudyInfo
+from sfumato.server.store import Caller
+from sfumato.server.web.error_charts import Scale, curve, error_row, mark, percent, series, sign
+from sfumato.server.web.rendering import page
+from sfumato.server.web.shown_study import used_guarantee
 from sfumato.server.web.shown_trust import ShownTrust, shown_trust
 
 STATES = {QUEUED: "waiting", RUNNING: "in training", DONE: "trained", FAILED: "failed"}
@@ -94,6 +95,24 @@ def overview(models: Sequence[ModelInfo], *, owner: bool) -> Overview:
     )
 
 
+def model_page(caller: Caller, study: StudyInfo, model: ModelInfo, *, owner: bool) -> HTMLResponse:
+    scale = scale_of(model)
+    compared = (model.results or {}).get("by_sites")
+    return page(
+        "model",
+        caller=caller,
+        study=study,
+        model=shown(model, scale, owner=owner),
+        results=model.results,
+        ticks=[percent(tick) for tick in scale.ticks],
+        curve=curve([(model.classifier, compared)]) if compared else None,
+        points=[_point(point) for point in compared["points"]] if compared else [],
+        alone=alone(model, scale),
+        told=used_guarantee,
+        trust=shown_trust(model),
+    )
+
+
 def shown(model: ModelInfo, scale: Scale, *, owner: bool) -> Shown:
     return Shown(
         info=model,
@@ -149,3 +168,15 @@ def _order(results: Mapping[str, Any]) -> float:
 def _ends(results: Mapping[str, Any]) -> list[float]:
     rates = [*_rates(results), *(results.get("by_sites") or {}).get("alone", [])]
     return [end for rate in rates for end in (rate["interval"][1], rate.get("commonest")) if end is not None]
+
+
+def _point(point: Mapping[str, Any]) -> dict[str, str]:
+    low, high = (percent(end) for end in point["interval"])
+    ends = [percent(point.get(end)) for end in ("lowest", "highest")]
+    return {
+        "sites": str(point["sites"]),
+        "error": percent(point["error"]),
+        "interval": f"{low} to {high}",
+        "spread": f"{ends[0]} to {ends[1]}" if point.get("choices", 1) > 1 else "–",
+        "choices": str(point.get("choices", "–")),
+    }

@@ -22,10 +22,10 @@ from sfumato.jobs.far_cells import CellCheck
 from sfumato.jobs.release import card_inside, carries_more, matrix_of
 from sfumato.protocol.acceptance import objections, read_card
 from sfumato.protocol.pool_study import PoolStudy
-from sfumato.server.validation.evidence import Evidence
-from sfumato.server.validation.limits import Limits
+from sfumato.server.validation.check_job import Limits, Verdict
+from sfumato.server.validation.noise_evidence import NoiseEvidence
 from sfumato.server.validation.row_identity import RowIdentity
-from sfumato.server.validation.verdict import Verdict
+from sfumato.table import open_table
 
 BLOCK = 1 << 16
 EARLY = 1e-6
@@ -85,6 +85,27 @@ def identify_release(path: Path, definition: Mapping[str, Any], limits: Limits) 
     return Verdict(rows=card.rows, identity=held.identity, sketch=held.sketch)
 
 
+def check_table(path: Path, definition: Mapping[str, Any], limits: Limits) -> Verdict:
+    """Every row can be encoded by the study's schema and has a known label."""
+    encoding, rows = PoolStudy.from_dict(definition).encoding, 0
+    try:
+        for batch in open_table(path).blocks():
+            encoding.encode(batch, first_row=rows)
+            encoding.encode_label(batch, first_row=rows)
+            rows += batch.num_rows
+            if rows > limits.rows:
+                return Verdict.refused(f"The test table has more than {limits.rows} rows.")
+    except SfumatoError as error:
+        return Verdict.refused(str(error)[:1000].replace(str(path), "The test table"))
+    except MemoryError:  # Arrow's own is an ArrowException too
+        raise
+    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, ArithmeticError):
+        return Verdict.refused("The test table cannot be read. Give a CSV or Parquet file with the study's columns.")
+    if rows == 0:
+        return Verdict.refused("The test table has no rows.")
+    return Verdict(rows=rows)
+
+
 def _too_large(footer: Any, size: int, limits: Limits) -> str | None:
     if footer.num_rows > limits.rows:
         return f"The release has more than {limits.rows} rows, the most that server and quota leave. Push it in parts."
@@ -132,7 +153,7 @@ def _other_content(file: pq.ParquetFile, card: Card) -> str | None:
 
 
 def _check_rows(file: pq.ParquetFile, card: Card) -> RowIdentity:
-    evidence, cells, rows = Evidence.of(card), CellCheck.of(card), 0
+    evidence, cells, rows = NoiseEvidence.of(card), CellCheck.of(card), 0
     held = RowIdentity(card.made_by().width)
     for number, batch in enumerate(file.iter_batches(batch_size=BLOCK, use_threads=False), start=1):
         table = pa.Table.from_batches([batch])

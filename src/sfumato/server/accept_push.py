@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +18,18 @@ from sfumato.guarantee.borrowed import lent_by
 from sfumato.protocol.messages import Receipt
 from sfumato.protocol.quota import Quota
 from sfumato.server.context import Context
-from sfumato.server.problems import ApiError, not_found
-from sfumato.server.quotas import quota_explained, quota_of, rows_left
+from sfumato.server.problems import CLOSE, ApiError, not_found
 from sfumato.server.receiving import Received, full_disk_explained, received_body
-from sfumato.server.store.release_store import ELSEWHERE, NEW, SAME_ROWS, WITHDRAWN, Recorded, TestTable
-from sfumato.server.validation.verdict import Verdict
+from sfumato.server.store.release_store import (
+    ELSEWHERE,
+    NEW,
+    SAME_ROWS,
+    WITHDRAWN,
+    QuotaExceededError,
+    Recorded,
+    TestTable,
+)
+from sfumato.server.validation.check_job import Verdict
 
 BORROWED = (
     "Its card gives a basis or guidance as public that another release of this study learned from people's rows. "
@@ -181,3 +190,46 @@ def pool_definition(context: Context, study: str) -> dict[str, Any]:
 def _is_parquet(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(4) == b"PAR1"
+
+
+# How much a site may push: what the study grants it, within what the server grants to all
+
+
+def quota_of(context: Context, definition: Mapping[str, Any]) -> Quota:
+    """The smaller of study and settings, one by one."""
+    settings = context.settings
+    granted = Quota(settings.max_site_bytes, settings.max_site_rows, settings.max_site_releases)
+    return granted.within(Quota.from_dict(definition["quota"])) if "quota" in definition else granted
+
+
+def rows_left(context: Context, quota: Quota, study: str, site: str, request: Request) -> int | None:
+    """Before anything is received: whether there is room for another release, and for how many rows."""
+    announced = request.headers.get("content-length", "0")
+    # what is larger than any release is refused for that, when it is read
+    size = min(int(announced) if announced.isdigit() else 0, context.settings.max_push_bytes)
+    kept = context.store.releases.kept_of(study, site)
+    exceeded = quota.exceeded(kept, more_bytes=size)
+    if exceeded is not None:
+        raise _over(context, exceeded, quota)
+    return None if quota.rows is None else quota.rows - (kept.rows or 0)
+
+
+@contextlib.contextmanager
+def quota_explained(context: Context, quota: Quota) -> Iterator[None]:
+    """Around a commit: pushes that came together may exceed the quota together, and all but the first are refused."""
+    try:
+        yield
+    except QuotaExceededError as error:
+        raise _over(context, error.quota, quota) from None
+
+
+def _over(context: Context, exceeded: str, quota: Quota) -> ApiError:
+    context.metrics.quota_refusals.labels(exceeded).inc()
+    context.metrics.pushes.labels("refused").inc()
+    return ApiError(
+        413,
+        "over-quota",
+        f"With this release the site would have more than {getattr(quota, exceeded)} {exceeded} here, the most that it "
+        "may. Withdraw what is no longer needed, or ask the owner of the study.",
+        headers=CLOSE,
+    )

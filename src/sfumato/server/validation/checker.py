@@ -1,8 +1,8 @@
-"""The child: reads one job a line from its input, answers one verdict a line, and can do little else.
+"""The process that checks files: it reads one job a line, answers one verdict a line, and can do little else.
 
-It is started as `python -m sfumato.server.validation.child`. Memory is limited for good, processor time anew for every
-job; it can write no file. Where the system has the means, it has no network and sees no file but what was received
-(`confinement`). A file that makes it die was refused by that.
+It is started as `python -m sfumato.server.validation.checker`. Its memory is limited for good, its processor time anew
+for every job, and it can write no file. Where the system allows, it has no network and sees only the received files
+(`confinement`). A file that kills it is refused.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from sfumato.server.child import limit, own_output, say
+from sfumato.server.child_process import limit, own_output, say
 from sfumato.server.confinement import confine
-from sfumato.server.validation.limits import FOLDER
-
-CHECKS = ("release", "table", "identity")
+from sfumato.server.validation.check_job import FOLDER
 
 
 def main() -> None:
@@ -40,10 +38,8 @@ def _load() -> Callable[[dict[str, object]], dict[str, object]]:
     """Everything that takes time to import, before the first job."""
     import pyarrow as pa
 
-    from sfumato.server.validation.limits import Limits
-    from sfumato.server.validation.plain_table import check_table
-    from sfumato.server.validation.release_file import check_release, identify_release
-    from sfumato.server.validation.verdict import Verdict
+    from sfumato.server.validation.check_job import Limits, Verdict
+    from sfumato.server.validation.file_checks import check_release, check_table, identify_release
 
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)

@@ -47,7 +47,7 @@ Codes = NDArray[np.int64]
 
 
 @dataclass
-class Evidence:
+class NoiseEvidence:
     """Counts over rows: how many lie how close to the centre, and how often each category is reported."""
 
     reach: Matrix
@@ -61,7 +61,7 @@ class Evidence:
     rows: int = 0
 
     @classmethod
-    def of(cls, card: Card) -> Evidence:
+    def of(cls, card: Card) -> NoiseEvidence:
         recipe, classes = card.made_by(), len(card.classes)
         return cls(
             reach=_reaches(recipe),

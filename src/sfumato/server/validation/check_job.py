@@ -1,8 +1,8 @@
-"""How large, and how strangely packed, a pushed file may be."""
+"""A check as both ends of the pipe know it: how large and how strangely packed a file may be, and the verdict."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 FOLDER = "SFUMATO_CHECKED_FOLDER"
@@ -25,6 +25,28 @@ class Limits:
     card_bytes: int = 8 << 20
     seconds: int = 600
     memory: int = 2 << 30
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`objections` is empty for a file that the study takes; `epsilon` is what was recomputed, None for none.
+
+    `identity` and `sketch` say which rows it holds, in any order and file (see `row_identity`).
+    """
+
+    rows: int = 0
+    epsilon: float | None = None
+    card: dict[str, Any] = field(default_factory=dict)
+    objections: list[str] = field(default_factory=list)
+    identity: str = ""
+    sketch: str = ""
+
+    @classmethod
+    def refused(cls, *reasons: str) -> Verdict:
+        return cls(objections=list(reasons))
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

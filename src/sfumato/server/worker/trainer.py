@@ -1,6 +1,6 @@
 """The child: reads one job from its input, tells how far it is line by line, and ends with the results or the reason.
 
-It is started as `python -m sfumato.server.worker.child`. It gives way to the server's own work, may take only so much
+It is started as `python -m sfumato.server.worker.trainer`. It gives way to the server's own work, may take only so much
 memory, is the first to go when the machine has none left, and ends when its parent does.
 """
 
@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 from typing import IO, Any
 
-from sfumato.server.child import limit, own_output, say
+from sfumato.server.child_process import limit, own_output, say
 
 NO_MEMORY = "Training this classifier on this pool needs more memory than the server gives it. Train another one."
 
