@@ -14,6 +14,7 @@ from sfumato.server.web.curve import curve
 from sfumato.server.web.marks import mark, series, sign
 from sfumato.server.web.rows import error_row
 from sfumato.server.web.shown_trust import ShownTrust, shown_trust
+from sfumato.wording import commonest_words, than_commonest
 
 STATES = {QUEUED: "waiting", RUNNING: "in training", DONE: "trained", FAILED: "failed"}
 FOLDS = "cross-validation"
@@ -134,7 +135,16 @@ def _rate(classifier: str, rate: Mapping[str, Any], scale: Scale) -> Rate:
         series(classifier),
     )
     rows = rate.get("trained_rows", rate["rows"])
-    return Rate(str(rate["kind"]), error, f"{low} to {high}", f"{rows:,}", str(rate.get("words", "")), chart)
+    words = f"{rate.get('words', '')} {_beside_commonest(rate)}".strip()
+    return Rate(str(rate["kind"]), error, f"{low} to {high}", f"{rows:,}", words, chart)
+
+
+def _beside_commonest(rate: Mapping[str, Any]) -> str:
+    """A sentence where the model is no better than always answering the commonest class."""
+    commonest, interval = rate.get("commonest"), rate["interval"]
+    if commonest is None or rate["error"] is None:
+        return ""
+    return commonest_words(than_commonest(interval[0] - commonest, interval[1] - commonest))
 
 
 def _sites(model: ModelInfo) -> dict[str, Any]:
