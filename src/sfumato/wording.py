@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 IRREGULAR = {"class": "classes", "person": "people", "search": "searches", "query": "queries"}
+
+BETTER, NO_BETTER, WORSE = "better", "no better", "worse"
+
+_WORDS = {
+    BETTER: "",
+    NO_BETTER: "No better than always answering the commonest class, as far as these rows can tell.",
+    WORSE: "Worse than always answering the commonest class: do not use this model.",
+}
 
 
 def counted(number: int, noun: str) -> str:
@@ -14,3 +24,19 @@ def counted(number: int, noun: str) -> str:
     head, space, last = noun.rpartition(" ")
     plural = IRREGULAR.get(last, f"{last}s")
     return f"{number:,} {noun if number == 1 else head + space + plural}"
+
+
+def than_commonest(low: float, high: float) -> str:
+    """From the 95% interval of (error - error of the commonest class): below 0 is better, above it worse.
+
+    >>> than_commonest(-0.2, -0.1), than_commonest(-0.1, 0.1), than_commonest(0.1, 0.2)
+    ('better', 'no better', 'worse')
+    """
+    if math.isnan(low) or math.isnan(high):
+        return NO_BETTER
+    return BETTER if high < 0.0 else WORSE if low > 0.0 else NO_BETTER
+
+
+def commonest_words(than: str) -> str:
+    """One sentence where a model is no better than guessing; nothing where it is."""
+    return _WORDS[than]

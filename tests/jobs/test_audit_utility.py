@@ -3,9 +3,11 @@
 import numpy as np
 import pandas as pd
 
+from sfumato.cli.audit import utility_lines
 from sfumato.jobs.audit import AuditRequest, audit
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.jobs.utility import CLASSIFIERS, WITH_CARD
+from sfumato.report.accuracy import learned
 from sfumato.table import Column, Schema
 
 TOLD = {"source": "public", "reason": "test"}
@@ -62,3 +64,20 @@ def test_classifiers_that_cannot_answer_for_plain_rows_are_named(tmp_path):
     for name in (*CLASSIFIERS, "noise-aware-lda", "noise-aware-qda"):
         assert any("No utility of" in note and name in note and "quartic" in note for note in notes), name
     assert entries["reconstructed-naive-bayes"]["release"] > 0.85
+
+
+def test_every_accuracy_stands_beside_that_of_the_commonest_class(tmp_path):
+    """Seven of ten are not ill: weak noise beats that, strong noise does not, and both are said."""
+    weak, _ = audited(tmp_path / "weak", "additive-noise", {"scale": 0.02})
+    assert {entry["than_commonest"] for entry in weak.values()} == {"better"}
+    strong, _ = audited(tmp_path / "strong", "additive-noise", {"scale": 50.0})
+    for entry in (*weak.values(), *strong.values()):
+        assert 0.6 < entry["commonest"] < 0.8
+    assert {strong[name]["than_commonest"] for name in ("radius-vote", "noise-aware-lda")} == {"no better"}
+    lines = list(utility_lines({"utility": list(strong.values())}))
+    assert "commonest class" in lines[0]
+    assert any("radius-vote" in line and "no better than guessing" in line for line in lines)
+    assert "no better than guessing" not in "".join(utility_lines({"utility": list(weak.values())}))
+    page = learned(list(strong.values()))
+    assert {row.verdict for row in page if row.classifier == "radius-vote"} == {"no better than guessing"}
+    assert "by always answering the commonest class" in str(page[0].chart)

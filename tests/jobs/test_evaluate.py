@@ -81,3 +81,41 @@ def test_as_a_command(home, capsys):
     assert "they stay here" in printed
     assert run_guarded(app, [*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 60
+
+
+@pytest.fixture(scope="module")
+def blurred(wine, tmp_path_factory):
+    """A model of a release in which nothing can be seen."""
+    folder = tmp_path_factory.mktemp("blurred")
+    parameters = {"epsilon_record": 0.01}
+    sanitize(wine, folder / "release", Options(label="label", mechanism="additive-noise", parameters=parameters))
+    wine.to_csv(folder / "test.csv", index=False)
+    return folder
+
+
+def said(capsys, *arguments):
+    assert run_guarded(app, [str(one) for one in arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_model_that_is_no_better_than_guessing_says_so(blurred, home, capsys):
+    told = said(capsys, "train", blurred / "release", "--out", blurred / "model.skops")
+    assert "always answering the commonest class is right for 39.9% of them" in told
+    assert "no better than that" in told
+    found = evaluate(blurred / "model.skops", blurred / "test.csv")
+    assert found.to_dict()["than_commonest_class"] == found.than_commonest == "no better"
+    assert found.to_dict()["error"] == found.error
+    words = "No better than always answering the commonest class"
+    assert words in said(capsys, "evaluate", blurred / "model.skops", blurred / "test.csv")
+    assert words in said(capsys, "predict", blurred / "model.skops", blurred / "test.csv", "--out", blurred / "p.csv")
+    good = said(capsys, "evaluate", home / "model.skops", home / "test.csv")
+    assert "commonest class: " in good
+    assert words not in good
+
+
+def test_a_model_that_is_worse_than_guessing_says_so(home, wine, capsys):
+    """Labels that were moved by one class: every answer that was right is wrong."""
+    moved = home / "moved.csv"
+    wine.assign(label=(wine["label"] + 1) % 3).to_csv(moved, index=False)
+    assert evaluate(home / "model.skops", moved).than_commonest == "worse"
+    assert "do not use this model" in said(capsys, "evaluate", home / "model.skops", moved)

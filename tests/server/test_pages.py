@@ -7,8 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 from consortium import Study
 from fastapi.testclient import TestClient
+from sfumato.server.web.shown_models import _rate
 
 from sfumato.classifiers.factory import CLASSIFIERS
+from sfumato.cli.study_lines import _error
 from sfumato.server.app import create_app
 from sfumato.server.routes import pages
 from sfumato.server.settings import Rate
@@ -427,3 +429,19 @@ def test_the_guarantee_of_a_used_release_is_worded_from_figures():
     assert used_guarantee(used) == Guarantee("proved", "none", "")
     figures = {**used, "epsilon_record": 2.0, "earlier_releases": {"count": 1, "total_epsilon_record": 4.0}}
     assert used_guarantee(figures) == guarantee(2.0, 1, 4.0)
+
+
+def test_a_model_that_is_no_better_than_guessing_is_called_that():
+    """On its page by a sentence, in the terminal by a word; the line to beat is in every drawing."""
+    scale = Scale.of([0.0, 0.6])
+    rate = {"kind": "test rows", "rows": 100, "words": "Plain."}
+    for error, interval, words, word in (
+        (0.1, [0.05, 0.2], "Plain.", "commonest class 0.400"),
+        (0.38, [0.3, 0.5], "No better than always", "NO BETTER"),
+        (0.55, [0.45, 0.6], "Worse than always", "WORSE"),
+    ):
+        found = _rate("knn", {**rate, "error": error, "interval": interval, "commonest": 0.4}, scale)
+        assert words in found.words
+        assert "always answering the commonest class 40%" in found.chart
+        assert word in _error({"error": error, "interval": interval, "commonest": 0.4})
+    assert _rate("knn", {**rate, "error": 0.1, "interval": [0.0, 0.2]}, scale).words == "Plain."

@@ -12,6 +12,7 @@ from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console, Force
 from sfumato.cli.tables import Tables
 from sfumato.errors import OutputError, UsageError
+from sfumato.wording import NO_BETTER, WORSE
 
 
 @with_blocks
@@ -107,12 +108,14 @@ def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def utility_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """One line a classifier: accuracy from original and from released rows."""
+    """One line a classifier: accuracy from original and from released rows, and of the commonest class."""
     if found["utility"]:
-        yield f"{'classifier':<26}{'original':>9}{'release':>10}{'phi':>9}"
+        yield f"{'classifier':<26}{'original':>9}{'release':>10}{'phi':>9}{'commonest class':>17}"
     for row in found["utility"]:
         phi = "-" if row["phi"] is None else f"{row['phi']:+.3f}"
-        yield f"{row['classifier']:<26}{_figure(row['original']):>9}{_figure(row['release']):>10}{phi:>9}"
+        line = f"{row['classifier']:<26}{_figure(row['original']):>9}{_figure(row['release']):>10}{phi:>9}"
+        line += f"{_figure(row.get('commonest')):>17}"
+        yield line + (f"   {than} than guessing" if (than := row.get("than_commonest")) in (NO_BETTER, WORSE) else "")
 
 
 def _figure(value: float | None) -> str:

@@ -10,7 +10,7 @@ import typer
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console, Force
 from sfumato.cli.tables import Tables
-from sfumato.wording import counted
+from sfumato.wording import commonest_words, counted
 
 Survey = Annotated[
     Path | None, typer.Option(metavar="SURVEY_FILE", help="For a survey's model: TABLE holds plain answers to it.")
@@ -65,6 +65,14 @@ def train(
         f"Trained {classifier} on {counted(about['rows'], 'released row')} of {counted(len(folders), 'release')}: "
         f"{out}." + (" The model contains released rows." if about["contains_rows"] else "")
     )
+    console.say(
+        f"The figure to beat: always answering the commonest class is right for {about['commonest']:.1%} of them."
+    )
+    if about["answers_one_class"]:
+        console.say(
+            f"The model answers one class to every released row: it is no better than that. {classifier} finds nothing "
+            "under this noise; more rows, weaker noise or another classifier may help."
+        )
     console.result({"model": str(out), "about": dict(about)})
 
 
@@ -102,12 +110,15 @@ def predict(
     if predicted.accuracy is not None:
         met = f" Accuracy {predicted.accuracy:.3f}; always the commonest class: {predicted.commonest:.3f}."
     console.say(f"Classified {counted(predicted.rows, 'row')}: {out}.{met}")
+    if predicted.than_commonest is not None and (words := commonest_words(predicted.than_commonest)):
+        console.say(words)
     console.result(
         {
             "predictions": str(out),
             "rows": predicted.rows,
             "accuracy": predicted.accuracy,
             "commonest": predicted.commonest,
+            "than_commonest_class": predicted.than_commonest,
             "unknown_categories": dict(predicted.unknown),
         }
     )
@@ -145,6 +156,8 @@ def evaluate(
         f"Error {found.error:.3f} (95% interval {low:.3f} to {high:.3f}) on {counted(found.rows, 'row')}; "
         f"always the commonest class: {found.commonest:.3f}."
     )
+    if words := commonest_words(found.than_commonest):
+        console.say(words)
     width = max(len(name) for name in found.classes)
     console.say("Counts, true class by answer (they stay here):")
     console.say(f"  {'':{width}}  " + "  ".join(f"{name:>{max(8, len(name))}}" for name in found.classes))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sfumato.client.answers import plain
 from sfumato.protocol.messages import ModelInfo, ReleaseInfo, SharedRows, SiteInfo
+from sfumato.wording import BETTER, than_commonest
 
 
 def site_lines(sites: Sequence[SiteInfo]) -> Iterator[str]:
@@ -92,4 +93,8 @@ def _error(found: dict[str, object]) -> str:
     error, interval = found.get("error"), found.get("interval")
     if not isinstance(error, int | float) or not isinstance(interval, list) or len(interval) != 2:
         return "unknown"
-    return f"{error:.3f} ({interval[0]:.3f} to {interval[1]:.3f})"
+    words, commonest = f"{error:.3f} ({interval[0]:.3f} to {interval[1]:.3f})", found.get("commonest")
+    if not isinstance(commonest, int | float):
+        return words
+    than = than_commonest(interval[0] - commonest, interval[1] - commonest)
+    return f"{words}, commonest class {commonest:.3f}" + ("" if than == BETTER else f" ({than.upper()} THAN THAT)")

@@ -20,7 +20,7 @@ from sfumato.jobs.predict import classifier_for, opened, rows_to_classify
 from sfumato.metrics import proportion_interval
 from sfumato.table.filling import MISSING_INSTEAD, NOT_TOLD, UNLISTED
 from sfumato.table.unfit import UnknownCategoryWarning
-from sfumato.wording import counted
+from sfumato.wording import counted, than_commonest
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,6 +63,12 @@ class Evaluation:
     def commonest(self) -> float:
         return 1.0 - float(self.confusion.sum(axis=1).max()) / self.rows
 
+    @property
+    def than_commonest(self) -> str:
+        """Whether the interval lies below the error of the commonest class, holds it, or lies above: see `metrics`."""
+        low, high = self.interval
+        return than_commonest(low - self.commonest, high - self.commonest)
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "rows": self.rows,
@@ -70,6 +76,7 @@ class Evaluation:
             "error": self.error,
             "interval": list(self.interval),
             "error_of_commonest_class": self.commonest,
+            "than_commonest_class": self.than_commonest,
             "classes": list(self.classes),
             "confusion": self.confusion.tolist(),
             "rows_of_unseen_classes": self.unseen,

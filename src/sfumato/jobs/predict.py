@@ -15,10 +15,11 @@ from sfumato.errors import CardError, OutputError, SchemaError, TableError, Usag
 from sfumato.guarantee import Card, Key
 from sfumato.jobs.model import Model
 from sfumato.jobs.release import Release
+from sfumato.metrics import proportion_interval
 from sfumato.table import Encoding, open_table, write_table
 from sfumato.table.filling import MISSING_INSTEAD, NOT_TOLD, UNKNOWN_WAYS
 from sfumato.table.unfit import warn_of_unfit
-from sfumato.wording import counted
+from sfumato.wording import counted, than_commonest
 
 Matrix = NDArray[np.float64]
 
@@ -38,6 +39,16 @@ class Predicted:
     commonest: float | None
     rows: int
     unknown: Mapping[str, int] = field(default_factory=dict)
+    told: int = 0
+    """Rows whose label was there."""
+
+    @property
+    def than_commonest(self) -> str | None:
+        """Whether the interval of the error lies below that of the commonest class, holds it, or lies above."""
+        if self.accuracy is None or self.commonest is None:
+            return None
+        low, high = proportion_interval(round((1.0 - self.accuracy) * self.told), self.told)
+        return than_commonest(low - (1.0 - self.commonest), high - (1.0 - self.commonest))
 
     def __repr__(self) -> str:
         return f"<Predicted {counted(self.rows, 'row')}>"
@@ -78,11 +89,12 @@ def classify(model: Model, source: Any, *, key: Path | Key | None = None, unknow
         codes = np.asarray(classifier.predict(Z), dtype=np.int64)
         probabilities = _probabilities(classifier, Z)
     accuracy = commonest = None
+    told = np.zeros(0, dtype=np.int64)
     if truth is not None:
         told = truth[truth != NOT_TOLD]
         accuracy = float(np.mean(told == codes[truth != NOT_TOLD]))
         commonest = float(np.bincount(told[told >= 0], minlength=1).max() / len(told))
-    return Predicted(codes, probabilities, accuracy, commonest, len(codes), unfit)
+    return Predicted(codes, probabilities, accuracy, commonest, len(codes), unfit, len(told))
 
 
 def opened(source: Any) -> Any:

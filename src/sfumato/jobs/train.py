@@ -10,11 +10,15 @@ import numpy as np
 
 from sfumato.classifiers.embedding import public_map
 from sfumato.classifiers.factory import CLASSIFIERS, make_classifier
+from sfumato.classifiers.label_noise import corrected_priors
 from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, part_of_card
 from sfumato.errors import CardError, OutputError, SchemaError, UsageError
 from sfumato.guarantee import Card
 from sfumato.jobs.model import FORMAT, VERSION, Model
 from sfumato.jobs.release import Release
+
+MOST_TRIED = 1_000
+"""Rows of the release that a trained model is tried on."""
 
 
 def train(
@@ -39,8 +43,29 @@ def train_on(releases: Sequence[Release], classifier: str, reconstruction: str |
     unfitted = make_classifier(classifier, reconstruction)
     cards = [release.card for release in releases]
     check_one_space(cards, [str(one.folder or f"release {place}") for place, one in enumerate(releases, start=1)])
-    model = fit_on_parts(unfitted, [_part(release) for release in releases])
-    return Model(model, about_model(classifier, cards, reconstruction))
+    parts = [_part(release) for release in releases]
+    fitted = fit_on_parts(unfitted, parts)
+    about = about_model(classifier, cards, reconstruction)
+    about |= {"commonest": commonest_share(parts), "answers_one_class": answers_one_class(fitted, parts)}
+    return Model(fitted, about)
+
+
+def commonest_share(parts: Sequence[Part]) -> float:
+    """The share of the commonest class, before randomization where labels were randomized: the figure to beat."""
+    counts = np.bincount(np.concatenate([part.y for part in parts]))
+    k = max(len(counts), 2)
+    keep = float(np.average([part.label_keep for part in parts], weights=[len(part.y) for part in parts]))
+    shares = counts / counts.sum() if keep >= 1.0 else corrected_priors(np.pad(counts, (0, k - len(counts))), keep, k)
+    return float(shares.max())
+
+
+def answers_one_class(fitted: Any, parts: Sequence[Part]) -> bool:
+    """Whether the same class is answered to everybody: of some of the rows it was trained on, or by its own account."""
+    inner = getattr(fitted, "classifier_", fitted)
+    if getattr(inner, "answers_prior_", False):
+        return True
+    rows = np.concatenate([part.Z[:MOST_TRIED] for part in parts])[:MOST_TRIED]
+    return len(np.unique(fitted.predict(rows))) == 1
 
 
 def check_one_space(cards: Sequence[Card], names: Sequence[str]) -> None:

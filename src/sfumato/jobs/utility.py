@@ -18,6 +18,7 @@ from sfumato.jobs.auditing.evidence import Codes, Evidence, Matrix, sampled
 from sfumato.jobs.engines.workers import in_order
 from sfumato.jobs.progress import Progress
 from sfumato.metrics import accuracy, phi
+from sfumato.wording import than_commonest
 
 CLASSIFIERS = ("radius-vote", "knn", "naive-bayes", "mlp", "forest")
 WITH_CARD = ("reconstructed-naive-bayes", "reconstructed-tree", "noise-aware-lda", "noise-aware-qda")
@@ -199,8 +200,20 @@ def _entry(name: str, trials: list[Trial]) -> dict[str, Any]:
         trial, first, second = found[0]
         low, high = _paired_interval(trial.y, first, second)
     entry |= {"original": float(np.mean(before)), "release": float(np.mean(after)), "phi": value}
+    entry |= _beside_commonest([(trial, second) for trial, _, second in found], after)
     ends = [float(np.clip(end, -1.0, 1.0)) for end in (low, high)]  # a difference of two shares
     return {**entry, "interval": ends, "splits": len(trials)}
+
+
+def _beside_commonest(answered: list[tuple[Trial, Codes]], after: list[float]) -> dict[str, Any]:
+    """Accuracy of always answering the class that is commonest in training, and whether the release gives more."""
+    usual = [np.full(len(trial.y), np.bincount(trial.original.y).argmax()) for trial, _ in answered]
+    reached = [accuracy(trial.y, one) for (trial, _), one in zip(answered, usual, strict=True)]
+    low, high = phi(reached, after, test_share=TEST_SHARE).interval
+    if len(answered) == 1:
+        trial, answers = answered[0]
+        low, high = _paired_interval(trial.y, usual[0], answers)
+    return {"commonest": float(np.mean(reached)), "than_commonest": than_commonest(low, high)}
 
 
 def _paired_interval(y: Codes, first: Codes, second: Codes) -> tuple[float, float]:

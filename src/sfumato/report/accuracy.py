@@ -11,6 +11,9 @@ from markupsafe import Markup
 from sfumato.report.attack_chart import MIDDLE, chart_row, whisker
 from sfumato.report.markup import at, share, tag
 from sfumato.report.wording import DASH, ends, figure, signed
+from sfumato.wording import NO_BETTER, WORSE
+
+VERDICTS = {NO_BETTER: "no better than guessing", WORSE: "worse than guessing"}
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,8 @@ class Learned:
     interval: str
     chart: Markup | None
     failed: str
+    commonest: str
+    verdict: str
 
 
 def learned(utility: Sequence[Mapping[str, Any]]) -> list[Learned]:
@@ -42,6 +47,8 @@ def _learned(entry: Mapping[str, Any]) -> Learned:
         interval=DASH if interval is None else f"{signed(interval[0])} to {signed(interval[1])}",
         chart=dots(entry),
         failed=str(entry.get("failed") or ""),
+        commonest=figure(entry.get("commonest")),
+        verdict=VERDICTS.get(str(entry.get("than_commonest")), ""),
     )
 
 
@@ -57,9 +64,16 @@ def dots(entry: Mapping[str, Any]) -> Markup | None:
     ]
     if interval is not None:
         shapes += whisker(before - interval[1], before - interval[0])
-    shapes += [at(before, original_mark()), at(after, release_mark())]
     words = f"{entry['classifier']}: accuracy {figure(before)} with the original, {figure(after)} with the release"
+    if (commonest := entry.get("commonest")) is not None:
+        shapes.append(at(commonest, commonest_mark()))
+        words += f", {figure(commonest)} by always answering the commonest class"
+    shapes += [at(before, original_mark()), at(after, release_mark())]
     return chart_row(words, *shapes)
+
+
+def commonest_mark() -> Markup:
+    return tag("path", d="M0-10v20", class_="commonest")
 
 
 def original_mark() -> Markup:

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from sfumato.files import write_whole
 from sfumato.guarantee.own_words import own_words
-from sfumato.report.accuracy import learned, original_mark, release_mark
+from sfumato.report.accuracy import commonest_mark, learned, original_mark, release_mark
 from sfumato.report.attack_chart import baseline_mark, control_mark, interval_mark
 from sfumato.report.attacks import grouped_reasons, told_attacks
 from sfumato.report.columns import pictures
@@ -124,7 +124,7 @@ def _parameters(mechanism: Mapping[str, Any]) -> str:
 def _marks() -> dict[str, Markup]:
     """The signs of the legends."""
     drawn = {"baseline": baseline_mark(), "control": control_mark(), "ring": original_mark(), "diamond": release_mark()}
-    drawn["whisker"] = interval_mark()
+    drawn |= {"whisker": interval_mark(), "commonest": commonest_mark()}
     return {name: _sign(mark) for name, mark in drawn.items()}
 
 

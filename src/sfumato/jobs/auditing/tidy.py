@@ -60,6 +60,8 @@ def _utility(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
         low, high = entry["interval"]
         yield {**here, "metric": "accuracy-original", "value": entry["original"]}
         yield {**here, "metric": "accuracy-release", "value": entry["release"], "baseline": entry["original"]}
+        if entry.get("commonest") is not None:
+            yield {**here, "metric": "accuracy-commonest-class", "value": entry["commonest"]}
         yield {**here, "metric": "phi", "value": entry["phi"], "low": low, "high": high}
 
 

@@ -15,6 +15,7 @@ from sfumato.server.web.error_charts import Scale, curve, error_row, mark, perce
 from sfumato.server.web.rendering import page
 from sfumato.server.web.shown_study import used_guarantee
 from sfumato.server.web.shown_trust import ShownTrust, shown_trust
+from sfumato.wording import commonest_words, than_commonest
 
 STATES = {QUEUED: "waiting", RUNNING: "in training", DONE: "trained", FAILED: "failed"}
 FOLDS = "cross-validation"
@@ -153,7 +154,16 @@ def _rate(classifier: str, rate: Mapping[str, Any], scale: Scale) -> Rate:
         series(classifier),
     )
     rows = rate.get("trained_rows", rate["rows"])
-    return Rate(str(rate["kind"]), error, f"{low} to {high}", f"{rows:,}", str(rate.get("words", "")), chart)
+    words = f"{rate.get('words', '')} {_beside_commonest(rate)}".strip()
+    return Rate(str(rate["kind"]), error, f"{low} to {high}", f"{rows:,}", words, chart)
+
+
+def _beside_commonest(rate: Mapping[str, Any]) -> str:
+    """A sentence where the model is no better than always answering the commonest class."""
+    commonest, interval = rate.get("commonest"), rate["interval"]
+    if commonest is None or rate["error"] is None:
+        return ""
+    return commonest_words(than_commonest(interval[0] - commonest, interval[1] - commonest))
 
 
 def _sites(model: ModelInfo) -> dict[str, Any]:
