@@ -240,8 +240,6 @@ def test_mistakes_are_named():
         ReconstructedTree().fit(Z, y, sources=[mechanism, mechanism])
     with pytest.raises(CardError, match="describes 1 columns"):
         ReconstructedTree().fit(np.hstack([Z, Z]), y, sources=mechanism)
-    with pytest.raises(TableError, match="fewer than 10"):
-        ReconstructedNaiveBayes().fit(Z[:8], y[:8], sources=mechanism)
     bounded, _ = noisy(X, y, law="uniform", scale=0.05)
     with pytest.raises(TableError, match="outside what this noise"):
         ReconstructedNaiveBayes().fit(Z, y, sources=bounded)
@@ -322,3 +320,14 @@ def test_a_method_that_fails_degrades(fewest, words):
         found = class_densities([Slice(columns_of(mechanism)[0], Z, y)], 2, method=Fails(fewest))
     assert np.allclose(found.mass.sum(axis=1), 1)
     assert np.allclose(found.mass[0], found.overall) == (fewest == 500)
+
+
+def test_a_column_that_shows_hardly_a_value_is_left_out():
+    """One empty column stopped the whole training."""
+    X, y = normals(200)
+    mechanism, Z = noisy(X, y)
+    with pytest.warns(UnsettledWarning, match="fewer than 10"):
+        assert class_densities([Slice(columns_of(mechanism)[0], Z[:9], y[:9])], 2) is None
+    with pytest.warns(UnsettledWarning, match="fewer than 10"):
+        model = ReconstructedNaiveBayes().fit(Z[:9], y[:9], sources=mechanism)
+    assert (model.predict(X) == np.bincount(y[:9]).argmax()).all()

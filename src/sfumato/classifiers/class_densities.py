@@ -79,7 +79,7 @@ def intervals_for(rows: int, wanted: int | None = None) -> int:
 def class_densities(
     parts: Sequence[Slice], classes: int, *, method: Method | None = None, intervals: int | None = None
 ) -> ClassDensities | None:
-    """The column within every class; None for a column that is constant.
+    """The column within every class; None for a column that is constant, or shows hardly a value.
 
     Without a `method`, by the smoothed iteration: steady on the few rows of a class, and quick.
     """
@@ -114,13 +114,24 @@ def _shares(parts: Sequence[Slice], classes: int) -> ClassDensities:
     return ClassDensities(mass, np.zeros(classes), overall, 0.0, None)
 
 
-def _numbers(parts: Sequence[Slice], classes: int, method: Method | None, intervals: int) -> ClassDensities:
+def _numbers(parts: Sequence[Slice], classes: int, method: Method | None, intervals: int) -> ClassDensities | None:
+    """None where noise leaves too few values to say anything of the column: it is left out, with a warning."""
     noisy: list[Grouped] = []
     plain: list[Grouped] = []
     for part in parts:
         assert part.column.described is not None
         known = part.column.described.noise is None
         (plain if known else noisy).append(Grouped(part.column.values(part.Z), part.y, part.column.described))
+    if noisy and sum(int(np.count_nonzero(~np.isnan(one.values))) for one in noisy) < FEWEST:
+        warnings.warn(
+            f"Column {noisy[0].described.name!r} shows fewer than {FEWEST} noisy values, of which nothing can be said. "
+            "They are left out.",
+            UnsettledWarning,
+            stacklevel=2,
+        )
+        noisy = []
+    if not (noisy or plain):
+        return None
     support = None
     if plain:  # what is seen exactly may fill the whole range
         described = [one.described for one in (*noisy, *plain)]

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import TableError
 from sfumato.reconstruction import Cells
 from sfumato.reconstruction.counting import cells_of, count_values, missing_share, part_of, possible_range
 from sfumato.reconstruction.described import Described
-from sfumato.reconstruction.evidence import FEWEST, Evidence
+from sfumato.reconstruction.evidence import Evidence
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -66,8 +65,6 @@ def smoothed(parts: Sequence[Grouped], classes: int, intervals: int, support: tu
         if bins.n:
             found.check_possible(low, high, tolerance=1e-9 * (high - low) + one.grid)
             counted.append((part, found))
-    if sum(found.bins.n for _, found in counted) < FEWEST:
-        raise TableError(f"Column {parts[0].described.name!r} shows fewer than {FEWEST} values: nothing to learn from.")
     if support is None:
         low, high = possible_range([found for _, found in counted], low, high)
     cells = cells_of(parts[0].described, low, high, intervals)
