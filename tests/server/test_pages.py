@@ -7,7 +7,6 @@ import pyarrow.parquet as pq
 import pytest
 from consortium import Study
 from fastapi.testclient import TestClient
-from sfumato.server.web.shown_models import _rate
 
 from sfumato.classifiers.factory import CLASSIFIERS
 from sfumato.cli.study_lines import _error
@@ -15,6 +14,7 @@ from sfumato.server.app import create_app
 from sfumato.server.routes import pages
 from sfumato.server.settings import Rate
 from sfumato.server.web.error_charts import Scale, curve, mark, percent, series
+from sfumato.server.web.model_pages import _rate
 from sfumato.server.web.session import COOKIE
 from sfumato.server.web.shown_study import Guarantee, guarantee, used_guarantee
 
