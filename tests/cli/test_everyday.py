@@ -85,16 +85,16 @@ def test_an_empirical_release_names_the_options_that_make_it_formal(command, tab
 
 
 def test_every_usual_reason_has_a_way_out():
-    from sfumato.guarantee import borrowed
-    from sfumato.mechanisms import basis, guided_projection, random_rotation
+    from sfumato.channels import maps
+    from sfumato.guarantee.proved import FLOATING_POINT, LEARNED_MAPS
+    from sfumato.mechanisms import random_rotation
 
     for reason in (
-        borrowed.LEARNED_BASIS,
-        borrowed.BORROWED_BASIS,
-        borrowed.LEARNED_GUIDANCE,
-        borrowed.BORROWED_GUIDANCE,
-        basis.UNDECLARED_BASIS,
-        guided_projection.UNDECLARED,
+        *LEARNED_MAPS,
+        FLOATING_POINT,
+        maps.UNDECLARED_BASIS,
+        maps.UNDECLARED_GUIDANCE,
+        maps.LEARNED_RANGES,
         random_rotation.BORROWED,
     ):
         assert ways_out([reason]), reason
