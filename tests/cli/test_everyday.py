@@ -87,9 +87,16 @@ def test_an_empirical_release_names_the_options_that_make_it_formal(command, tab
 def test_every_usual_reason_has_a_way_out():
     from sfumato.channels import maps
     from sfumato.guarantee.proved import FLOATING_POINT, LEARNED_MAPS
+    from sfumato.mechanisms import random_rotation
 
-    reasons = [*LEARNED_MAPS, FLOATING_POINT, maps.UNDECLARED_BASIS, maps.UNDECLARED_GUIDANCE]
-    for reason in (*reasons, maps.LEARNED_RANGES):
+    for reason in (
+        *LEARNED_MAPS,
+        FLOATING_POINT,
+        maps.UNDECLARED_BASIS,
+        maps.UNDECLARED_GUIDANCE,
+        maps.LEARNED_RANGES,
+        random_rotation.BORROWED,
+    ):
         assert ways_out([reason]), reason
 
 
