@@ -129,7 +129,9 @@ class TestTables:
 
     def test_show(self, home, capsys):
         assert run_guarded(app, ["show", str(home / "parquet")]) == 0
-        assert capsys.readouterr().out
+        assert "empty cells are left out in: 'age', 'colour', 'height', 'income'." in capsys.readouterr().out
+        assert run_guarded(app, ["show", str(home / "whole")]) == 0
+        assert "left out" not in capsys.readouterr().out
 
 
 class TestAudit:
@@ -361,7 +363,7 @@ class TestMissingAndLeftOut:
         inside = OrMissing(Additive(Laplace(0.3)), 0.8)
         for channel in (Sampled(inside, 0.5), OrMissing(Sampled(Additive(Laplace(0.3)), 0.5), 0.8)):
             with pytest.raises(UsageError, match="would mean two things"):
-                Recipe(encoding, Identity(2), (channel,))
+                Recipe(encoding, Identity(2), (channel,)).check_writable()
         stated = Recipe(encoding, Identity(2), (inside,)).to_dict()
         stated["channels"] = [{"channel": "sampled", "inner": stated["channels"][0], "rate": 0.5}]
         with pytest.raises(CardError, match="two things"):
@@ -370,6 +372,10 @@ class TestMissingAndLeftOut:
     def test_answers_too(self):
         encoding = Encoding(Schema((Column("x", "categorical", categories=("a", "b"), missing=True),)))
         with pytest.raises(UsageError, match="would mean two things"):
-            Recipe(encoding, Identity(3), (Sampled(RandomizedResponse(0.8, 3), 0.5),))
-        with pytest.raises(UsageError, match="would mean two things"):
-            SampledColumns(columns=1).fit_statistics(None, encoding)
+            Recipe(encoding, Identity(3), (Sampled(RandomizedResponse(0.8, 3), 0.5),)).check_writable()
+
+    def test_nothing_is_written(self, tmp_path):
+        gone = table(100).assign(age=lambda frame: frame["age"].where(frame.index > 5))
+        with pytest.raises(UsageError, match=r"'age' can be missing.*would mean two things"):
+            sanitize(gone, tmp_path / "out", Options("sampled-columns", {}, "ill", seed=1))
+        assert not (tmp_path / "out").exists()

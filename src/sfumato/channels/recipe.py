@@ -48,17 +48,6 @@ class Recipe:
     rows: Rows = "perturbed"
     by_class: Mapping[int, tuple[Channel, ...]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        unclear = [] if not self.is_columnwise else [name for name in self.left_out if self._may_be_missing(name)]
-        if unclear:
-            raise UsageError(
-                f"Cells of column {unclear[0]!r} can be missing, so they cannot be left out as well: an empty cell of "
-                "the release would mean two things. Make the column categorical with a category for it, or fill it in."
-            )
-
-    def _may_be_missing(self, name: str) -> bool:
-        return any(group.column.missing for group in self.encoding.groups if group.column.name == name)
-
     @property
     def width(self) -> int:
         """Columns of the release matrix."""
@@ -98,6 +87,15 @@ class Recipe:
             found = [slot for place, one in places if one.leaves_out for slot in range(place.start, place.stop)]
             return frozenset(self.names()[slot] for slot in found)
         return frozenset(g.column.name for one, groups in self.of_columns() if one.leaves_out for g in groups)
+
+    def check_writable(self) -> None:
+        """Refuse a table in which an empty cell would mean two things: that it is missing, or that it is left out."""
+        missing = {group.column.name for group in self.encoding.groups if group.column.missing}
+        if self.is_columnwise and (unclear := sorted(missing & self.left_out)):
+            raise UsageError(
+                f"Cells of column {unclear[0]!r} can be missing, so they cannot be left out as well: an empty cell of "
+                "the release would mean two things. Make the column categorical with a category for it, or fill it in."
+            )
 
     def check_gaps(self, Z: Matrix) -> None:
         """Refuse released rows with cells that are empty without a word, empty in part, or infinite.
@@ -192,13 +190,14 @@ class Recipe:
         by_class = {_code(code): _read(some) for code, some in found.get("channels_by_class", {}).items()}
         if any([one.width for one in some] != [one.width for one in channels] for some in by_class.values()):
             raise CardError("The card's classes have different columns: it was edited or is damaged.")
-        try:
-            made = cls(encoding, read_map(transform, encoding, width), channels, found["rows"], by_class)
-        except UsageError as error:
-            raise CardError(f"{error} The card was edited or is damaged.") from None
+        made = cls(encoding, read_map(transform, encoding, width), channels, found["rows"], by_class)
         if made.is_columnwise:
             for some in (channels, *by_class.values()):
                 carried_groups(some, encoding)  # refuses channels that do not fit the columns
+            try:
+                made.check_writable()
+            except UsageError as error:
+                raise CardError(f"{error} The card was edited or is damaged.") from None
         return made
 
 

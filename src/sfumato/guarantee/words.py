@@ -42,9 +42,13 @@ def _what(card: Card) -> str:
     columns = card.release_schema["columns"]
     label = card.release_schema["label"]
     labelled = f", label {own_words(label['name'], 80)!r} {card.label}" if label else ", no label"
+    left_out = sorted(card.made_by().left_out)
+    shown = ", ".join(repr(own_words(name, 80)) for name in left_out[:MOST_LINES])
+    more = f" and {len(left_out) - MOST_LINES:,} more" if len(left_out) > MOST_LINES else ""
+    gaps = f"\nNot every row reports every column; empty cells are left out in: {shown}{more}." if left_out else ""
     return (
         f"{own_words(card.mechanism['name'])} ({parameters}): {card.rows:,} rows, {len(columns)} columns{labelled}.\n"
-        f"Noise: {card.noise_path}. Space: {card.space[:23]}..."
+        f"Noise: {card.noise_path}. Space: {card.space[:23]}...{gaps}"
     )
 
 

@@ -31,6 +31,7 @@ class Layout:
     like_original: bool = False
 
     def __post_init__(self) -> None:
+        self.mechanism.recipe_.check_writable()
         if self.like_original and self.mechanism.restore(np.zeros((1, self.mechanism.recipe_.width))) is None:
             raise UsageError(f"{self.mechanism.name} cannot be written like the original: its map is a secret key.")
         if self.like_original and self.mechanism.recipe_.left_out and not self.mechanism.recipe_.is_columnwise:
