@@ -81,8 +81,8 @@ def python_page(package: Any) -> str:
     """Every function and class that `import sfumato as sf` gives, functions first."""
     head = (
         "# Python\n\nWritten by `make reference` from docstrings; `help(sf.sanitize)` says the same. Errors are "
-        "those of the command line:\nwhere one names an option (`--max-rows`), the parameter is called the same "
-        "(`max_rows`).\n\n"
+        "those of the command line:\n"
+        "where one names an option (`--max-rows`), the parameter is called the same (`max_rows`).\n\n"
         "```python\nimport sfumato as sf\n```\n"
     )
     things = [(name, getattr(package, name)) for name in package.__all__ if not name.startswith("_")]

@@ -12,11 +12,9 @@ or paths. Each is imported when it is first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False  # what type checkers take for true; `typing` would be most of the time that an import takes
 if TYPE_CHECKING:
     from sfumato.door.audit import Audit, audit
     from sfumato.door.learn import Model, evaluate, load_model, predict, reconstruct, train
@@ -67,10 +65,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import what is asked for; `import sfumato` alone takes a millisecond."""
     if name not in _WHERE:
         raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
+    from importlib import import_module
+
     found = getattr(import_module(_WHERE[name]), name)
     globals()[name] = found
     return found
