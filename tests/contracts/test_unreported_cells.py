@@ -24,7 +24,7 @@ from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.jobs.train import train
 from sfumato.mechanisms import MECHANISMS
 from sfumato.noise import Laplace
-from sfumato.server.validation.noise_evidence import WRONG_GAPS, Evidence
+from sfumato.server.validation.noise_evidence import WRONG_GAPS, NoiseEvidence
 from sfumato.server.validation.row_identity import RowIdentity
 from sfumato.table import Column, Encoding, Schema, open_table, write_table
 
@@ -266,7 +266,7 @@ class TestCoordinator:
         card = Card.load(home / "parquet")
         assert far_cells(home / "parquet" / "release.parquet", card) is None
         assert far_cells(home / "mixed" / "release.parquet", Card.load(home / "mixed")) is None
-        evidence = Evidence.of(card)
+        evidence = NoiseEvidence.of(card)
         evidence.add(*matrix_of(open_table(home / "parquet" / "release.parquet").read(), card))
         assert evidence.against() is None
 
@@ -281,7 +281,7 @@ class TestCoordinator:
             column[rng.random(ROWS) < 0.4] = np.nan
         else:
             column[gone & (rng.random(ROWS) < 0.4)] = 0.5 + rng.laplace(scale=0.3)
-        evidence = Evidence.of(card)
+        evidence = NoiseEvidence.of(card)
         evidence.add(matrix, codes)
         assert evidence.against() == WRONG_GAPS
 
