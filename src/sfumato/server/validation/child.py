@@ -18,7 +18,6 @@ from sfumato.server.child import limit, own_output, say
 from sfumato.server.confinement import confine
 from sfumato.server.validation.limits import FOLDER
 
-CHECKS = ("release", "table", "identity")
 
 
 def main() -> None:
