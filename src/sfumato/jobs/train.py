@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.classifiers.embedding import public_map
 from sfumato.classifiers.factory import CLASSIFIERS, make_classifier
 from sfumato.classifiers.label_noise import corrected_priors
-from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, part_of_card
+from sfumato.classifiers.training import Matrix, Part, answers_plain_rows, fit_on_parts, part_of_card
 from sfumato.errors import CardError, OutputError, SchemaError, UsageError
 from sfumato.guarantee import Card
 from sfumato.jobs.model import FORMAT, VERSION, Model
@@ -64,8 +64,23 @@ def answers_one_class(fitted: Any, parts: Sequence[Part]) -> bool:
     inner = getattr(fitted, "classifier_", fitted)
     if getattr(inner, "answers_prior_", False):
         return True
-    rows = np.concatenate([part.Z[:MOST_TRIED] for part in parts])[:MOST_TRIED]
+    rows = np.concatenate([_to_try(part) for part in parts])[:MOST_TRIED]
     return len(np.unique(fitted.predict(rows))) == 1
+
+
+def _to_try(part: Part) -> Matrix:
+    """Some of its rows. A cell that is left out is taken from rows that report it: what is tried is the model alone."""
+    rows = part.Z[:MOST_TRIED]
+    gaps = np.isnan(rows)
+    if not gaps.any() or part.source is None:
+        return rows
+    whole = rows.copy()
+    for place in part.source.places:
+        absent = np.flatnonzero(gaps[:, place.start])
+        there = np.flatnonzero(~np.isnan(part.Z[:, place.start]))
+        if len(absent):
+            whole[absent, place] = part.Z[np.resize(there, len(absent)), place] if len(there) else 0.5
+    return whole
 
 
 def check_one_space(cards: Sequence[Card], names: Sequence[str]) -> None:
