@@ -88,5 +88,5 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.listen(1024)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise OutputError(f"The server cannot listen at {host}, port {port}: {reason}. Choose another port.") from None
+        raise OutputError(f"The server cannot listen on {host}, port {port}: {reason}. Choose another port.") from None
     return listening

@@ -91,7 +91,7 @@ async def ready(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
         raise ApiError(422, "malformed", 'Send {"version": n}, the version that the inquiry named.') from None
     found = await desk.ready(version)
     if found is None:
-        raise ApiError(404, "unknown-version", "There is no such version of the guidance. Inquire again.")
+        raise ApiError(404, "unknown-version", "There is no such version of the guidance. Send an inquiry again.")
     return 200, found
 
 
@@ -121,13 +121,13 @@ async def ticket(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
     except OverloadError:
         raise unavailable("disk") from None
     if signed is None:
-        raise ApiError(403, "bad-code", "The code of this invitation is unknown, or was used already.")
+        raise ApiError(403, "bad-code", "The code of this invitation is unknown or already used.")
     return 200, signed
 
 
 def _must_be_open(desk: SurveyDesk) -> None:
     if not desk.is_open():
-        raise ApiError(410, "closed", "The survey is closed: no more answers are counted.")
+        raise ApiError(410, "closed", "The survey is closed and accepts no more answers.")
 
 
 async def describe(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
