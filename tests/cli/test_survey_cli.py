@@ -88,7 +88,7 @@ def test_a_survey_from_beginning_to_end(
     answers = tmp_path / "you.yaml"
     answers.write_text("smokes: no\nill: no\n")
     assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes") == 8  # the code was used
-    assert "was used already" in capsys.readouterr().err
+    assert "already used" in capsys.readouterr().err
     assert not any("bits" in file.read_text() for file in (tmp_path / "memory").glob("answer-*.json"))
     assert run("survey", "codes", made["id"], "--number", 1, "--out", tmp_path / "more", *owner) == 0
     assert f"{link}&code=CODE" in capsys.readouterr().out

@@ -230,7 +230,7 @@ def test_a_release_that_anybody_can_repeat(verdict, tmp_path):
 def test_files_without_a_card_or_with_a_huge_one(verdict, body, tmp_path):
     path = tmp_path / "bare.parquet"
     pq.write_table(pa.table({"age": [1.0]}), path)
-    refused(verdict(path.read_bytes()), "holds no card")
+    refused(verdict(path.read_bytes()), "contains no card")
     padded = rewritten(body, tmp_path, card=lambda text: text + b" " * 10_000)
     refused(verdict(padded, card_bytes=10_000), "more than 10000 bytes")
     refused(verdict(padded, card_bytes=2_000), "not a Parquet file")  # nothing that long is even unpacked
@@ -353,7 +353,7 @@ def test_a_child_that_hangs_has_refused(tmp_path, body, monkeypatch):
     (child,) = pool._idle
     os.kill(child._process.pid, 19)  # stopped
     monkeypatch.setattr(pool, "limits", Limits(seconds=-120))  # no time at all
-    refused(pool.check("release", path, DEFINITION), "within the limits")
+    refused(pool.check("release", path, DEFINITION), "within the memory and time")
     assert child._process.poll() is not None
     assert pool._idle == []
 

@@ -411,7 +411,7 @@ def test_a_guarantee_is_told_as_what_somebody_can_become_sure_of():
     told = guarantee(4.0049)
     assert told.short == "epsilon at most 4.01 for the record"
     assert "at most 5.21% sure" in told.words
-    assert "what it tells comes on top" in told.words
+    assert "it reveals more on top" in told.words
 
 
 def test_a_guarantee_is_told_for_who_sees_all_releases():

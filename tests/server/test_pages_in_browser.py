@@ -162,8 +162,8 @@ def test_an_invited_site_signs_in_and_withdraws(visit, served, tmp_path):
     page = visit()
     sign_in(page, served.owner)
     page.get_by_label("Name").fill("South")
-    press(page, "Make a token")
-    token = page.get_by_label("Token of the site").input_value()
+    press(page, "Create a token")
+    token = page.get_by_label("The site's token").input_value()
     assert re.fullmatch(r"sfu_site_[\w-]{43}", token)
     body = consortium.release(tmp_path, rows=60, seed=9)
     address = f"{served.base}/api/v1/studies/{served.study}/releases/{consortium.sha(body)}"
@@ -227,7 +227,7 @@ def test_a_phone_shows_everything_without_scrolling_sideways(visit, served, sche
 def test_the_keyboard_is_enough(visit, served):
     page = visit()
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "To the content"
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
     page.get_by_label("Token").focus()
     page.keyboard.type(served.owner)
     page.keyboard.press("Enter")
@@ -236,7 +236,7 @@ def test_the_keyboard_is_enough(visit, served):
     for _ in range(60):
         page.keyboard.press("Tab")
         seen.add(page.evaluate("document.activeElement.textContent.trim().split('\\n')[0]"))
-    assert {"Sign out", "Revoke", "Make a token", "Train"} <= seen
+    assert {"Sign out", "Revoke", "Create a token", "Train"} <= seen
     page.locator("summary", has_text="Revoke").first.focus()
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Revoke its token").first.wait_for()

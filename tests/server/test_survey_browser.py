@@ -240,7 +240,7 @@ TAMPERED = {
     "one number": ("/ready", lambda m: {**m, "v": flip(m["v"])}, "does not have the hash"),
     "another matrix": ("/ready", other_guidance, "not the one that stands in the public log"),
     "not orthonormal": ("/ready", stretched, "not orthonormal"),
-    "a higher level": ("/ready", lambda m: {**m, "k": 3}, "not the size"),
+    "a higher level": ("/ready", lambda m: {**m, "k": 3}, "announced size"),
     "another version": ("/ready", lambda m: {**m, "version": 7}, "another version"),
     "a broken chain": ("/log", lambda m: {"entries": [{**e, "answers": 5} for e in m["entries"]]}, "is broken"),
     "another level": ("/inquiry", lambda m: {**m, "k": 1}, "another level"),

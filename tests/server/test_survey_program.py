@@ -137,7 +137,7 @@ def test_a_program_exchanges_its_invitation_first_and_sends_a_ticket(client: Tes
     assert (again.drawn.id, again.drawn.ticket) == (prepared.drawn.id, prepared.drawn.ticket)
     assert send(server, prepared)
     tickets.clear()
-    with pytest.raises(RefusedError, match="was used already"):
+    with pytest.raises(RefusedError, match="already used"):
         prepare(server, ANSWERS, 9, tickets=tickets, code=code)
 
 

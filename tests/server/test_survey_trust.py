@@ -121,7 +121,7 @@ def test_a_code_that_was_used_is_said_before_anything_is_filled_in_and_another_h
     with SurveyDouble(survey=INVITED) as double:
         page = visit(f"{double.page}&code=bad")
         page.get_by_role("button", name="Begin").click()
-        heading(page, "The server did not take this")
+        heading(page, "The server did not accept this")
         page.goto("about:blank")
         page.goto(f"{double.page}&code=good")
         heading(page, "Questions")

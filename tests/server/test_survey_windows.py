@@ -96,7 +96,7 @@ def test_back_leads_from_the_bits_to_the_level(double, visit):
 
 def test_a_survey_that_is_not_there_is_said_to_be_missing(double, visit):
     page = visit(double.page.replace("s1", "s2"))
-    heading(page, "The server did not take this")
+    heading(page, "The server did not accept this")
 
 
 # -- two windows ------------------------------------------------------------------------------------------------------

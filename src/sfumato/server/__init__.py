@@ -8,5 +8,5 @@ try:
 except ImportError:
     raise SfumatoError(
         "The server needs a POSIX system (Linux, macOS): it locks files and limits child processes. "
-        "On Windows run it in WSL or in a container; every other command works without."
+        "On Windows, run it in WSL or in a container; every other command works without it."
     ) from None

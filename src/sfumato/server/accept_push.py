@@ -68,7 +68,7 @@ class Push:
     def _check_hash(self, body: Received) -> None:
         if body.sha256 != self.sha256:
             raise ApiError(
-                400, "hash-mismatch", "The body is not the content that the address names: it was changed or cut short."
+                400, "hash-mismatch", "The body does not have the hash in the address: it was changed or cut short."
             )
 
     def _check_not_borrowed(self, context: Context, verdict: Verdict) -> None:
@@ -229,7 +229,7 @@ def _over(context: Context, exceeded: str, quota: Quota) -> ApiError:
     return ApiError(
         413,
         "over-quota",
-        f"With this release the site would have more than {getattr(quota, exceeded)} {exceeded} here, the most that it "
-        "may. Withdraw what is no longer needed, or ask the owner of the study.",
+        f"With this release the site would have more than its limit of {getattr(quota, exceeded)} {exceeded}. "
+        "Withdraw what is no longer needed, or ask the owner of the study.",
         headers=CLOSE,
     )

@@ -130,16 +130,16 @@ def _worded(request: Request, error: Exception) -> ApiError:
         return _of_framework(error)
     if isinstance(error, RequestValidationError):  # where and what was expected; never what was sent
         places = [f"{'.'.join(str(part)[:40] for part in item['loc'])}: {item['msg']}" for item in error.errors()[:10]]
-        return ApiError(422, "invalid", "The request is not as described.", objections=places)
+        return ApiError(422, "invalid", "The request does not match the API's description.", objections=places)
     if isinstance(error, SfumatoError):
         return ApiError(422, "invalid", str(error))
     if isinstance(error, DataError):  # what was sent is no text or number that a database has: nothing of ours is away
-        return ApiError(422, "invalid", "The request holds characters that cannot be stored.")
+        return ApiError(422, "invalid", "The request contains characters that cannot be stored.")
     if isinstance(error, SQLAlchemyError):
         log("database", 40, request=request.state.request_id, **fault(error))
         full = isinstance(error, DBAPIError) and "full" in str(error.orig).lower()
         return disk_full() if full else unavailable()
-    return ApiError(500, "fault", "The server made a mistake. Its log has an entry with the id of this request.")
+    return ApiError(500, "fault", "The server failed. Its log has an entry with the id of this request.")
 
 
 def _of_framework(error: HTTPException) -> ApiError:

@@ -50,9 +50,9 @@ class Door:
         names = _all(scope["headers"], b"host")
         host = _HOST.fullmatch(names[0]) if len(names) == 1 else None
         if host is None:
-            return None if not names else ApiError(400, "bad-host", "The Host header is not the name of a host.")
+            return None if not names else ApiError(400, "bad-host", "The Host header is not a host name.")
         if self._hosts and host[1].lower() not in self._hosts:
-            return ApiError(421, "other-host", "This server does not go by that name. Check the address.")
+            return ApiError(421, "other-host", "This server does not use that host name. Check the address.")
         return None
 
 

@@ -27,31 +27,31 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self.pushes = Counter("sfumato_pushes", "Pushes by what became of them.", ("outcome",), registry=self.registry)
+        self.pushes = Counter("sfumato_pushes", "Pushes by outcome.", ("outcome",), registry=self.registry)
         self.push_bytes = Counter("sfumato_push_bytes", "Bytes of release bodies received.", registry=self.registry)
         self.pushing = Gauge("sfumato_pushes_in_progress", "Pushes being received or checked.", registry=self.registry)
         self.validation = Histogram(
             "sfumato_validation_seconds",
-            "Time to check a pushed file, waiting included.",
+            "Time to check a pushed file, including the wait.",
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.quota_refusals = Counter(
             "sfumato_quota_refusals",
-            "Pushes refused because one site has too much: uploads at a time, bytes, rows or releases.",
+            "Pushes refused because a site exceeds its quota: concurrent uploads, bytes, rows or releases.",
             ("quota",),
             registry=self.registry,
         )
         self.checks = Gauge(
-            "sfumato_checks", "Files being checked, and waiting for it.", ("state",), registry=self.registry
+            "sfumato_checks", "Files being checked and files waiting.", ("state",), registry=self.registry
         )
         self.confined = Gauge(
             "sfumato_checks_confined",
-            "1 where the process that checks files has given up files or network, 0 where the system cannot do it.",
+            "1 if the process that checks files has given up files or network, 0 if the system cannot do that.",
             ("what",),
             registry=self.registry,
         )
-        self.models = Gauge("sfumato_models_waiting", "Models that wait or are trained.", registry=self.registry)
+        self.models = Gauge("sfumato_models_waiting", "Models that wait or are being trained.", registry=self.registry)
 
     def watch_checks(self, turns: FairTurns) -> None:
         """Show how many files are checked and how many wait."""

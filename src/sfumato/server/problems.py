@@ -28,7 +28,7 @@ class ApiError(HTTPException):
 
 
 def unauthorized() -> ApiError:
-    """One message for all tokens that are not good: which of them it is helps only a thief."""
+    """One message for all invalid tokens: the difference would only help a thief."""
     return ApiError(
         401,
         "unauthorized",
@@ -42,7 +42,9 @@ def not_found(what: str = "page") -> ApiError:
 
 
 def wrong_method(allowed: Iterable[str]) -> ApiError:
-    return ApiError(405, "wrong-method", "This address cannot be used that way.", headers={"Allow": ", ".join(allowed)})
+    return ApiError(
+        405, "wrong-method", "This address does not support that method.", headers={"Allow": ", ".join(allowed)}
+    )
 
 
 def forbidden(needs: str) -> ApiError:
@@ -51,12 +53,12 @@ def forbidden(needs: str) -> ApiError:
 
 def too_large(most: int, what: str = "body") -> ApiError:
     return ApiError(
-        413, "too-large", f"The {what} is larger than {most} bytes, the most that this server takes.", headers=CLOSE
+        413, "too-large", f"The {what} is larger than {most} bytes, the most that this server accepts.", headers=CLOSE
     )
 
 
 def too_slow() -> ApiError:
-    return ApiError(408, "too-slow", "Nothing came for too long. Try again.", headers=CLOSE)
+    return ApiError(408, "too-slow", "The client sent nothing for too long. Try again.", headers=CLOSE)
 
 
 def busy(seconds: float, what: str = "requests") -> ApiError:
@@ -67,35 +69,38 @@ def busy(seconds: float, what: str = "requests") -> ApiError:
 
 
 def disk_full() -> ApiError:
-    return ApiError(507, "disk-full", "The server's disk is full. Nothing was kept; try again when there is room.")
+    return ApiError(507, "disk-full", "The server's disk is full. Nothing was kept. Try again when there is space.")
 
 
 def unavailable(what: str = "database") -> ApiError:
     return ApiError(
-        503, "unavailable", f"The server's {what} does not answer. Try again in a moment.", headers={"Retry-After": "5"}
+        503,
+        "unavailable",
+        f"The server's {what} does not respond. Try again in a moment.",
+        headers={"Retry-After": "5"},
     )
 
 
 CLOSE = {"Connection": "close"}
 _WORDS = {
     400: "The request cannot be understood.",
-    401: "The token is missing or not good.",
+    401: "The token is missing or not valid.",
     403: "The token is for another role.",
-    404: "There is nothing here under this name, or it belongs to another study.",
-    408: "Nothing came for too long.",
+    404: "There is nothing with this name, or it belongs to another study.",
+    408: "The client sent nothing for too long.",
     409: "The same rows were pushed before: by another site, in another file or for another purpose.",
-    410: "The content was withdrawn before.",
-    413: "The body is too large, or more than the site's quota leaves.",
+    410: "The content was withdrawn earlier.",
+    413: "The body is too large, or exceeds the site's quota.",
     422: "The content is refused; `objections` says why.",
-    429: "Too many requests; Retry-After says when to come again.",
-    500: "A fault of the server.",
-    503: "The database does not answer; try again later.",
+    429: "Too many requests; Retry-After says when to try again.",
+    500: "The server failed.",
+    503: "The database does not respond; try again later.",
     507: "The disk is full.",
 }
 
 
 def declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What a route may answer beside success, for the API's description."""
+    """What a route may return besides success, for the API's description."""
     return {status: {"model": ErrorMessage, "description": _WORDS[status]} for status in statuses}
 
 

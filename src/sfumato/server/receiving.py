@@ -1,4 +1,4 @@
-"""A body onto the disk in constant memory, hashed on its way, durable when it is complete."""
+"""A body goes to the disk in constant memory, is hashed on the way, and is durable when complete."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def _receive(request: Request, context: Context, path: Path) -> Received:
         await _in_thread(context, file.finish, waiting)
         context.metrics.push_bytes.inc(len(waiting))
     except ClientDisconnect:
-        raise ApiError(400, "cut-short", "The connection ended before the body did.") from None
+        raise ApiError(400, "cut-short", "The connection closed before the body was complete.") from None
     finally:
         file.close()
     return Received(path, file.hash.hexdigest(), file.size)
@@ -114,7 +114,7 @@ class _Hashed:
 
 @contextlib.contextmanager
 def full_disk_explained() -> Iterator[None]:
-    """No room left is the server's trouble and no mystery: 507."""
+    """A full disk is the server's problem, and the client is told so: 507."""
     try:
         yield
     except OSError as error:

@@ -86,7 +86,7 @@ class Settings:
                 found[field.name] = _read(field.name, str(field.type), text)
         found |= {name: value for name, value in given.items() if value is not None}
         if "data" not in found:
-            raise UsageError("The server needs a folder for its data. Give --data, or set SFUMATO_DATA.")
+            raise UsageError("The server needs a data folder. Give --data, or set SFUMATO_DATA.")
         found["data"] = Path(found["data"])
         return cls(**found)
 
@@ -101,7 +101,7 @@ def _read(name: str, kind: str, text: str) -> Any:
                 raise ValueError
             return value
     except (KeyError, ValueError):
-        raise UsageError(f"The setting {PREFIX}{name.upper()} cannot be {text!r}: it is {_KIND[kind]}.") from None
+        raise UsageError(f"The setting {PREFIX}{name.upper()} must be {_KIND[kind]}. Got {text!r} instead.") from None
     return Rate.read(text) if kind == "Rate" else text
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
-import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Container, Iterable, MutableMapping
 from typing import Any
 
 from starlette.requests import Request
@@ -42,9 +42,10 @@ DEFAULTS: list[RawHeader] = [
     (b"x-frame-options", b"DENY"),
 ]
 """Headers of every answer that does not set them itself."""
-_FOR_PAGES = (b"cross-origin-opener-policy", b"permissions-policy", b"referrer-policy", b"x-frame-options")
-NEVER_A_PAGE = [header for header in DEFAULTS if header[0] not in _FOR_PAGES]
-"""The same for an application whose answers no browser shows as a page. It says so with `never_a_page` in the state."""
+FOR_PAGES = (b"cross-origin-opener-policy", b"permissions-policy", b"referrer-policy", b"x-frame-options")
+"""Those of them that mean something only where a browser shows the answer as a page."""
+DRESSED = "sfumato.dressed"
+"""In the message that begins an answer: its headers went through `dressed` already."""
 KEEP_HTTPS: RawHeader = (b"strict-transport-security", b"max-age=31536000")
 SLOWEST = 1 << 10
 """Bytes a second that a body must bring on average: a client that sends a byte a minute only occupies a place."""
@@ -66,7 +67,7 @@ class Shell:
             return
         started = time.perf_counter()
         status: int | None = None  # until the answer begins
-        scope.setdefault("state", {})["request_id"] = request = secrets.token_hex(8)
+        scope.setdefault("state", {})["request_id"] = request = os.urandom(8).hex()
         # When somebody answered a survey is nobody's business: counted, never written down.
         noted = not path_of(scope).startswith(RESPONDENTS)
         self._door.enter(scope)
@@ -75,7 +76,12 @@ class Shell:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = self._dressed(message.get("headers", ()), scope, request)
+                headers = message.get("headers", [])
+                # An application whose answers all have the same headers dresses them once.
+                headers = headers if message.pop(DRESSED, False) else dressed(headers)
+                message["headers"] = headers = [*headers, (b"x-request-id", request.encode())]
+                if self._settings.trust_proxy and scope["scheme"] == "https":
+                    headers.append(KEEP_HTTPS)
             await send(message)
 
         try:
@@ -95,18 +101,22 @@ class Shell:
         most = self._settings.max_json_bytes
         if scope["method"] == "PUT" and (large := _LARGE.fullmatch(path_of(scope))):
             most = self._settings.max_push_bytes if large[1] != "test" else self._settings.max_test_bytes
-        received, complete, began = 0, False, time.monotonic()
+        idle = self._settings.idle_seconds
+        received, complete, began = 0, False, 0.0
 
         async def limited() -> Message:
-            nonlocal received, complete
+            nonlocal received, complete, began
             if complete:
                 return await receive()
-            if not received and _announced(scope) > most:
-                raise too_large(most)
-            idle = self._settings.idle_seconds
-            left = idle + received / SLOWEST - (time.monotonic() - began)
+            left = idle
+            if not began:
+                began = time.monotonic()
+                if _announced(scope) > most:
+                    raise too_large(most)
+            else:
+                left += min(0.0, received / SLOWEST - (time.monotonic() - began))
             try:
-                async with asyncio.timeout(min(idle, left)):
+                async with asyncio.timeout(left):
                     message = await receive()
             except TimeoutError:
                 raise too_slow() from None
@@ -117,17 +127,6 @@ class Shell:
             return message
 
         return limited
-
-    def _dressed(self, given: Iterable[RawHeader], scope: Scope, request: str) -> list[RawHeader]:
-        """The headers of an answer, with those that every answer has. They are bytes: thousands a second pass here."""
-        headers = list(given)
-        named = {name for name, _ in headers}
-        defaults = NEVER_A_PAGE if scope["state"].get("never_a_page") else DEFAULTS
-        headers += [header for header in defaults if header[0] not in named]
-        if self._settings.trust_proxy and scope["scheme"] == "https" and KEEP_HTTPS[0] not in named:
-            headers.append(KEEP_HTTPS)
-        headers.append((b"x-request-id", request.encode()))
-        return headers
 
     def _note(self, scope: Scope, status: int, seconds: float, request: str | None) -> None:
         route = getattr(scope.get("route"), "path", None) or "(none)"
@@ -148,7 +147,16 @@ class Shell:
         )
 
 
+def dressed(headers: Iterable[RawHeader], without: Container[bytes] = ()) -> list[RawHeader]:
+    """The headers of an answer, with the defaults that it does not set itself."""
+    found = list(headers)
+    named = {name for name, _ in found}
+    return found + [header for header in DEFAULTS if header[0] not in named and header[0] not in without]
+
+
 def _announced(scope: Scope) -> int:
     """The length of the body that the client announces; 0 if it does not."""
-    found = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
-    return int(found) if found.isdigit() else 0
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return int(value) if value.isdigit() else 0
+    return 0

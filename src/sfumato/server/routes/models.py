@@ -1,4 +1,4 @@
-"""Models: asked for, watched, and downloaded by who may."""
+"""Models: requested, watched, and downloaded by those who may."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def train_model(training: Training, caller: Owner, context: Ctx) -> ModelInfo:
 def queue_training(classifier: str, caller: Caller, context: Context, sites: str = ALL_SITES) -> ModelInfo:
     """The same for pages."""
     if sites not in TRAINED_ON:
-        raise ApiError(422, "invalid", f"Models are trained on sites that are one of: {', '.join(TRAINED_ON)}.")
+        raise ApiError(422, "invalid", f"The training sites must be one of: {', '.join(TRAINED_ON)}.")
     if classifier not in CLASSIFIERS:
         names = ", ".join(CLASSIFIERS)
         raise ApiError(422, "unknown-classifier", f"There is no such classifier. Choose one of: {names}.")
     if context.store.models.waiting(caller.study) >= MOST_WAITING:
-        raise _queue_full(f"{MOST_WAITING} models of this study wait already. Try again when some are trained.")
+        raise _queue_full(f"{MOST_WAITING} models of this study are already waiting. Try again when some are trained.")
     if context.store.models.waiting() >= MOST_IN_ALL:
-        raise _queue_full("Too many models of other studies wait at this server. Try again later.")
+        raise _queue_full("Too many models of other studies are waiting. Try again later.")
     kept = CLASSIFIERS[classifier].keeps_rows
     queued = context.store.models.queue(caller.study, classifier, contains_rows=kept, sites=sites)
     if context.worker is not None:

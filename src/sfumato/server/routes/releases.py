@@ -24,7 +24,7 @@ MOST_RELEASES = 100
 """Of one page: each brings its card."""
 PARQUET, CSV = "application/vnd.apache.parquet", "text/csv"
 _AGAIN: dict[int | str, dict[str, Any]] = {
-    200: {"model": Receipt, "description": "It was pushed before: the same receipt."}
+    200: {"model": Receipt, "description": "The release was pushed before; the receipt is the same."}
 }
 _PUSH = declared(400, 403, 408, 409, 410, 413, 507)
 

@@ -76,15 +76,15 @@ def open_engine(settings: Settings) -> Engine:
         engine.dispose()
         where = engine.url.render_as_string(hide_password=True)
         if engine.url.get_backend_name() == "sqlite":
-            advice = "Its disk is full, it is not yours to write, or it is no database: then restore the backup."
+            advice = "Its disk is full, you may not write it, or it is not a database: then restore the backup."
         else:
             advice = "Check that it runs, that the address and password are right, and that the user may create tables."
         raise OutputError(f"The database {where} cannot be used: {type(error.orig).__name__}. {advice}") from None
     except CommandError:  # a revision that these migrations do not know
         engine.dispose()
         raise OutputError(
-            "The database was used by a newer version of sfumato than this one. Upgrade sfumato, or restore the backup "
-            "that was made before that version was started."
+            "A newer version of sfumato has used this database. Upgrade sfumato, or restore the backup "
+            "from before that version was started."
         ) from None
     return engine
 

@@ -19,7 +19,7 @@ from sfumato.server.store.token_store import new_id
 
 LEASE_SECONDS = 60.0
 MOST_ATTEMPTS = 3
-GAVE_UP = "The server stopped while this model was trained, several times. Train it again, or a smaller one."
+GAVE_UP = "The server stopped several times while it trained this model. Train it again, or choose a smaller one."
 
 
 class ModelStore:

@@ -27,7 +27,11 @@ def described() -> dict[str, Any]:
             "id": {"type": "string", "minLength": 22, "maxLength": 22, "pattern": "^[A-Za-z0-9_-]{22}$"},
             "version": integer,
             "label": integer,
-            "bits": {"type": "array", "items": integer, "description": "Numbers of the bits that are 1, ascending."},
+            "bits": {
+                "type": "array",
+                "items": integer,
+                "description": "Numbers of the bits that are 1, in ascending order.",
+            },
             "ticket": {"type": ["string", "null"]},
         },
     }
@@ -53,7 +57,7 @@ def described() -> dict[str, Any]:
             **statuses,
             404: "There is no such survey or version.",
             429: "Too many requests.",
-            503: "Try later.",
+            503: "Try again later.",
         }
         found["responses"] = {
             str(code): {"description": words, "content": good if code < 300 else error}
@@ -63,21 +67,25 @@ def described() -> dict[str, Any]:
             found["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
         return found
 
-    bad = {413: "The body is too large.", 422: "Not as described.", 408: "Nothing came for too long."}
+    bad = {
+        413: "The body is too large.",
+        422: "The request does not match this description.",
+        408: "The client sent nothing for too long.",
+    }
     taken = {
         201: "Counted.",
-        200: "Counted before.",
-        403: "The ticket is not good.",
+        200: "Already counted.",
+        403: "The ticket is not valid.",
         409: "Another answer has this id.",
     }
     return {
         PREFIX: {"get": operation("What is asked, by whom, until when", {200: "The survey."})},
-        f"{PREFIX}/inquiry": {"get": operation("Round 1: the level k* at present", {200: "Version, k, head."})},
+        f"{PREFIX}/inquiry": {"get": operation("Round 1: the present level k*", {200: "Version, k, head."})},
         f"{PREFIX}/ready": {"post": operation("Round 2: guidance of a version", {200: "V.", **bad}, body_ready)},
         f"{PREFIX}/tickets": {
             "post": operation(
                 "Exchange an invitation for the signature of a blinded name",
-                {200: "The signature.", 403: "The code is not good.", 410: "The survey is closed.", **bad},
+                {200: "The signature.", 403: "The code is not valid.", 410: "The survey is closed.", **bad},
                 body_ticket,
             )
         },
@@ -85,7 +93,11 @@ def described() -> dict[str, Any]:
             "post": operation("Count one perturbed answer", {**taken, 410: "The survey is closed.", **bad}, body_answer)
         },
         f"{PREFIX}/log": {
-            "get": operation("The log of guidance", {200: "Entries.", 422: "Not as described."}, more=(after,))
+            "get": operation(
+                "The log of guidance",
+                {200: "Entries.", 422: "The request does not match this description."},
+                more=(after,),
+            )
         },
         f"{PREFIX}/log/{{version}}/inputs": {
             "get": operation("Counts behind a version", {200: "Counts."}, more=(version,))

@@ -113,7 +113,7 @@ class Faults:
             (event, fields["fault"], *fields["where"]), _Noted(0, {"event": event, **fields})
         )
         noted.times += 1
-        return unavailable() if away else ApiError(500, "fault", "The server made a mistake. Nothing was counted.")
+        return unavailable() if away else ApiError(500, "fault", "The server failed. Nothing was counted.")
 
     def tell(self, *, now: bool = False) -> None:
         """Log what was noted, if that was not done in the last minute."""

@@ -39,7 +39,7 @@ class Answer:
 
 
 class AnswerError(ValueError):
-    """An answer that cannot be counted: a short code for programs, and words."""
+    """An answer that cannot be counted: a short code for programs, and a message."""
 
     def __init__(self, code: str, message: str):
         super().__init__(message)
@@ -60,7 +60,8 @@ def read_answer(
         sent = _decoder.decode(body)
     except msgspec.MsgspecError:
         raise AnswerError(
-            "malformed", "An answer is a JSON object with id, version, label, bits and, where asked for, ticket."
+            "malformed",
+            "An answer is a JSON object with id, version, label, bits and, if the survey is by invitation, ticket.",
         ) from None
     if not 1 <= sent.version <= latest:
         raise AnswerError(UNKNOWN_VERSION, "There is no such version of the guidance. Ask for guidance again.")
@@ -69,7 +70,7 @@ def read_answer(
     answer = Answer(_identifier(sent.id), sent.version, sent.label, pack(sent.bits, width))
     if good_ticket is not None and not (sent.ticket and good_ticket(sent.id, sent.ticket)):
         raise AnswerError(
-            BAD_TICKET, "This survey is by invitation, and this answer has no good ticket. Exchange your code for one."
+            BAD_TICKET, "This survey is by invitation, and this answer has no valid ticket. Exchange your code for one."
         )
     return answer
 

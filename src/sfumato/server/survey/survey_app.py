@@ -20,7 +20,7 @@ from starlette.responses import Response
 from sfumato.protocol.canonical import canonical_json
 from sfumato.server.door import path_of
 from sfumato.server.problems import ApiError, busy, not_found, too_slow, unavailable, wrong_method
-from sfumato.server.shell import Receive, Scope, Send
+from sfumato.server.shell import DRESSED, FOR_PAGES, Receive, Scope, Send, dressed
 from sfumato.server.store.survey_store import DIFFERENT, NEW
 from sfumato.server.survey.desk import SurveyDesk
 from sfumato.server.survey.desks import SurveyDesks
@@ -36,8 +36,13 @@ PREFLIGHT = OPEN_TO_ALL | {
     "Access-Control-Allow-Headers": "content-type",
     "Access-Control-Max-Age": "86400",
 }
-_JSON = [(name.lower().encode(), value.encode()) for name, value in OPEN_TO_ALL.items()]
-_JSON.append((b"content-type", b"application/json"))
+_JSON = dressed(
+    [
+        *((name.lower().encode(), value.encode()) for name, value in OPEN_TO_ALL.items()),
+        (b"content-type", b"application/json"),
+    ],
+    without=FOR_PAGES,
+)
 
 
 class Asked:
@@ -86,7 +91,7 @@ async def ready(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
         raise ApiError(422, "malformed", 'Send {"version": n}, the version that the inquiry named.') from None
     found = await desk.ready(version)
     if found is None:
-        raise ApiError(404, "unknown-version", "There is no such version of the guidance. Inquire again.")
+        raise ApiError(404, "unknown-version", "There is no such version of the guidance. Send an inquiry again.")
     return 200, found
 
 
@@ -116,13 +121,13 @@ async def ticket(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
     except OverloadError:
         raise unavailable("disk") from None
     if signed is None:
-        raise ApiError(403, "bad-code", "The code of this invitation is unknown, or was used already.")
+        raise ApiError(403, "bad-code", "The code of this invitation is unknown or already used.")
     return 200, signed
 
 
 def _must_be_open(desk: SurveyDesk) -> None:
     if not desk.is_open():
-        raise ApiError(410, "closed", "The survey is closed: no more answers are counted.")
+        raise ApiError(410, "closed", "The survey is closed and accepts no more answers.")
 
 
 async def describe(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
@@ -193,7 +198,6 @@ class SurveyApp:
         self._desks = desks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["state"]["never_a_page"] = True
         try:
             asked = Asked(scope, receive)
             route = self._route(asked)
@@ -206,7 +210,7 @@ class SurveyApp:
             refusal.headers = {**OPEN_TO_ALL, **(refusal.headers or {})}
             raise refusal from None
         headers = [*_JSON, (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.start", "status": status, "headers": headers, DRESSED: True})
         await send({"type": "http.response.body", "body": body})
 
     def _route(self, asked: Asked) -> Route:

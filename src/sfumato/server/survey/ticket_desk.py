@@ -55,7 +55,9 @@ class TicketDesk:
         except (msgspec.MsgspecError, ValueError):
             code, hidden = b"", 0
         if not self._key.fits(hidden) or not 0 < len(code) <= LONGEST_CODE:
-            raise AnswerError("malformed", "Send `code`, your invitation, and `blinded`, 256 bytes below the key.")
+            raise AnswerError(
+                "malformed", "Send `code`, your invitation, and `blinded`, 256 bytes that are below the key."
+            )
         return code, hidden
 
     def _write(self, asked: Sequence[Exchange]) -> list[bool]:

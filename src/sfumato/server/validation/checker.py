@@ -50,7 +50,7 @@ def _load() -> Callable[[dict[str, object]], dict[str, object]]:
         try:
             verdict = checks[str(job["check"])](Path(str(job["path"])), job["study"], limits)  # type: ignore[arg-type]
         except MemoryError:
-            verdict = Verdict.refused("The file needs more memory to be read than any release does.")
+            verdict = Verdict.refused("Reading the file takes more memory than any release needs.")
         return verdict.to_dict()
 
     return check

@@ -16,7 +16,7 @@ from typing import Any
 from sfumato.server.child_process import end_child, start_child, tell
 from sfumato.server.validation.check_job import FOLDER, Limits, Verdict
 
-DIED = "The file could not be read within the limits of memory and time that a release needs. It was refused."
+DIED = "The file could not be read within the memory and time that any release needs. It was refused."
 _QUIET = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "OPENBLAS_NUM_THREADS": "1",

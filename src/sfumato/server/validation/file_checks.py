@@ -36,7 +36,7 @@ NOT_PARQUET = (
 
 
 def check_release(path: Path, definition: Mapping[str, Any], limits: Limits) -> Verdict:
-    """Read the file with nothing but suspicion."""
+    """Check a release file that anybody may have made."""
     study = PoolStudy.from_dict(definition)
     try:
         with pq.ParquetFile(
@@ -108,7 +108,7 @@ def check_table(path: Path, definition: Mapping[str, Any], limits: Limits) -> Ve
 
 def _too_large(footer: Any, size: int, limits: Limits) -> str | None:
     if footer.num_rows > limits.rows:
-        return f"The release has more than {limits.rows} rows, the most that server and quota leave. Push it in parts."
+        return f"The release has more than {limits.rows} rows, the most that server and quota allow. Push it in parts."
     if footer.num_row_groups > limits.row_groups:
         return f"The file has more than {limits.row_groups} row groups. Write larger ones."
     unpacked = 0
@@ -118,32 +118,32 @@ def _too_large(footer: Any, size: int, limits: Limits) -> str | None:
             return f"A row group of the file has more than {limits.row_group_bytes} bytes. Write smaller ones."
         unpacked += group.total_byte_size
     if unpacked > limits.expansion * max(size, 1 << 16):
-        return "The file would grow more than a hundredfold when it is unpacked, as no release does."
+        return "The file would grow more than a hundredfold when unpacked; no release does."
     if footer.num_rows * footer.num_columns > limits.cells_per_byte * max(size, 1 << 12):
-        return "The file has far more cells than a release of its size: most are equal, and noise makes none so."
+        return "The file has far more cells than a release of its size: most are equal, which noise never produces."
     return None
 
 
 def _card(file: pq.ParquetFile, limits: Limits) -> Card:
     text = card_inside(file)
     if text is None:
-        raise CardError("The file holds no card. Push the release.parquet that `sfumato sanitize` wrote.")
+        raise CardError("The file contains no card. Push the release.parquet that `sfumato sanitize` wrote.")
     if len(text) > limits.card_bytes:
         raise CardError(f"The card inside the release has more than {limits.card_bytes} bytes.")
     card = read_card(text)
     if card.rows != file.metadata.num_rows:
-        raise CardError("The card speaks of another number of rows than the release has: one of them was edited.")
+        raise CardError("The card states another number of rows than the release has: one of them was edited.")
     return card
 
 
 def _other_content(file: pq.ParquetFile, card: Card) -> str | None:
     """Columns that no card speaks of might hold anything; types that nobody expects and words beside them, too."""
     if carries_more(file):
-        return "The file carries more than rows and card: another program has written into it. Sanitize again."
+        return "The file contains more than rows and card: another program has written to it. Sanitize again."
     schema = file.schema_arrow
     columns = [column["name"] for column in card.release_schema["columns"]]
     if schema.names != [*columns, card.release_schema["label"]["name"]]:
-        return "The release's columns are not those of its card, in their order: one of them was edited."
+        return "The release's columns are not those of its card, in the same order: one of them was edited."
     for field in schema:
         kind = field.type
         plain = pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_timestamp(kind)
@@ -167,7 +167,7 @@ def _check_rows(file: pq.ParquetFile, card: Card) -> RowIdentity:
         if number & (number - 1) == 0 and (wrong := evidence.against(surer=EARLY)):
             raise TableError(wrong)
     if rows != card.rows:
-        raise CardError("The card speaks of another number of rows than the release has: one of them was edited.")
+        raise CardError("The card states another number of rows than the release has: one of them was edited.")
     if wrong := evidence.against():
         raise TableError(wrong)
     return held

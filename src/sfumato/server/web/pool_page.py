@@ -19,24 +19,22 @@ from sfumato.server.web.rendering import address_of, page
 from sfumato.server.web.shown_study import asked, guarantee, shown_site, site_totals, totals
 
 MOST_MODELS = 50
-"""The newest ones; a page with all models of years would be slow."""
-
-
+"""The newest ones; a page with the models of years would be slow."""
 MOST_PAIRS = 20
 
 
 @dataclass(frozen=True)
 class Flash:
-    """A line about what was just done, or why it was not."""
+    """A line about what was just done, or why it failed."""
 
     kind: str
     words: str
 
 
 DONE = {
-    "training": Flash("good", "The model waits for its turn; this page follows its progress."),
-    "revoked": Flash("good", "The token of the site is revoked. Its releases stay."),
-    "withdrawn": Flash("good", "The release is withdrawn and its file removed. Models that used it are marked."),
+    "training": Flash("good", "The model is queued. This page shows its progress."),
+    "revoked": Flash("good", "The site's token is revoked. Its releases remain."),
+    "withdrawn": Flash("good", "The release is withdrawn and its file is deleted. Models that used it are marked."),
 }
 """What a page says after it was sent back to itself; only these words, whatever the address holds."""
 

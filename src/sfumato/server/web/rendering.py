@@ -28,18 +28,18 @@ STATIC = {
 HEADERS = {"Referrer-Policy": "same-origin", "Cache-Control": "no-store"}
 """Browsers name no origin for forms of pages that have `no-referrer`."""
 TITLES = {
-    400: "That cannot be read",
+    400: "Bad request",
     401: "Signed out",
     403: "Not allowed",
-    404: "Nothing here",
-    405: "Not that way",
-    409: "Not now",
+    404: "Not found",
+    405: "Method not allowed",
+    409: "Not possible now",
     413: "Too large",
-    421: "Another name",
-    422: "Not quite",
-    429: "Too many at once",
-    500: "The server made a mistake",
-    503: "The database is away",
+    421: "Wrong host name",
+    422: "Not accepted",
+    429: "Too many requests",
+    500: "The server failed",
+    503: "The database does not respond",
     507: "The disk is full",
 }
 ROOT: ContextVar[str] = ContextVar("root", default="")

@@ -56,7 +56,7 @@ async def form(request: Request) -> dict[str, str]:
     """The fields of a form that one of our own pages sent; anything else is refused unread."""
     check_origin(request)
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
-        raise ApiError(415, "not-a-form", "This address takes the forms of these pages and nothing else.")
+        raise ApiError(415, "not-a-form", "This address accepts only forms from these pages.")
     try:
         body = (await request.body()).decode("ascii")
         return dict(parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict"))

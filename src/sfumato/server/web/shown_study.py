@@ -12,7 +12,7 @@ from sfumato.guarantee.guarantee import LOCAL_DP, infinite
 from sfumato.protocol.messages import ReleaseInfo, SiteInfo
 from sfumato.server.store.release_store import guarantee_words
 
-LABELS = " Where the label is released exactly, what it tells comes on top."
+LABELS = " If the label is released exactly, it reveals more on top."
 
 
 @dataclass(frozen=True)
@@ -111,4 +111,4 @@ def _asked_share(found: Any) -> str:
 def _asked_guarantee(found: Any) -> str:
     if isinstance(found, Mapping):
         return f"proved, epsilon at most {float(found.get('epsilon_record', 0)):.9g} for a whole record"
-    return "a proved bound is not asked for (empirical releases are allowed)"
+    return "no proof is required (empirical releases are allowed)"

@@ -64,9 +64,9 @@ def _agreed(survey: SurveyStudy) -> list[tuple[str, str]]:
     return [
         ("By", survey.by),
         ("Questions", f"{len(survey.questions)} and the label {survey.label.name}"),
-        ("Floor", f"every bit is 0 or 1 with a probability of at least {survey.floor:g}, whatever the answer"),
+        ("Floor", f"each value of a bit has a probability of at least {survey.floor:g}, whatever the answer"),
         ("Guidance", f"changes after every {survey.batch} answers, mu = {survey.mu:g}"),
-        ("Closes", f"{survey.closes} (over: no more answers are taken)" if over else survey.closes or "never"),
+        ("Closes", f"{survey.closes} (closed: no more answers are accepted)" if over else survey.closes or "never"),
         ("Invitations", "each answer needs a code" if survey.invitations else "anybody may answer"),
     ]
 

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from sfumato.server.child_process import limit, own_output, say
 
-NO_MEMORY = "Training this classifier on this pool needs more memory than the server gives it. Train another one."
+NO_MEMORY = "Training this classifier on this pool needs more memory than the server allows. Choose another one."
 
 
 def main() -> None:
@@ -49,7 +49,7 @@ def trained(stated: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
         return {"failed": NO_MEMORY}
     except Exception as error:
         name = type(error).__name__
-        return {"failed": f"{job.classifier} cannot be trained on this pool ({name}). Train another classifier."}
+        return {"failed": f"{job.classifier} cannot be trained on this pool ({name}). Choose another classifier."}
     return {"done": {"results": results, "card": dict(model.about)}}
 
 

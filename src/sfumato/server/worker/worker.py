@@ -34,11 +34,11 @@ TOLD_SECONDS = 0.5
 """Progress is written at most so often."""
 LONGEST_SECONDS = 6 * 3600.0
 NOTHING = "There is nothing to train on yet: no site has pushed a release, or nobody has answered."
-TOO_LONG = "Training took longer than the server allows. Train another classifier."
-GONE_WRONG = "The model could not be written by the server: its disk is full, or it lost the file. Train it again."
+TOO_LONG = "Training took longer than the server allows. Choose another classifier."
+GONE_WRONG = "The server could not write the model: its disk is full, or the file was lost. Train it again."
 DIED = (
-    "The training was ended by the system, most likely for want of memory. "
-    "Train another classifier, or give the server more memory."
+    "The system ended the training, most likely because memory ran out. "
+    "Choose another classifier, or give the server more memory."
 )
 
 Log = Callable[..., None]

@@ -2,7 +2,7 @@
 
 export const en = {
   language: "Language",
-  skip: "To the content",
+  skip: "Skip to content",
   steps: "Steps",
   step_about: "About",
   step_questions: "Questions",
@@ -17,16 +17,16 @@ export const en = {
   promise_final: "A sent answer cannot be withdrawn: nobody knows which one is yours.",
   promise_label: "One answer is sent as it is: “{label}”. It is marked.",
   promise_ticket:
-    "Your invitation does not travel with your answer. It is exchanged for a ticket that the server signs without seeing it, so that no answer shows whose invitation it came by. Whoever watches times and network addresses may still guess.",
+    "Your invitation does not travel with your answer. It is exchanged for a ticket that the server signs without seeing it, so no answer shows which invitation it came from. Somebody who watches times and network addresses may still guess.",
   consent_title: "What you agree to",
   trust_title: "You trust this page",
   trust_text:
-    "The blurring is done by the page you are looking at, which came from {origin}. Whoever serves a page could change it. Who asks in earnest publishes the page at an independent place, with its hash, so that others can compare.",
+    "The blurring is done by the page you are looking at, which came from {origin}. Whoever serves a page could change it. A serious survey has its page published by an independent party, with its hash, so that others can compare.",
   trust_kept: "No cookie, no tracking, nothing from other servers. Apart from the marked answer, nothing leaves this device unblurred.",
   hash_title: "Which survey this is",
   hash_linked: "The link that you opened names exactly this survey, with these questions and rules.",
   hash_unlinked:
-    "The link that you opened does not say which survey this must be. Compare this fingerprint with one that you have by another way than this server.",
+    "The link that you opened does not say which survey this must be. Compare this fingerprint with one from a source other than this server.",
   begin: "Begin",
   back: "Back",
   next: "Continue",
@@ -47,7 +47,7 @@ export const en = {
   missing_count: "Answers still missing: {count}",
   level_title: "How much may they learn?",
   level_intro:
-    "Choose the most that may show through. Below is what somebody could learn about each of your answers who already knows all the others.",
+    "Choose the most that may show through. Below is what somebody who knows all your other answers could learn about each one.",
   level_limit: "Your limit",
   share_little: "share little",
   share_more: "share more",
@@ -136,7 +136,7 @@ export const en = {
   refused_text: "Nothing was sent. What the server gave does not fit together:",
   refused_help: "Please tell the people who ask, or wait and try again. Your answers stay here, encrypted.",
   again: "Try again",
-  guidance_size: "The guidance has not the size that was announced.",
+  guidance_size: "The guidance does not have the announced size.",
   guidance_hash: "The guidance does not have the hash that it states.",
   guidance_orthonormal: "The columns of the guidance are not orthonormal.",
   guidance_version: "The guidance is of another version than was asked for.",
@@ -152,14 +152,14 @@ export const en = {
   log_level: "The log states another level than the server does.",
   log_remembered: "The log is not the one that this device saw before.",
   log_witness: "A witness saw another log: {detail}",
-  server_title: "The server did not take this",
+  server_title: "The server did not accept this",
   closed_title: "This survey is closed",
-  closed_text: "No more answers are taken. What waits here is not sent any more.",
+  closed_text: "No more answers are accepted. Answers waiting here will not be sent.",
   changed_title: "The survey has changed",
-  changed_text: "Your stored answers belong to other questions. They were not sent. Please delete them and begin anew.",
+  changed_text: "Your stored answers belong to other questions. They were not sent. Please delete them and start again.",
   failed_title: "This page cannot work here",
   failed_address: "The link does not name a survey. Please use the link you were given.",
-  failed_invitation: "This survey is for invited people. Please open the link of your invitation: it holds your code.",
+  failed_invitation: "This survey is for invited people. Please open the link in your invitation: it contains your code.",
   failed_browser: "The browser does not offer what is needed to keep answers encrypted. Private windows and plain http often lack it.",
   failed_unknown: "Something went wrong that this page does not understand. Nothing was sent.",
   kept: "Encrypted answers lie on this device.",
@@ -168,5 +168,5 @@ export const en = {
   deleted: "Deleted. Nothing of your answers is left on this device.",
   unkept_title: "The browser does not store this",
   unkept_text:
-    "Answers are stored, encrypted, before anything is sent; and this browser could not store or delete them. The disk may be full, or storage be blocked for this page. What you typed is still here as long as you do not close the page.",
+    "Answers are stored, encrypted, before anything is sent, but this browser could not store or delete them. The disk may be full, or storage may be blocked for this page. What you typed is still here as long as you do not close the page.",
 };
