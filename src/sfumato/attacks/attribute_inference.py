@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, Secrets
+from sfumato.array_types import Matrix
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Secrets
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.nearest_row import comparable_rows, comparable_weights, held_slots
 from sfumato.attacks.observation import into_domain

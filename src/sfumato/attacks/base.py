@@ -13,14 +13,12 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.channels import Channel, Guided, Line, NotApplicableError
 from sfumato.channels.maps import places
 from sfumato.errors import SfumatoError
 from sfumato.table import Encoding
-
-Matrix = NDArray[np.float64]
 
 
 class UndeclaredKnowledgeError(SfumatoError, AttributeError):
@@ -51,7 +49,7 @@ class RowPairs:
     """Original rows whose images in the release the adversary knows: `X[i]` became release row `index[i]`."""
 
     X: Matrix
-    index: NDArray[np.int64]
+    index: Codes
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ class Knowledge:
     release: Matrix
     encoding: Encoding
     columnwise: bool = True
-    labels: NDArray[np.int64] | None = None
+    labels: Codes | None = None
     transform: Transform | None = None
     noise: KnownNoise | None = None
     noise_covariance: Matrix | None = None
@@ -144,7 +142,7 @@ class Knowledge:
     register: Matrix | None = None
     candidates: Matrix | None = None
     targets: Matrix | None = None
-    images: NDArray[np.int64] | None = None
+    images: Codes | None = None
     secret: int | None = None
     guided: Guided | None = None
 
@@ -211,7 +209,7 @@ class Values(Guess):
 class Links(Guess):
     """For each target the release row that the adversary takes for the target's, and how far away it is."""
 
-    index: NDArray[np.int64]
+    index: Codes
     distance: Matrix
 
 
@@ -219,7 +217,7 @@ class Links(Guess):
 class Sources(Guess):
     """For each release row the person of the register that the adversary takes for its source, and how far away."""
 
-    index: NDArray[np.int64]
+    index: Codes
     distance: Matrix
 
 
@@ -260,11 +258,11 @@ class Property:
     low: float
     high: float
 
-    def holds(self, X: Matrix) -> NDArray[np.bool_]:
+    def holds(self, X: Matrix) -> Flags:
         """Of which rows it is true."""
         return self.covers(X[:, self.slot])
 
-    def covers(self, values: Matrix) -> NDArray[np.bool_]:
+    def covers(self, values: Matrix) -> Flags:
         """Of which values of its own slot it is true."""
         return np.asarray((values > self.low) & (values <= self.high))
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge, Matrix
+from sfumato.array_types import Codes, Flags, Matrix
+from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge
 from sfumato.attacks.norm_bounds import row_norm_bound, value_bound
 from sfumato.table import Group
 
@@ -104,7 +104,7 @@ def tried_values(group: Group) -> Matrix:
     return np.vstack([np.hstack([numbers, np.zeros_like(numbers)]), [[0.5, 1.0]]])
 
 
-def _spanned(options: Matrix, possible: NDArray[np.bool_], group: Group, secret: int) -> Bounds:
+def _spanned(options: Matrix, possible: Flags, group: Group, secret: int) -> Bounds:
     """From the smallest to the largest possible value of every slot; all of it where nothing is possible."""
     possible = np.where(possible.any(axis=1, keepdims=True), possible, True)
     low = np.where(possible[:, :, None], options, np.inf).min(axis=1)
@@ -119,7 +119,7 @@ def _nothing_known(count: int, group: Group, secret: int) -> Bounds:
     return Bounds(np.zeros((count, width)), np.ones((count, width)), secret)
 
 
-def _exact_slots(known: Knowledge) -> NDArray[np.int64]:
+def _exact_slots(known: Knowledge) -> Codes:
     """Release columns that keep distances but for added noise: no answers at random, no other operator."""
     if known.noise is None:
         return np.arange(known.release.shape[1])

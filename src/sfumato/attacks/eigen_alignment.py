@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, Values
+from sfumato.array_types import Matrix
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values
 from sfumato.attacks.observation import covariance_of, into_domain
 from sfumato.attacks.sign_matching import matching_signs
 

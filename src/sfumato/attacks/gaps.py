@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.attacks.base import Matrix
+from sfumato.array_types import Codes, Matrix
 from sfumato.neighbours import nearest
 
 BLOCK = 2_000_000
 """Pairs of rows whose distances are computed at a time."""
 
 
-def patterns(Z: Matrix) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def patterns(Z: Matrix) -> Iterator[tuple[Codes, Codes]]:
     """Rows that report the same columns, and these columns; all rows and all columns where nothing is left out."""
     there = ~np.isnan(Z)
     if there.all():
@@ -34,7 +33,7 @@ def reported_mean(Z: Matrix, otherwise: float = 0.5) -> Matrix:
     return np.where(count > 0, np.where(there, Z, 0.0).sum(axis=0) / np.maximum(count, 1), otherwise)
 
 
-def nearest_reported(queries: Matrix, rows: Matrix, k: int = 1) -> tuple[Matrix, NDArray[np.int64]]:
+def nearest_reported(queries: Matrix, rows: Matrix, k: int = 1) -> tuple[Matrix, Codes]:
     """As `neighbours.nearest`, by the columns that both report; columns are in units of their noise.
 
     A column that one of them leaves out costs log(1 + u), where u is what two of them differ by on average, squared:

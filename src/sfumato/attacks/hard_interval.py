@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge, Matrix
+from sfumato.array_types import Matrix
+from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge
 
 
 class HardInterval(Attack):

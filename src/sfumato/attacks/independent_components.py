@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, Values
+from sfumato.array_types import Matrix
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values
 from sfumato.attacks.eigen_alignment import NOTHING_MIXED, axes_of
 from sfumato.attacks.observation import into_domain
 from sfumato.attacks.unmixing import CONTRASTS, unmixing_rotation

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Matrix, Transform, Values
+from sfumato.array_types import Matrix
+from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Transform, Values
 from sfumato.attacks.linear_estimate import wiener
 from sfumato.attacks.observation import Observation, into_domain, observe, own_columns
 

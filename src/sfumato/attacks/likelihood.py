@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from sfumato.attacks.base import Knowledge, Matrix
+from sfumato.array_types import Matrix
+from sfumato.attacks.base import Knowledge
 from sfumato.attacks.observation import own_columns, transform_of
 
 

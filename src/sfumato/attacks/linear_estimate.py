@@ -6,7 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Matrix, Values
+from sfumato.array_types import Matrix
+from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Values
 from sfumato.attacks.gaps import patterns
 from sfumato.attacks.observation import (
     Observation,

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.errors import UsageError
 from sfumato.guidance import FLOOR, AnswerSpace, Link, answer_posteriors, bit_probabilities, perturb_bits
-
-Matrix = NDArray[np.float64]
 
 CERTAIN = 0.999
 KINDS = ("unit", "plus-minus", "optimised")
@@ -70,7 +69,7 @@ class MaliciousMiner:
             raise UsageError("Guidance is optimised on people: give plain answers of a population.")
         return self._optimised(space, np.atleast_2d(np.asarray(people))[:300], floor, link)
 
-    def _optimised(self, space: AnswerSpace, people: NDArray[np.int64], floor: float, link: Link) -> Matrix:
+    def _optimised(self, space: AnswerSpace, people: Codes, floor: float, link: Link) -> Matrix:
         rng = np.random.default_rng(self.seed)
         starts = [unit_vectors(space, self.question, self.k)]
         if self.k == 1:
@@ -151,9 +150,7 @@ def plus_minus(space: AnswerSpace, question: int, row_norm: float = 0.5) -> Matr
     return np.ascontiguousarray(v[:, None] / np.linalg.norm(v))
 
 
-def separation(
-    V: Matrix, people: NDArray[np.int64], space: AnswerSpace, question: int, floor: float, link: Link
-) -> float:
+def separation(V: Matrix, people: Codes, space: AnswerSpace, question: int, floor: float, link: Link) -> float:
     """How far apart the bits of two answers to the question lie, all else equal: mean Bhattacharyya distance."""
     size, total = space.sizes[question], 0.0
     q = []

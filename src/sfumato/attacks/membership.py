@@ -6,7 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, MembershipScores
+from sfumato.array_types import Matrix
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, MembershipScores
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood
 from sfumato.attacks.observation import noise_weights

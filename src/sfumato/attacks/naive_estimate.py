@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.attacks.base import Attack, Knowledge, Matrix, Values
+from sfumato.array_types import Matrix
+from sfumato.attacks.base import Attack, Knowledge, Values
 from sfumato.attacks.gaps import reported_mean
 from sfumato.attacks.observation import into_domain
 

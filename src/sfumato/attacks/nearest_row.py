@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Links, Matrix
+from sfumato.array_types import Codes, Matrix
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Links
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import embed
 from sfumato.attacks.observation import noise_weights, own_columns, reversed_release
@@ -50,7 +50,7 @@ class NearestRow(Attack):
         return Links(index[:, 0].astype(np.int64), distance[:, 0])
 
 
-def held_slots(known: Knowledge, columns: Sequence[int] | None) -> NDArray[np.int64]:
+def held_slots(known: Knowledge, columns: Sequence[int] | None) -> Codes:
     """Positions of the encoded columns of the targets that the adversary holds: named, and not blank."""
     assert known.targets is not None
     groups = known.encoding.groups

@@ -8,11 +8,10 @@ length that is estimated too low breaks them.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Matrix
 from sfumato.errors import UsageError
-
-Matrix = NDArray[np.float64]
 
 
 def column_norm_bound(first: Matrix, second: Matrix, column: int, norm: float) -> Matrix:

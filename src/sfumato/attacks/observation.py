@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.attacks.base import Knowledge, Matrix, Transform
+from sfumato.array_types import Codes, Matrix
+from sfumato.attacks.base import Knowledge, Transform
 from sfumato.attacks.gaps import patterns, reported_mean
 from sfumato.channels import Line
 
@@ -36,7 +36,7 @@ class Observation(NamedTuple):
             found[rows] = centre + (shown - part.offset - part.matrix @ centre) @ part.inverse.T
         return found
 
-    def of(self, columns: NDArray[np.int64]) -> Observation:
+    def of(self, columns: Codes) -> Observation:
         """Of some release columns alone."""
         if len(columns) == len(self.offset):
             return self

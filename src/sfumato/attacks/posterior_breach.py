@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, Posteriors, Property
+from sfumato.array_types import Matrix
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Posteriors, Property
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood, normalised
 from sfumato.attacks.observation import reversed_release

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.attacks.base import Attack, Guess, Knowledge, Matrix, Values
+from sfumato.array_types import Matrix
+from sfumato.attacks.base import Attack, Guess, Knowledge, Values
 from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood, normalised
 from sfumato.attacks.posterior_breach import spread_out
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.attacks.base import Attack, Knowledge, Matrix, Values
+from sfumato.array_types import Codes, Matrix
+from sfumato.attacks.base import Attack, Knowledge, Values
 from sfumato.attacks.observation import covariance_of, into_domain, observed_with_mean
 
 
@@ -58,9 +58,7 @@ class PrincipalFilter(Attack):
         counts = np.unique(np.linspace(1, rank, min(rank, self.most_candidates)).astype(int))
         return Values(filtered, tuple(self._projected(centre, scores, vectors, counts)))
 
-    def _projected(
-        self, centre: Matrix, scores: Matrix, vectors: Matrix, counts: NDArray[np.int64]
-    ) -> Iterator[Matrix]:
+    def _projected(self, centre: Matrix, scores: Matrix, vectors: Matrix, counts: Codes) -> Iterator[Matrix]:
         """The first p components for every p of `counts`: each adds to the one before."""
         X, done = np.tile(centre, (len(scores), 1)), 0
         for p in counts:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.errors import UsageError
 from sfumato.guidance import SurveyCounts
-
-Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class RogueRespondent:
         return Watched((score > 0.5 * score.max()).astype(np.float64), False, score)
 
 
-def _growth(before: SurveyCounts, after: SurveyCounts, mine: SurveyCounts) -> list[tuple[int, NDArray[np.int64]]]:
+def _growth(before: SurveyCounts, after: SurveyCounts, mine: SurveyCounts) -> list[tuple[int, Codes]]:
     """Per class, how many rows came from others and how often each of their bits was 1."""
     grown = []
     for label in after:

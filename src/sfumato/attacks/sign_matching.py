@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Matrix = NDArray[np.float64]
+from sfumato.array_types import Matrix
 
 FREQUENCIES = (0.3, 0.7, 1.2)
 """At which characteristic functions are compared, per standard deviation: bounded, so that tails do not decide."""

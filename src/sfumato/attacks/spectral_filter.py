@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Matrix, Values
+from sfumato.array_types import Matrix
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values
 from sfumato.attacks.observation import covariance_of, into_domain, observed_with_mean
 
 

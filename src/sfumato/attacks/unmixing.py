@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Matrix = NDArray[np.float64]
+from sfumato.array_types import Matrix
 
 SETTLED = 1e-6
 """Largest 1 - |cosine| between a component and its successor at which a run counts as settled."""

@@ -9,7 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.channels.base import EXACT_GRID, FLOAT_NOISE, Channel, Epsilons, Line, Matrix, Reached, number, register
+from sfumato.array_types import Matrix
+from sfumato.channels.base import EXACT_GRID, FLOAT_NOISE, Channel, Epsilons, Line, Reached, number, register
 from sfumato.noise import Law, OperatorNoise, discrete_laplace, law_from_dict, make_operator
 from sfumato.noise.grid import LARGEST_LOG2_SCALE
 from sfumato.noise.law import tail

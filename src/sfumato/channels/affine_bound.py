@@ -21,13 +21,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Matrix
 from sfumato.channels.base import Epsilons
 from sfumato.channels.certificate import certified_bound
 from sfumato.table import Group
-
-Matrix = NDArray[np.float64]
 
 ENUMERABLE = 18
 """Largest number of components whose 2^(s-1) sign vectors are enumerated (a second of work)."""

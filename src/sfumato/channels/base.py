@@ -11,18 +11,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Matrix
 from sfumato.errors import CardError, SfumatoError
 from sfumato.noise import Operator, OperatorNoise
 from sfumato.table import Group
-
-Matrix: TypeAlias = NDArray[np.float64]
-Codes: TypeAlias = NDArray[np.int64]
-Flags: TypeAlias = NDArray[np.bool_]
 
 EXACT_GRID, EXACT_RESPONSE, FLOAT_NOISE, NO_NOISE = "exact-grid", "exact-response", "float-noise", "none"
 """How noise is drawn. A formal guarantee holds for the first two only: floating-point noise leaks."""

@@ -8,7 +8,8 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from sfumato.channels.base import EXACT_RESPONSE, Channel, Matrix, Reached, number, register
+from sfumato.array_types import Matrix
+from sfumato.channels.base import EXACT_RESPONSE, Channel, Reached, number, register
 from sfumato.guidance import Link
 from sfumato.guidance.bits import check_floor, check_link, floored
 

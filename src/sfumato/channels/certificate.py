@@ -28,12 +28,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.table import Group
-
-Matrix = NDArray[np.float64]
-Places = NDArray[np.int64]
 
 UNIT = 2.0**-52
 """Twice the largest relative error of one operation: in ``n UNIT`` also terms of second order have their place."""
@@ -147,13 +144,13 @@ class _Moving:
             elif not group.is_constant:
                 numbers.append(group.start)
         both = [place for start in pairs for place in (start, start + 1)]
-        self.columns: Places = np.array([*numbers, *both, *slots], dtype=np.int64)
+        self.columns: Codes = np.array([*numbers, *both, *slots], dtype=np.int64)
         self._values = slice(len(numbers), len(numbers) + len(both), 2)
         self._missing = slice(len(numbers) + 1, len(numbers) + len(both), 2)
         self._alone = slice(0, len(numbers))
         self._slots = slice(len(numbers) + len(both), None)
-        self._sizes: Places = np.array(sizes, dtype=np.int64)
-        self._starts: Places = (
+        self._sizes: Codes = np.array(sizes, dtype=np.int64)
+        self._starts: Codes = (
             np.concatenate([[0], np.cumsum(self._sizes)[:-1]]).astype(np.int64) if sizes else self._sizes
         )
 

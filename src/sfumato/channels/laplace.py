@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from sfumato.array_types import Matrix
 from sfumato.channels.additive import Additive
-from sfumato.channels.base import Channel, Matrix
+from sfumato.channels.base import Channel
 from sfumato.errors import UsageError
 from sfumato.noise import Laplace, discrete_laplace
 

@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import special
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.channels.affine_bound import affine_epsilons, component_ranges
-from sfumato.channels.base import Channel, Codes, Epsilons, Matrix, NotApplicableError
+from sfumato.channels.base import Channel, Epsilons, NotApplicableError
 from sfumato.errors import CardError
 from sfumato.guidance import AnswerSpace, Guidance, answer_epsilons, decode_matrix, record_epsilon, survey_epsilon
 from sfumato.guidance.bits import projected

@@ -8,18 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.channels.base import (
-    EXACT_RESPONSE,
-    Channel,
-    Epsilons,
-    Factor,
-    Line,
-    Matrix,
-    Reached,
-    read,
-    register,
-    stated,
-)
+from sfumato.array_types import Matrix
+from sfumato.channels.base import EXACT_RESPONSE, Channel, Epsilons, Factor, Line, Reached, read, register, stated
 from sfumato.channels.response import RandomizedResponse
 from sfumato.noise import Operator, OperatorNoise
 from sfumato.table import Group

@@ -14,9 +14,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.channels.base import Matrix, Reached
+from sfumato.array_types import Flags, Matrix
+from sfumato.channels.base import Reached
 from sfumato.channels.bits import Bit
 from sfumato.channels.recipe import Recipe
 from sfumato.table import Group
@@ -38,8 +38,8 @@ class Reach:
     low: Matrix
     high: Matrix
     names: tuple[str, ...]
-    checked: NDArray[np.bool_]
-    left_out: NDArray[np.bool_]
+    checked: Flags
+    left_out: Flags
     bits: bool = False
 
     @classmethod

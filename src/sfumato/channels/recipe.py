@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from sfumato.array_types import Matrix
 from sfumato.channels.additive import Additive
 from sfumato.channels.base import (
     EXACT_GRID,
@@ -23,7 +24,6 @@ from sfumato.channels.base import (
     Channel,
     Epsilons,
     Line,
-    Matrix,
     read,
     stated,
 )

@@ -9,18 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.channels.base import (
-    EXACT_RESPONSE,
-    Channel,
-    Codes,
-    Epsilons,
-    Line,
-    Matrix,
-    Reached,
-    count,
-    number,
-    register,
-)
+from sfumato.array_types import Codes, Matrix
+from sfumato.channels.base import EXACT_RESPONSE, Channel, Epsilons, Line, Reached, count, number, register
 from sfumato.noise import keep_threshold, randomized_response, response_epsilon
 from sfumato.table import Group
 

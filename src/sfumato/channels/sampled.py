@@ -9,7 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.channels.base import Channel, Epsilons, Factor, Line, Matrix, Reached, number, read, register, stated
+from sfumato.array_types import Matrix
+from sfumato.channels.base import Channel, Epsilons, Factor, Line, Reached, number, read, register, stated
 from sfumato.noise import Operator, OperatorNoise
 from sfumato.table import Group
 

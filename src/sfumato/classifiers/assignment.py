@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from sfumato.array_types import Codes, Floats
 from sfumato.classifiers.class_densities import ClassDensities, Slice, class_densities
-from sfumato.classifiers.reads_noise import Codes, Floats, Rows, slices
+from sfumato.classifiers.reads_noise import Rows, slices
 from sfumato.reconstruction import Cells, Density
 from sfumato.reconstruction.evidence import Method
 
@@ -107,7 +107,7 @@ def _filled(values: Floats, rng: np.random.Generator) -> Floats:
     return filled
 
 
-def moved_codes(codes: npt.NDArray[np.int64], shares: Floats, rng: np.random.Generator) -> Codes:
+def moved_codes(codes: Codes, shares: Floats, rng: np.random.Generator) -> Codes:
     """Codes with the wanted shares that differ from the given ones in as few rows as possible; which, is drawn."""
     wanted = np.floor(shares * len(codes) + 1e-9).astype(np.int64)
     rest = np.argsort(wanted - shares * len(codes), kind="stable")[: len(codes) - wanted.sum()]

@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-Matrix = NDArray[np.float64]
+from sfumato.array_types import Matrix
 
 WITHOUT_CELLS = (
     "Complex data not supported",

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.classifiers.release_columns import ReleaseColumn
 from sfumato.classifiers.smoothed_iteration import Estimates, Grouped, UnsettledWarning, smoothed, warn_unsettled
 from sfumato.reconstruction import Cells, ConvergenceError, Options, invert_response
@@ -22,9 +22,6 @@ from sfumato.reconstruction.counting import cells_of
 from sfumato.reconstruction.evidence import FEWEST, Method
 from sfumato.reconstruction.reconstruct import check_same_column, reconstruct_numbers
 from sfumato.reconstruction.shares import onto_simplex
-
-Matrix = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 FEW_INTERVALS, MANY_INTERVALS = 10, 60
 

@@ -17,9 +17,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.array_types import Floats
 from sfumato.classifiers.factor_noise import FactorNoise
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

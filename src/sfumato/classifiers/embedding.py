@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Matrix
 from sfumato.channels import NotApplicableError, Recipe
 from sfumato.errors import UsageError
 
-Matrix = NDArray[np.float64]
 Affine = tuple[Matrix, Matrix]
 
 

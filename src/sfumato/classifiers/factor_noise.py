@@ -24,18 +24,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from sfumato.array_types import Codes, Floats
 from sfumato.channels import Recipe
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class FactorNoise:
     """The multiplied columns of a release matrix, where the zero of each lies in it, and moments of their factors."""
 
-    columns: npt.NDArray[np.int64]
+    columns: Codes
     origin: Floats
     mean: Floats
     variance: Floats

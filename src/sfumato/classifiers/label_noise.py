@@ -19,9 +19,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from sfumato.array_types import Floats
 from sfumato.reconstruction.shares import onto_simplex
-
-Floats = npt.NDArray[np.float64]
 
 
 def response_matrix(keep: float, k: int) -> Floats:

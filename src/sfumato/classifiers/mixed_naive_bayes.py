@@ -13,11 +13,9 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sfumato.array_types import Codes, Floats
 from sfumato.classifiers.checked_rows import matrix_of_rows, rows_and_targets
 from sfumato.classifiers.reads_noise import softmax
-
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 
 RIDGE = 1e-9
 """Of the largest variance of all columns, added to each, as GaussianNB does."""

@@ -7,8 +7,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.array_types import Floats
 from sfumato.classifiers.noise_moments import class_moments
-from sfumato.classifiers.reads_noise import Floats, GivesProbabilities, softmax
+from sfumato.classifiers.reads_noise import GivesProbabilities, softmax
 from sfumato.reconstruction.shares import onto_simplex
 
 KINDS = ("linear", "quadratic")

@@ -22,8 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.array_types import Floats
 from sfumato.classifiers.label_noise import response_matrix
-from sfumato.classifiers.reads_noise import Floats, Rows
+from sfumato.classifiers.reads_noise import Rows
 from sfumato.classifiers.release_columns import ReleaseColumn, clean_columns, columns_of
 from sfumato.errors import CardError, UsageError
 

@@ -12,8 +12,9 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from threadpoolctl import threadpool_limits
 
+from sfumato.array_types import Floats
 from sfumato.classifiers.assignment import WAYS, assigned
-from sfumato.classifiers.reads_noise import Floats, ReadsNoise, Rows
+from sfumato.classifiers.reads_noise import ReadsNoise, Rows
 from sfumato.reconstruction import make_method
 
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from sfumato.array_types import Matrix
 from sfumato.classifiers.checked_rows import check_columns, matrix_of_rows, rows_and_targets, targets_beside
 from sfumato.classifiers.embedding import public_map
 from sfumato.classifiers.factory import make_classifier
@@ -22,8 +23,6 @@ from sfumato.noise import Streams
 from sfumato.table import Column, Encoding, Schema
 from sfumato.table.filling import MISSING_INSTEAD
 from sfumato.table.unfit import warn_of_unfit
-
-Matrix = NDArray[np.float64]
 
 
 class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sfumato.array_types import Codes, Floats
 from sfumato.classifiers.checked_rows import matrix_of_rows, rows_and_targets
 from sfumato.classifiers.distortion import NoiseSummary
 from sfumato.classifiers.vote_evidence import Heard, VoteEvidence, worse_than_prior
@@ -25,8 +26,6 @@ from sfumato.neighbours import Frame
 
 __all__ = ["NoiseSummary", "RadiusVote"]
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 
 MOST = 2_000
 """Released rows that are asked how much votes say."""
@@ -244,7 +243,7 @@ class RadiusVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             mean, variance = mean + more, variance + spread
         return float(mean + (self.n * np.sqrt(variance) if self.n else 0.0))
 
-    def _parts(self, part: npt.ArrayLike | None, count: int) -> npt.NDArray[np.int64]:
+    def _parts(self, part: npt.ArrayLike | None, count: int) -> Codes:
         if part is None:
             if count > 1:
                 raise ValueError("The 'part' parameter must say for each row which of the noise summaries is its own.")

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sfumato.array_types import Codes, Floats
 from sfumato.channels import Recipe
 from sfumato.classifiers.checked_rows import matrix_of_rows, rows_and_targets
 from sfumato.classifiers.class_densities import Slice
@@ -19,8 +20,6 @@ from sfumato.classifiers.label_noise import response_matrix
 from sfumato.classifiers.release_columns import ReleaseColumns, clean_columns, columns_of, recipe_of
 from sfumato.errors import CardError
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 Source = Recipe | None
 
 

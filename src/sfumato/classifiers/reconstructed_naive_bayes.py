@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from sfumato.array_types import Floats
 from sfumato.channels import Recipe
 from sfumato.classifiers.class_densities import ClassDensities, class_densities
-from sfumato.classifiers.reads_noise import Floats, GivesProbabilities, slices, softmax
+from sfumato.classifiers.reads_noise import GivesProbabilities, slices, softmax
 from sfumato.classifiers.release_columns import ReleaseColumn, columns_of, recipe_of
 from sfumato.errors import CardError
 from sfumato.guarantee import Card

@@ -6,17 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.channels import Recipe, Secret
 from sfumato.errors import CardError
 from sfumato.guarantee import Card
 from sfumato.mechanisms import Mechanism
 from sfumato.reconstruction.described import Described, described
 from sfumato.table import Group
-
-Matrix = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ class ReleaseColumn:
         keep = None if self.described.missing_keep is None else 1.0
         return replace(self, described=replace(self.described, noise=None, keep=1.0, missing_keep=keep, grid=0.0))
 
-    def reported(self, Z: Matrix) -> NDArray[np.bool_]:
+    def reported(self, Z: Matrix) -> Flags:
         """Which rows report it at all."""
         return np.asarray(~np.isnan(Z[:, self.start]))
 
@@ -67,7 +64,7 @@ class ReleaseColumn:
         raw = self.low + self.width * Z[:, self.start]
         return np.where(self.missing(Z), np.nan, raw) if self.has_indicator else np.asarray(raw)
 
-    def missing(self, Z: Matrix) -> NDArray[np.bool_]:
+    def missing(self, Z: Matrix) -> Flags:
         """Which cells are reported missing."""
         return np.asarray(Z[:, self.stop - 1] > 0.5) if self.has_indicator else np.zeros(len(Z), dtype=bool)
 

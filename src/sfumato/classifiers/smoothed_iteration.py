@@ -12,15 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.reconstruction import Cells
 from sfumato.reconstruction.counting import cells_of, count_values, missing_share, part_of, possible_range
 from sfumato.reconstruction.described import Described
 from sfumato.reconstruction.evidence import Evidence
-
-Matrix = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 POINTS = 100
 _TOLERANCE = 1e-6
@@ -107,7 +104,7 @@ class _Counts:
         return cls(counts, evidence.spread, evidence.background, hidden, missing, rows)
 
 
-def iterate(parts: Sequence[_Counts], cells: int, total: Matrix) -> tuple[Matrix, NDArray[np.bool_]]:
+def iterate(parts: Sequence[_Counts], cells: int, total: Matrix) -> tuple[Matrix, Flags]:
     """Masses (cells x groups) that the smoothed step leaves as they are, and which groups have settled.
 
     The plain iteration creeps: its steps shrink slowly and all in one direction. Two steps tell the direction and how
@@ -129,7 +126,7 @@ def iterate(parts: Sequence[_Counts], cells: int, total: Matrix) -> tuple[Matrix
     return np.where(settled, mass, mass[:, :1]), settled
 
 
-def warn_unsettled(column: str, settled: NDArray[np.bool_]) -> None:
+def warn_unsettled(column: str, settled: Flags) -> None:
     """Say which estimate stands in; the first group is all rows."""
     what = f"{np.count_nonzero(~settled[1:])} of {len(settled) - 1} classes are taken to be like all rows there"
     if not settled[0]:

@@ -11,10 +11,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import BernoulliNB
 from sklearn.tree import DecisionTreeClassifier
 
+from sfumato.array_types import Matrix
 from sfumato.errors import TableError, UsageError
 from sfumato.guidance import FLOOR, Link, bit_probabilities
-
-Matrix = NDArray[np.float64]
 
 QUERIES = ("plain", "expected", "redrawn")
 

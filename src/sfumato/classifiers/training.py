@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.channels import Affine, Recipe
 from sfumato.classifiers.distortion import NoiseSummary
 from sfumato.classifiers.factor_noise import FactorNoise
@@ -20,9 +20,6 @@ from sfumato.classifiers.radius_vote import RadiusVote
 from sfumato.classifiers.reads_noise import ReadsNoise
 from sfumato.errors import TableError, UsageError
 from sfumato.guarantee import Card
-
-Matrix = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

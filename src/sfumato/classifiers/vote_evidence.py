@@ -25,11 +25,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
+from sfumato.array_types import Codes, Floats
 
 SCEPTICISM = 19.0
 """Odds against votes that say anything, before rows were asked; on generated sets 9 to 49 serve alike."""

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from sfumato.array_types import Codes, Floats
 from sfumato.neighbours import Frame, Votes, nearest, radius_votes
 from sfumato.neighbours.frame import pair_squares
-
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 
 ROUNDING = 1e-9
 """Of a vote that was taken back: what is left below this is not told from none."""

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes
 from sfumato.client.answers import RefusedError
 from sfumato.client.heads import RememberedHeads
 from sfumato.client.survey_checks import check_log
@@ -67,9 +67,7 @@ class Prepared:
     witnesses: str
 
 
-def choices_of(
-    survey: SurveyStudy, answers: Mapping[str, Any], *, randomness: Bytes = os.urandom
-) -> tuple[NDArray[np.int64], int]:
+def choices_of(survey: SurveyStudy, answers: Mapping[str, Any], *, randomness: Bytes = os.urandom) -> tuple[Codes, int]:
     """Choice numbers of every question, and the class; a question left out gets a random choice, drawn here."""
     unknown = sorted(set(answers) - {question.name for question in survey.questions} - {survey.label.name})
     if unknown:

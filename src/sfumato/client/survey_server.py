@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
+from sfumato.array_types import Floats
 from sfumato.client.address import Address
 from sfumato.client.answers import body_of
 from sfumato.client.connection import Connection, Patience
@@ -38,7 +36,7 @@ class IssuedGuidance:
 
     version: int
     k: int
-    V: NDArray[np.float64]
+    V: Floats
     sha256: str
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.array_types import Floats
 from sfumato.errors import TableError, UsageError
 from sfumato.guarantee import Key
 from sfumato.jobs.evaluate import Evaluation, compare
@@ -40,9 +41,7 @@ class Model(ModelFile):
         """The class of every row, as the words of the label; see `sfumato.predict`."""
         return np.asarray(self.classes, dtype=object)[self._classified(table, key, unknown).codes]
 
-    def predict_proba(
-        self, table: Any, *, key: Key | Path | str | None = None, unknown: str = "missing"
-    ) -> NDArray[np.float64]:
+    def predict_proba(self, table: Any, *, key: Key | Path | str | None = None, unknown: str = "missing") -> Floats:
         """The probability of every class for every row; parameters as of `predict`."""
         found = self._classified(table, key, unknown).probabilities
         if found is None:

@@ -18,12 +18,10 @@ import hmac
 from collections.abc import Collection, Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Matrix
 from sfumato.guarantee.card import Card
 from sfumato.guarantee.proved import LEARNED_MAPS
-
-Matrix = NDArray[np.float64]
 
 STEP = 1e-4
 GRIDS = (0.0, 1 / 3, 2 / 3)

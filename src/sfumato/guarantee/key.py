@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Floats
 from sfumato.errors import CardError
 from sfumato.files import is_private, other_version, write_whole
 
@@ -30,11 +30,11 @@ class Key:
 
     mechanism: str
     fingerprint: str
-    arrays: Mapping[str, NDArray[np.float64]]
+    arrays: Mapping[str, Floats]
     salt: bytes
 
     @classmethod
-    def draw(cls, mechanism: str, fingerprint: str, arrays: Mapping[str, NDArray[np.float64]]) -> Key:
+    def draw(cls, mechanism: str, fingerprint: str, arrays: Mapping[str, Floats]) -> Key:
         """A new key around freshly drawn `arrays`."""
         frozen = {name: np.ascontiguousarray(array, dtype="<f8") for name, array in sorted(arrays.items())}
         return cls(mechanism, fingerprint, frozen, os.urandom(32))
@@ -47,7 +47,7 @@ class Key:
         """HMAC-SHA256 of the content under the salt, which stays in the key file."""
         return "hmac-sha256:" + hmac.new(self.salt, self._content(), hashlib.sha256).hexdigest()
 
-    def affine(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def affine(self) -> tuple[Floats, Floats]:
         """(A, c) of ``z = A x + c``: the secret `matrix`, turned about the `centre` where there is one."""
         matrix = self.arrays["matrix"]
         centre = self.arrays.get("centre")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.array_types import Floats
 from sfumato.errors import CardError
 from sfumato.files import exclusive, other_version, write_whole
 from sfumato.guarantee.borrowed import direction_hashes, is_remembered
@@ -53,7 +54,7 @@ class Fingerprint:
         self._sums = np.zeros(2, dtype=np.uint64)
         self._rows = 0
 
-    def add(self, X: NDArray[np.float64]) -> None:
+    def add(self, X: Floats) -> None:
         """Take in one block of encoded rows."""
         self.merge(self.sums(X), len(X))
 
@@ -62,7 +63,7 @@ class Fingerprint:
         self._sums += sums
         self._rows += rows
 
-    def sums(self, X: NDArray[np.float64]) -> NDArray[np.uint64]:
+    def sums(self, X: Floats) -> NDArray[np.uint64]:
         """What one block adds: any thread may compute it, any order of merging gives the same fingerprint."""
         total = np.zeros(2, dtype=np.uint64)
         step = max(64, TILE // max(1, X.shape[1]))
@@ -71,7 +72,7 @@ class Fingerprint:
             total += np.array([row.sum(dtype=np.uint64), (row * row).sum(dtype=np.uint64)], dtype=np.uint64)
         return total
 
-    def _hashed(self, X: NDArray[np.float64]) -> NDArray[np.uint64]:
+    def _hashed(self, X: Floats) -> NDArray[np.uint64]:
         mixed: NDArray[np.uint64] = (X.T + 0.0).view(np.uint64)  # + 0.0 makes -0 and 0 the same row
         mixed ^= mixed >> np.uint64(29)
         mixed *= np.uint64(0xBF58476D1CE4E5B9)
@@ -156,7 +157,7 @@ class Ledger:
     def fingerprint(self, width: int) -> Fingerprint:
         return Fingerprint(self.key, width)
 
-    def remember_learned(self, rows: NDArray[np.float64]) -> None:
+    def remember_learned(self, rows: Floats) -> None:
         """Directions (rows) that a release learned from people's rows: hashes of them, kept for good."""
         new = direction_hashes(self.key, rows)
         with exclusive(self.path):
@@ -166,7 +167,7 @@ class Ledger:
                 known.extend(more)
                 write_whole(self.path, json.dumps(self._data, indent=1), private=True)
 
-    def has_learned(self, rows: NDArray[np.float64]) -> bool:
+    def has_learned(self, rows: Floats) -> bool:
         """Whether one of these directions was learned for an earlier release under this ledger."""
         return is_remembered(self.key, rows, self._data.get(LEARNED, ()))
 

@@ -9,9 +9,9 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from sfumato.array_types import Floats, Hashes
+
 HASH_BYTES = 16
-Hashes = NDArray[np.bytes_]
-"""One 16-byte word per row; they compare and sort like their bytes."""
 
 _MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 TILE = 1 << 15  # cells that are hashed at a time: they stay in the cache
@@ -30,7 +30,7 @@ class RowHash:
         secret = np.random.Generator(np.random.PCG64(seed)).integers(0, 2**64, size=(2, 2, width), dtype=np.uint64)
         self._masks, self._weights = secret[0], secret[1] | np.uint64(1)
 
-    def of_rows(self, cells: NDArray[np.float64]) -> Hashes:
+    def of_rows(self, cells: Floats) -> Hashes:
         """Hashes of encoded rows (n, width); equal rows, and only they, have equal hashes."""
         sums = np.empty((len(cells), 2), dtype=np.uint64)
         step = max(64, TILE // max(1, cells.shape[1]))

@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.array_types import Hashes
 from sfumato.errors import CardError
 from sfumato.files import exclusive, explained, sync_folder, write_whole
 from sfumato.guarantee.ledger import Ledger
-from sfumato.guarantee.row_hash import HASH_BYTES, Hashes, RowHash
+from sfumato.guarantee.row_hash import HASH_BYTES, RowHash
 
 KNOWN, PENDING, ANNOUNCED, RELEASED = ".rows", ".pending", ".announced", ".released"
 

@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.errors import TableError, UsageError
 from sfumato.guidance.space import AnswerSpace
-
-Codes = NDArray[np.int64]
-Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Bits, Matrix
 from sfumato.errors import UsageError
-from sfumato.guidance.space import Bits, checked_bits
+from sfumato.guidance.space import checked_bits
 
-Matrix = NDArray[np.float64]
 Link = Literal["square", "linear"]
 
 LINKS: tuple[Link, ...] = ("square", "linear")

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Codes
 from sfumato.errors import TableError
 from sfumato.guidance.space import checked_bits
-
-Integers = NDArray[np.int64]
 
 CHUNK = 1 << 24
 """Cells multiplied at a time: they fit into memory, and sums of so many ones are exact in floating point."""
@@ -30,10 +29,10 @@ class SurveyCounts:
     True
     """
 
-    def __init__(self, width: int, rows: Mapping[int, int] | None = None, sums: Mapping[int, Integers] | None = None):
+    def __init__(self, width: int, rows: Mapping[int, int] | None = None, sums: Mapping[int, Codes] | None = None):
         self.width = int(width)
         self.rows: dict[int, int] = dict(sorted((rows or {}).items()))
-        self.sums: dict[int, Integers] = {label: (sums or {})[label] for label in self.rows}
+        self.sums: dict[int, Codes] = {label: (sums or {})[label] for label in self.rows}
 
     @classmethod
     def of(cls, bits: ArrayLike, y: ArrayLike, width: int | None = None) -> SurveyCounts:
@@ -84,7 +83,7 @@ class SurveyCounts:
         """Rows of all classes."""
         return sum(self.rows.values())
 
-    def ones(self, label: int) -> Integers:
+    def ones(self, label: int) -> Codes:
         """How often each bit was 1 in one class: the diagonal of A_c, since a bit is its own square."""
         return np.asarray(self.sums[label].diagonal())
 
@@ -106,7 +105,7 @@ class SurveyCounts:
         return cls(width, {label: n for label, (n, _) in parts.items()}, {label: A for label, (_, A) in parts.items()})
 
 
-def _matrix(part: Mapping[str, Any], width: int) -> tuple[int, Integers]:
+def _matrix(part: Mapping[str, Any], width: int) -> tuple[int, Codes]:
     n, upper = part["n"], part["upper"]
     if not isinstance(n, int) or not all(type(value) is int for value in upper):
         raise ValueError("counts are whole numbers")

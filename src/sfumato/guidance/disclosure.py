@@ -6,14 +6,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.errors import UsageError
 from sfumato.guidance.bits import FLOOR, Link, bit_probabilities
 from sfumato.guidance.likelihood import log_odds, score_bits
 from sfumato.guidance.space import BLANK, AnswerSpace
-
-Matrix = NDArray[np.float64]
 
 MOST_PEOPLE = 4_000
 """People who stand for the population in the marginal law of the bits."""
@@ -100,7 +99,7 @@ def exact_disclosure(
     return _disclosure(float(np.nansum(terms)), 0.0, np.atleast_2d(np.asarray(codes)), space)
 
 
-def _disclosure(told: float, error: float, people: NDArray[np.int64], space: AnswerSpace) -> Disclosure:
+def _disclosure(told: float, error: float, people: Codes, space: AnswerSpace) -> Disclosure:
     alone, joint = answer_entropy(people, space), joint_entropy(people)
     return Disclosure(told / alone if alone else 0.0, told, error, told / joint if joint else 0.0)
 
@@ -147,7 +146,7 @@ def told_by(
 
 
 def _ratios(
-    t: NDArray[np.int64], question: int, size: int, space: AnswerSpace, V: Matrix, floor: float, link: Link
+    t: Codes, question: int, size: int, space: AnswerSpace, V: Matrix, floor: float, link: Link
 ) -> tuple[Matrix, int]:
     """log L(true, s') for every choice s' of one question."""
     rows, true = _variants(t, question, size, space)
@@ -155,7 +154,7 @@ def _ratios(
     return np.maximum(one[true] - one, zero[true] - zero).sum(axis=1), true
 
 
-def _variants(t: NDArray[np.int64], question: int, size: int, space: AnswerSpace) -> tuple[NDArray[np.int64], int]:
+def _variants(t: Codes, question: int, size: int, space: AnswerSpace) -> tuple[Codes, int]:
     """The answer with every choice of one question in turn (a blank first, where there may be one)."""
     least = BLANK if space.blank else 0
     rows = np.repeat(t[None], size - least, axis=0)

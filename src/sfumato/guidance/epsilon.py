@@ -6,12 +6,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Matrix
 from sfumato.guidance.bits import FLOOR, Link, check_floor, check_link, floored
 from sfumato.guidance.space import AnswerSpace
-
-Matrix = NDArray[np.float64]
 
 ROUNDING = 1e-9
 """Share by which epsilon is rounded up: more than all roundings of probabilities and of 53-bit uniforms together."""

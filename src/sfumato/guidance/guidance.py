@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Matrix
 from sfumato.errors import CardError, UsageError
 from sfumato.guidance.bits import FLOOR, Link, check_floor, check_link
 from sfumato.guidance.counts import SurveyCounts
 
-Matrix = NDArray[np.float64]
 Order = Literal["magnitude", "value"]
 
 ORDERS: tuple[Order, ...] = ("magnitude", "value")

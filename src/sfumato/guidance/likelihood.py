@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Matrix
 from sfumato.guidance.bits import FLOOR, Link, bit_probabilities
 from sfumato.guidance.space import AnswerSpace, checked_bits
-
-Matrix = NDArray[np.float64]
 
 IMPOSSIBLE = 1e-300
 """Stands for a probability of 0 where no floor keeps bits from being certain: its logarithm is finite."""

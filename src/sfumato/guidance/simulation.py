@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Bits, Codes
 from sfumato.errors import TableError, UsageError
 from sfumato.guidance.bits import FLOOR, Link, perturb_bits
 from sfumato.guidance.counts import SurveyCounts
 from sfumato.guidance.guidance import MU, Guidance, Order
-from sfumato.guidance.space import AnswerSpace, Bits
-
-Codes = NDArray[np.int64]
+from sfumato.guidance.space import AnswerSpace
 
 BATCH = 100
 PUBLIC = (0.17, 0.56, 0.27)

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Bits, Codes
 from sfumato.errors import TableError, UsageError
-
-Bits = NDArray[np.uint8]
-Codes = NDArray[np.int64]
 
 BLANK = -1
 """Code of a question that was left out: none of its bits is set."""

@@ -18,13 +18,11 @@ import itertools
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Matrix
 from sfumato.guidance.bits import FLOOR, Link, check_floor, check_link, floored
 from sfumato.guidance.epsilon import ROUNDING, choice_tables, survey_epsilon
 from sfumato.guidance.space import AnswerSpace
-
-Matrix = NDArray[np.float64]
 
 WORK = 1_000_000
 """Bits of beginnings that are looked at: two tenths of a second. Who checks a figure allows `TO_CHECK` times as much,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes
 from sfumato.errors import OutputError, TableError
 from sfumato.files import write_whole
 from sfumato.guarantee import Key
@@ -33,7 +33,7 @@ class Evaluation:
     """
 
     classes: tuple[str, ...]
-    confusion: NDArray[np.int64]
+    confusion: Codes
     unseen: int = 0
     unknown: Mapping[str, int] = field(default_factory=dict)
 

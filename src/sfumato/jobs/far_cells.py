@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sfumato.array_types import Matrix
 from sfumato.channels.reach import FALSE_ALARMS, Reach
 from sfumato.errors import SfumatoError, TableError
 from sfumato.guarantee import Card
-from sfumato.jobs.release import Matrix, matrix_of
+from sfumato.jobs.release import matrix_of
 
 BLOCK = 1 << 16
 MOST_NAMED = 5

@@ -6,14 +6,12 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.decomposition import FastICA
 from sklearn.exceptions import ConvergenceWarning
 
+from sfumato.array_types import Matrix
 from sfumato.mechanisms.haar import haar_rotation
 from sfumato.metrics.unified import Unified, component_privacy
-
-Matrix = NDArray[np.float64]
 
 STARTS = 2
 """Random starts before a rotation's ICA counts as not converged."""

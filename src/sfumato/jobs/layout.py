@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.channels import Channel, Identity, Recipe, Sampled, Unstated
 from sfumato.errors import UsageError
 from sfumato.mechanisms import Mechanism
 from sfumato.table import Encoding
-
-Matrix = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

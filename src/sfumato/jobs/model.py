@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Floats
 from sfumato.errors import CardError, SfumatoError
 from sfumato.files import other_version, write_whole
 from sfumato.jobs.model_file import ForeignTypeError, ModelFile, UnsoundModelError
@@ -44,7 +44,7 @@ class Model:
     def encoding(self) -> Encoding:
         return Encoding.from_dict(self.about["source_schema"])
 
-    def affine(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    def affine(self) -> tuple[Floats, Floats] | None:
         """The public map of plain rows into the release's space, or None where it is a secret key."""
         transform = self.about["transform"]
         if transform["kind"] == "affine":

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from sfumato.array_types import Flags
 from sfumato.classifiers.factory import CLASSIFIERS
 
 MOST_SCHEMA_BYTES = 64 << 20
@@ -177,9 +178,7 @@ def check_tree(features: Any, classes: Any, outputs: Any, state: Mapping[str, An
         raise UnsoundModelError("a leaf of a tree in it has a child")
 
 
-def check_branches(
-    left: NDArray[Any], right: NDArray[Any], feature: NDArray[Any], leaf: NDArray[np.bool_], features: int
-) -> None:
+def check_branches(left: NDArray[Any], right: NDArray[Any], feature: NDArray[Any], leaf: Flags, features: int) -> None:
     """Every branch goes on to two later nodes, by a column that there is: so the walk ends, and stays inside."""
     here = np.flatnonzero(~leaf)
     for child in (left, right):

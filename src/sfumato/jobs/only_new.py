@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Flags, Hashes
 from sfumato.errors import NothingNewError, PrivacyLeakWarning, TableError, UsageError
 from sfumato.files import explained
 from sfumato.guarantee import Ledger
-from sfumato.guarantee.row_hash import HASH_BYTES, Hashes
+from sfumato.guarantee.row_hash import HASH_BYTES
 from sfumato.guarantee.row_memory import RowMemory, file_digest, forget, memory_folder
 from sfumato.jobs.engines.passes import each_block
 from sfumato.jobs.progress import Progress
@@ -34,7 +35,7 @@ class Remembered:
     """Which rows are new, how many are not, and the memory that is told of them once they are released."""
 
     memory: RowMemory
-    new: NDArray[np.bool_]
+    new: Flags
 
     @property
     def known(self) -> int:
@@ -95,7 +96,7 @@ def series_of(source: Source) -> str:
     return f"{unit}/{source.encoding.fingerprint()}"
 
 
-def find_new(source: Source, memory: RowMemory, progress: Progress) -> NDArray[np.bool_]:
+def find_new(source: Source, memory: RowMemory, progress: Progress) -> Flags:
     """Which rows (with a person column: rows of which people) the memory does not know; their hashes are left there,
     pending."""
     buckets = memory.folder / ".dealt"
@@ -108,7 +109,7 @@ def find_new(source: Source, memory: RowMemory, progress: Progress) -> NDArray[n
         shutil.rmtree(buckets, ignore_errors=True)
 
 
-def _find_new(source: Source, memory: RowMemory, buckets: Path, progress: Progress) -> NDArray[np.bool_]:
+def _find_new(source: Source, memory: RowMemory, buckets: Path, progress: Progress) -> Flags:
     people = source.encoding.schema.person is not None
     rows = _deal(source, memory, buckets, progress)
     new = np.zeros(rows, dtype=np.bool_)
@@ -168,7 +169,7 @@ def _hashes(source: Source, memory: RowMemory) -> Iterator[tuple[Hashes, Hashes]
 _RECORD = np.dtype([("hash", f"S{HASH_BYTES}"), ("written", f"S{HASH_BYTES}"), ("row", np.int64)])
 
 
-def _record(hashes: Hashes, written: Hashes, places: NDArray[np.int64]) -> NDArray[np.void]:
+def _record(hashes: Hashes, written: Hashes, places: Codes) -> NDArray[np.void]:
     records = np.empty(len(hashes), dtype=_RECORD)
     records["hash"], records["written"], records["row"] = hashes, written, places
     return records
@@ -178,7 +179,7 @@ def _bucket(path: Path) -> NDArray[np.void]:
     return np.fromfile(path, dtype=_RECORD) if path.exists() else np.empty(0, dtype=_RECORD)
 
 
-def _times_known(hashes: Hashes, memory: RowMemory) -> NDArray[np.int64]:
+def _times_known(hashes: Hashes, memory: RowMemory) -> Codes:
     """How often each of the hashes was released before."""
     times = np.zeros(len(hashes), dtype=np.int64)
     for known in memory.known():

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.errors import CardError, OutputError, SchemaError, TableError, UsageError
 from sfumato.guarantee import Card, Key
 from sfumato.jobs.model import Model
@@ -20,8 +20,6 @@ from sfumato.table import Encoding, open_table, write_table
 from sfumato.table.filling import MISSING_INSTEAD, NOT_TOLD, UNKNOWN_WAYS
 from sfumato.table.unfit import warn_of_unfit
 from sfumato.wording import counted, than_commonest
-
-Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,7 +31,7 @@ class Predicted:
     not see.
     """
 
-    codes: NDArray[np.int64]
+    codes: Codes
     probabilities: Matrix | None
     accuracy: float | None
     commonest: float | None
@@ -142,7 +140,7 @@ class Rows(NamedTuple):
     saw no such class, None where no row tells. `unfit`: cells per column whose category training did not see."""
 
     Z: Matrix
-    truth: NDArray[np.int64] | None
+    truth: Codes | None
     unfit: Mapping[str, int]
 
 
@@ -182,7 +180,7 @@ def _embedded(model: Model, source: Any, key: Path | Key | None, unknown: str) -
     return Rows(X @ matrix.T + offset, truth, unfit)
 
 
-def _classes(encoding: Encoding, table: pa.Table, unknown: str) -> NDArray[np.int64] | None:
+def _classes(encoding: Encoding, table: pa.Table, unknown: str) -> Codes | None:
     """True classes; None where no row tells one."""
     label = encoding.schema.label
     if label is None or label.name not in table.column_names:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from sfumato.array_types import Floats
 from sfumato.errors import CardError, SchemaError, UsageError
 from sfumato.files import new_folder, write_whole
 from sfumato.jobs.release import Release
@@ -22,8 +22,6 @@ from sfumato.reconstruction.evidence import Method
 from sfumato.reconstruction.reconstruct import make_method
 from sfumato.table import open_table, write_table
 from sfumato.table.arrays import day_numbers, numbers, plain
-
-Floats = NDArray[np.float64]
 
 BLOCK = 1 << 18
 _LONGEST_NAME = 80

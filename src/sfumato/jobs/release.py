@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.files import new_folder
 from sfumato.guarantee import Card, Key
@@ -23,9 +23,6 @@ from sfumato.table.arrays import checked, numbers
 from sfumato.table.frames import ARROW, as_frame, kind_of
 from sfumato.table.recoding import recode, unstated
 from sfumato.wording import counted
-
-Matrix = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 _FORMAT_METADATA = {b"ARROW:schema", b"PARQUET:field_id"}
 FILES = ("release.parquet", "release.csv")

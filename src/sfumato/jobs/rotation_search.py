@@ -16,9 +16,10 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
+from sfumato.array_types import Matrix
 from sfumato.errors import TableError, UsageError
 from sfumato.guarantee import Key
 from sfumato.jobs.engines.passes import each_block
@@ -34,8 +35,6 @@ from sfumato.metrics.unified import Unified, unified_privacy
 from sfumato.statistics import Moments
 from sfumato.table import Encoding
 from sfumato.wording import counted
-
-Matrix = NDArray[np.float64]
 
 ENOUGH = 0.2
 """Standard deviation below which the paper asks for additional methods [5.2]."""

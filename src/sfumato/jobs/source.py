@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Flags, Floats, Hashes
 from sfumato.errors import TableError
 from sfumato.table import Encoding, Table
 from sfumato.wording import counted
@@ -31,7 +32,7 @@ class Piece:
     """Rows as they were read, to be encoded by whoever has time: `rows` are their numbers in the table."""
 
     number: int
-    rows: NDArray[np.int64]
+    rows: Codes
     batch: pa.RecordBatch
     first_row: int
 
@@ -41,9 +42,9 @@ class SourceBlock:
     """Encoded rows with the number of their block and their own numbers in the table; columns lie together."""
 
     number: int
-    rows: NDArray[np.int64]
-    X: NDArray[np.float64]
-    y: NDArray[np.int64] | None
+    rows: Codes
+    X: Floats
+    y: Codes | None
     clipped: dict[str, int] = field(default_factory=dict)
 
     def without_rows(self) -> SourceBlock:
@@ -67,7 +68,7 @@ class Source:
     block_rows: int | None = None
     keep_in_memory: bool = False
     labelled: bool = True
-    new: NDArray[np.bool_] | None = None
+    new: Flags | None = None
     clipped: dict[str, int] = field(default_factory=dict)
     most_rows_of_a_person: int = 0
     _kept: list[SourceBlock] = field(default_factory=list, repr=False)
@@ -117,7 +118,7 @@ class Source:
                 rows, batch = rows[keep], batch.filter(pa.array(keep))
         return Piece(number, rows, batch, first)
 
-    def person_hashes(self, key: bytes) -> Iterator[tuple[NDArray[np.bytes_], NDArray[np.bytes_]]]:
+    def person_hashes(self, key: bytes) -> Iterator[tuple[Hashes, Hashes]]:
         """Whom every row belongs to, block by block, now and as version 0.1.0 hashed it; no other column is read."""
         first = 0
         for batch in self.table.blocks(MOST_BLOCK_ROWS):
@@ -148,7 +149,7 @@ class Source:
         """All blocks of a pass were noted."""
         self._complete = self.keep_in_memory
 
-    def _within_cap(self, persons: NDArray[np.uint64], seen: dict[int, int]) -> NDArray[np.bool_]:
+    def _within_cap(self, persons: NDArray[np.uint64], seen: dict[int, int]) -> Flags:
         """Which rows are among the first `max_rows_per_person` of their person."""
         unique, inverse, counts = np.unique(persons, return_inverse=True, return_counts=True)
         before = np.array([seen.get(int(person), 0) for person in unique], dtype=np.int64)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes
 from sfumato.attacks.malicious_miner import KINDS, MaliciousMiner, Reading
 from sfumato.errors import TableError
 from sfumato.files import new_folder
@@ -98,9 +98,7 @@ def _miners(people: pa.Table, encoding: Encoding, floor: float, link: Link) -> t
     return tuple(_worst(kind, tried, codes, space, encoding, link) for kind in KINDS for tried in floors)
 
 
-def _worst(
-    kind: str, floor: float, codes: NDArray[np.int64], space: AnswerSpace, encoding: Encoding, link: Link
-) -> MinerReading:
+def _worst(kind: str, floor: float, codes: Codes, space: AnswerSpace, encoding: Encoding, link: Link) -> MinerReading:
     """Of all questions the one of which most people are identified, then most are guessed beyond the usual answer."""
     found = []
     for place, group in enumerate(encoding.groups):

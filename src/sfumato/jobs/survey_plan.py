@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Codes
 from sfumato.errors import TableError, UsageError
 from sfumato.guidance import (
     AnswerSpace,
@@ -20,8 +21,6 @@ from sfumato.guidance import (
     simulate,
 )
 from sfumato.jobs.progress import Progress, silent
-
-Codes = NDArray[np.int64]
 
 SIZES = (200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 FLOORS = (0.1, 0.25, 0.35)

@@ -10,11 +10,12 @@ import numpy as np
 from scipy import stats
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.classifiers.embedding import public_map
 from sfumato.classifiers.factory import make_classifier
 from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_summary, part_of_card
 from sfumato.errors import SfumatoError, UsageError
-from sfumato.jobs.auditing.evidence import Codes, Evidence, Matrix, sampled
+from sfumato.jobs.auditing.evidence import Evidence, sampled
 from sfumato.jobs.engines.workers import in_order
 from sfumato.jobs.progress import Progress
 from sfumato.metrics import accuracy, phi

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes
 from sfumato.errors import OutputError, UsageError
 from sfumato.guarantee import Card
 from sfumato.guarantee.row_memory import RowMemory
@@ -20,7 +20,6 @@ from sfumato.table import table_writer, write_table
 
 CARD_METADATA = b"sfumato.card"
 """Under this name a Parquet release carries its card."""
-Codes = NDArray[np.int64]
 Laid = tuple[pa.Table, Codes | None]
 """Released rows as they are written, and which source row each came from (private)."""
 

@@ -10,8 +10,9 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.channels import Recipe
 from sfumato.errors import TableError, UsageError
 from sfumato.guarantee import Guarantee, Key
@@ -21,9 +22,6 @@ from sfumato.mechanisms.parameters import Parameters
 from sfumato.noise import Streams
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding
-
-Matrix = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 ROUNDING = 1e-12
 """How far scaling to [0,1] may miss the ends; stated epsilons are rounded up by more."""

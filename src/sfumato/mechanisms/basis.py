@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Matrix
 from sfumato.errors import TableError, UsageError
 from sfumato.guarantee.card import check_version
 from sfumato.guarantee.proved import BORROWED_BASIS, LEARNED_BASIS
 from sfumato.statistics import Statistics
-
-Matrix = NDArray[np.float64]
 
 LEARNED, IDENTITY = "learned", "identity"
 

@@ -8,10 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.channels import Identity, Recipe, Unstated
 from sfumato.errors import UsageError
 from sfumato.guarantee import Key
-from sfumato.mechanisms.base import Block, Codes, Matrix, Mechanism
+from sfumato.mechanisms.base import Block, Mechanism
 from sfumato.mechanisms.grouping import nearest_groups
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding

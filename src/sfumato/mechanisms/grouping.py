@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.neighbours import nearest
-
-Matrix = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 CANDIDATES = 4
 """Neighbours looked up at once, as a multiple of k."""

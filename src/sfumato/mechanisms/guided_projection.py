@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.channels import Bit, Guided, Recipe
 from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
@@ -27,7 +28,7 @@ from sfumato.guidance import (
     decode_matrix,
 )
 from sfumato.guidance.bits import check_floor, check_link
-from sfumato.mechanisms.base import Codes, Matrix, Mechanism, as_matrix
+from sfumato.mechanisms.base import Mechanism, as_matrix
 from sfumato.statistics import NO_CLASS, Statistics
 from sfumato.table import Encoding
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Matrix
 from sfumato.noise import Streams
-
-Matrix = NDArray[np.float64]
 
 ORTHOGONAL = 1e-12
 """How far an entry of R R' may be from the identity's; drawn rotations miss it by some 1e-15."""

@@ -10,11 +10,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from sfumato.array_types import Matrix
 from sfumato.channels import Additive, Channel, Exact, Identity, OrMissing, RandomizedResponse, Recipe
 from sfumato.errors import TableError, UsageError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.bandwidth import RULES, category_mixing, epanechnikov_factor, reference_width
-from sfumato.mechanisms.base import Matrix
 from sfumato.mechanisms.row_drawing import RowDrawing
 from sfumato.noise import Epanechnikov, Normal
 from sfumato.statistics import Moments, Statistics

@@ -7,10 +7,11 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
+from sfumato.array_types import Matrix
 from sfumato.channels import Additive, Carried, Channel, Exact, Identity, Recipe
 from sfumato.errors import UsageError
 from sfumato.guarantee import Key
-from sfumato.mechanisms.base import Matrix, Mechanism, as_matrix
+from sfumato.mechanisms.base import Mechanism, as_matrix
 from sfumato.mechanisms.columnwise import columnwise_channel
 from sfumato.noise import CUSTOM, LAWS, Law, Operator, OperatorNoise, make_law, make_operator
 from sfumato.statistics import Statistics

@@ -8,13 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sfumato.array_types import Matrix
 from sfumato.channels import Affine, Recipe, laplace_channels
 from sfumato.channels.affine_bound import affine_epsilons, component_ranges
 from sfumato.errors import UsageError
 from sfumato.guarantee import Key
 from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.proved import BORROWED_BASIS, LEARNED_BASIS
-from sfumato.mechanisms.base import Matrix, Mechanism, as_matrix, count_of
+from sfumato.mechanisms.base import Mechanism, as_matrix, count_of
 from sfumato.mechanisms.basis import (
     IDENTITY,
     LEARNED,

@@ -8,11 +8,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.channels import Additive, Channel, Exact, Recipe, Secret, draw, laplace_channels
 from sfumato.channels.maps import diameter
 from sfumato.errors import CardError, UsageError
 from sfumato.guarantee import Key
-from sfumato.mechanisms.base import Block, Codes, Matrix, Mechanism, as_matrix
+from sfumato.mechanisms.base import Block, Mechanism, as_matrix
 from sfumato.mechanisms.haar import haar_rotation, is_orthogonal, rotate, secret_generator
 from sfumato.noise import LAWS, make_law
 from sfumato.statistics import Statistics

@@ -19,8 +19,9 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.errors import TableError, UsageError
-from sfumato.mechanisms.base import Block, Codes, Matrix, Mechanism
+from sfumato.mechanisms.base import Block, Mechanism
 from sfumato.statistics import NO_CLASS, Statistics
 
 Counts = dict[int, int]

@@ -8,13 +8,11 @@ time (the paper searches among d! orders).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-Matrix = NDArray[np.float64]
-Order = NDArray[np.int64]
+from sfumato.array_types import Codes, Flags, Matrix
 
 GOALS = ("minimum", "average")
 
@@ -34,7 +32,7 @@ def vod_matrix(rotation: Matrix, covariance: Matrix, *, published: bool = False)
     return np.asarray(np.maximum(variances[:, None] - 2 * shared + np.diag(covariance), 0.0))
 
 
-def best_order(privacy: Matrix, goal: str = "minimum") -> Order:
+def best_order(privacy: Matrix, goal: str = "minimum") -> Codes:
     """Row of the matrix for every column, so that the lowest (or average) chosen entry is as high as can be [Eq. 6].
 
     Of several orders with the same minimum the one with the highest average is taken.
@@ -64,12 +62,12 @@ def bottleneck(privacy: Matrix) -> float:
     return float(entries[low])
 
 
-def _has_perfect_matching(allowed: NDArray[np.bool_]) -> bool:
+def _has_perfect_matching(allowed: Flags) -> bool:
     return bool((maximum_bipartite_matching(csr_matrix(allowed), perm_type="column") >= 0).all())
 
 
-def by_column(rows: Order, columns: Order) -> Order:
+def by_column(rows: Codes, columns: Codes) -> Codes:
     """The row of every column, of pairs in any order."""
-    order: Order = np.empty(len(rows), dtype=np.int64)
+    order: Codes = np.empty(len(rows), dtype=np.int64)
     order[columns] = rows
     return order

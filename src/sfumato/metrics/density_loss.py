@@ -19,14 +19,12 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.errors import UsageError
 from sfumato.mechanisms import KernelResampling
 from sfumato.noise import Epanechnikov
 from sfumato.statistics import NO_CLASS
-
-Matrix = NDArray[np.float64]
 
 POINT = 1e-9
 """Bandwidth of a column that is constant: two estimates agree there only if the constant is the same."""
@@ -52,7 +50,7 @@ class RowDensity:
     compact: bool
 
     @classmethod
-    def of(cls, mechanism: KernelResampling, X: Matrix, y: NDArray[np.int64] | None, code: int | None) -> RowDensity:
+    def of(cls, mechanism: KernelResampling, X: Matrix, y: Codes | None, code: int | None) -> RowDensity:
         """What a mechanism fitted on (X, y) draws rows of class `code` from."""
         if any(group.is_onehot or group.has_indicator for group in mechanism.encoding_.groups):
             raise UsageError("Densities are compared for numeric columns only: leave categories and empty cells out.")

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
+from sfumato.array_types import Floats
 from sfumato.errors import UsageError
 from sfumato.noise import Law, OperatorNoise
 from sfumato.reconstruction import Cells, Density, Shares
 from sfumato.registry import metric
-
-Floats = NDArray[np.float64]
 
 _TAIL = 1e-7
 _BODY = 0.005

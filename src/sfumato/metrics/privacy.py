@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
+from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.attacks.base import Posteriors
 from sfumato.registry import metric
 from sfumato.table import Encoding, Group
-
-Matrix = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 TOLERANCE = 0.05
 """A number counts as learned when the guess is within this share of the column's range."""
@@ -94,7 +92,7 @@ def breaches(original: Matrix, guess: Matrix, encoding: Encoding, tolerance: flo
     )
 
 
-def worst_records(risk: Matrix, share: float = 0.01) -> NDArray[np.int64]:
+def worst_records(risk: Matrix, share: float = 0.01) -> Codes:
     """Positions of the `share` of records (at least one) with the highest risk, worst first; ties by position."""
     count = max(1, round(share * len(risk)))
     return np.argsort(-np.asarray(risk), kind="stable")[:count].astype(np.int64)

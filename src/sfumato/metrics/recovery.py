@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes
 from sfumato.attacks.base import Knowledge
 from sfumato.attacks.known_rows import KnownRows
 from sfumato.metrics.privacy import breaches
@@ -15,7 +15,7 @@ from sfumato.metrics.scored import Truth
 
 
 def recovery_curve(
-    known: Knowledge, truth: Truth, counts: Sequence[int] | None = None, kept: NDArray[np.int64] | None = None
+    known: Knowledge, truth: Truth, counts: Sequence[int] | None = None, kept: Codes | None = None
 ) -> dict[int, float]:
     """Share of values that `KnownRows` tells with so many known rows, by number of rows; lower is safer.
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.array_types import Matrix
 from sfumato.attacks.base import Abstain, Bounds
-from sfumato.metrics.privacy import Matrix, mean_interval, worst_records
+from sfumato.metrics.privacy import mean_interval, worst_records
 from sfumato.metrics.scored import ScoredGuess, Truth
 from sfumato.table import Group
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from sfumato.array_types import Matrix
 from sfumato.attacks.base import Abstain, Links, MembershipScores, Sources
-from sfumato.metrics.privacy import Interval, Matrix, auc, auc_interval, proportion_interval, same_rows, worst_records
+from sfumato.metrics.privacy import Interval, auc, auc_interval, proportion_interval, same_rows, worst_records
 from sfumato.metrics.scored import ScoredGuess, Truth
 
 

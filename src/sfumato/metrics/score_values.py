@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.array_types import Flags, Matrix
 from sfumato.attacks.base import Abstain, Posteriors, Secrets, Values
 from sfumato.metrics.privacy import (
-    Flags,
-    Matrix,
     belief_moves,
     breaches,
     interval_width,

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.metrics.privacy import TOLERANCE, Interval, Matrix
+from sfumato.array_types import Flags, Matrix
+from sfumato.metrics.privacy import TOLERANCE, Interval
 from sfumato.table import Encoding, Group
 
 
@@ -27,7 +27,7 @@ class Truth:
     control: Matrix | None = None
     targets: Matrix | None = None
     control_targets: Matrix | None = None
-    members: NDArray[np.bool_] | None = None
+    members: Flags | None = None
     register: Matrix | None = None
     tolerance: float = TOLERANCE
     share: float = 0.01

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.metrics.privacy import Interval, proportion_interval, same_rows
 from sfumato.neighbours import nearest
-
-Matrix = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 
 class Hits(NamedTuple):

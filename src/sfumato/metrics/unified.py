@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from sfumato.metrics.privacy import Matrix, variance_of_difference
+from sfumato.array_types import Matrix
+from sfumato.metrics.privacy import variance_of_difference
 from sfumato.neighbours import nearest
 from sfumato.table import Encoding
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
+from sfumato.array_types import Matrix
 from sfumato.metrics.privacy import Interval
 from sfumato.registry import metric
 from sfumato.table import Encoding, Group
-
-Matrix = NDArray[np.float64]
 
 
 class Phi(NamedTuple):

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from sfumato.array_types import Codes, Floats
+
 Real = npt.NDArray[Any]
 """A matrix of single or double precision."""
 
@@ -89,7 +89,7 @@ def error_bound(columns: int, query_square: float, row_square: float, dtype: npt
     return 4 * (columns + 8) * (unit * reach + tiny)
 
 
-def pair_squares(queries: Floats, rows: Floats, query_index: Ints, row_index: Ints) -> Floats:
+def pair_squares(queries: Floats, rows: Floats, query_index: Codes, row_index: Codes) -> Floats:
     """Squared distance of each named pair from differences: exactly 0 for equal rows, and free of cancellation."""
     squares = np.empty(len(query_index))
     for start in range(0, len(query_index), PAIR_CHUNK):

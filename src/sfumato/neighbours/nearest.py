@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.neighbours.frame import Floats, Frame, Ints, Real, pair_squares
+from sfumato.array_types import Codes, Floats
+from sfumato.neighbours.frame import Frame, Real, pair_squares
 from sfumato.neighbours.tiles import QueryBlock, RowChunk, walk
 
 CROWDED = 0.01
@@ -20,7 +21,7 @@ def nearest(
     *,
     frame: Frame | None = None,
     workers: int | None = None,
-) -> tuple[Floats, Ints]:
+) -> tuple[Floats, Codes]:
     """Euclidean distances to the k nearest rows and their indices, both (queries x k), nearest first.
 
     Products only *screen*: a row is passed over when its product exceeds the k-th best squared distance so far by
@@ -62,7 +63,7 @@ def nearest(
 
 def _screen(
     block: QueryBlock, chunk: RowChunk, tile: slice, limit: Floats, k: int, exclude_self: bool
-) -> tuple[Ints, Ints]:
+) -> tuple[Codes, Codes]:
     """Pairs (query, row within the tile) that may be among the k nearest."""
     hopeful = np.empty((0, 0), dtype=bool)
     for single in (True, False):
@@ -98,7 +99,7 @@ def _blind(product: Real, offset: int) -> None:
     product[query_at[here], row_at[here]] = np.inf
 
 
-def _merge(best: Floats, index: Ints, query_at: Ints, squares: Floats, row_at: Ints) -> None:
+def _merge(best: Floats, index: Codes, query_at: Codes, squares: Floats, row_at: Codes) -> None:
     """Put newly measured rows among the k best of their queries, in place."""
     n, k = best.shape
     touched = np.zeros(n, dtype=bool)

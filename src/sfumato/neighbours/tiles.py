@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.neighbours.frame import Floats, Frame, Ints, Real, as_query, error_bound, pair_squares
+from sfumato.array_types import Codes, Flags, Floats
+from sfumato.neighbours.frame import Frame, Real, as_query, error_bound, pair_squares
 from sfumato.neighbours.workers import crew, slices, worker_count
 
 QUERY_BLOCK = 256
@@ -61,7 +62,7 @@ class QueryBlock:
         self.single = self.double.astype(np.float32)
 
     def squares(
-        self, chunk: RowChunk, tile: slice, single: bool, who: Ints | slice = slice(None)
+        self, chunk: RowChunk, tile: slice, single: bool, who: Codes | slice = slice(None)
     ) -> tuple[Real, float]:
         """Squared distances of all (or some) queries to one tile of rows in scaled units, and their error bound.
 
@@ -73,7 +74,7 @@ class QueryBlock:
         np.matmul(queries, rows.T, out=product)
         return product, error_bound(self.columns, self.square, chunk.square, queries.dtype)
 
-    def at_most(self, product: Real, ceiling: float | Real, name: str) -> npt.NDArray[np.bool_]:
+    def at_most(self, product: Real, ceiling: float | Real, name: str) -> Flags:
         """Which products do not exceed the ceiling. The next call of this name overwrites."""
         return np.less_equal(product, ceiling, out=self.room.take(name, product.shape, np.bool_))
 
@@ -83,7 +84,7 @@ def walk(
     rows: Floats,
     visit: Callable[[QueryBlock, RowChunk, float], None],
     *,
-    order: Ints | None = None,
+    order: Codes | None = None,
     frame: Frame | None = None,
     workers: int | None = None,
 ) -> None:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.neighbours.frame import Floats, Frame, Ints, pair_squares
+from sfumato.array_types import Codes, Flags, Floats
+from sfumato.neighbours.frame import Frame, pair_squares
 from sfumato.neighbours.tiles import NEAR, QueryBlock, RowChunk, walk
 
 FEW = 0.005
@@ -27,7 +28,7 @@ class Votes(NamedTuple):
     """What every query heard: votes by class, and how many rows of each class lie exactly on it."""
 
     votes: Floats
-    exact: Ints
+    exact: Codes
 
 
 def radius_votes(
@@ -72,7 +73,7 @@ def radius_votes(
     return Votes(heard.votes[back], heard.exact[back])
 
 
-def _likely_classes(queries: Floats, rows: Floats, codes: Ints, n_classes: int) -> Ints:
+def _likely_classes(queries: Floats, rows: Floats, codes: Codes, n_classes: int) -> Codes:
     """The queries in the order of the classes that they lie nearest to: a block then hears much of a tile, or nothing.
 
     The middle of a class is that of a few of its rows: this is an order only, and no vote depends on it.
@@ -93,8 +94,8 @@ class _Count:
         self,
         queries: Floats,
         rows: Floats,
-        order: Ints,
-        codes: Ints,
+        order: Codes,
+        codes: Codes,
         squared_radius: float,
         heard: Votes,
         less: float,
@@ -114,7 +115,7 @@ class _Count:
                 hearing = self._weigh(block, chunk, tile, busy, limit, scale)
                 crowded = hearing > CROWDED * len(everyone)
 
-    def _screen(self, block: QueryBlock, chunk: RowChunk, tile: slice, limit: float) -> Ints:
+    def _screen(self, block: QueryBlock, chunk: RowChunk, tile: slice, limit: float) -> Codes:
         """Pass over what surely lies outside, measure what little may lie inside, return queries that hear many."""
         product, bound = block.squares(chunk, tile, single=True)
         # Single precision only screens, so its ceiling is stepped up against rounding.
@@ -133,7 +134,7 @@ class _Count:
         self._measure(block, some[picked], row_at + chunk.start + tile.start)
         return np.flatnonzero(busy)
 
-    def _weigh(self, block: QueryBlock, chunk: RowChunk, tile: slice, who: Ints, limit: float, scale: float) -> int:
+    def _weigh(self, block: QueryBlock, chunk: RowChunk, tile: slice, who: Codes, limit: float, scale: float) -> int:
         """Votes of one tile for some queries, in double precision; returns how many queries hear many rows."""
         product, bound = block.squares(chunk, tile, single=False, who=who)
         first = chunk.start + tile.start
@@ -159,7 +160,7 @@ class _Count:
                 votes[who, code] += product[:, part] @ np.ones(part.stop - part.start)
         return int(np.count_nonzero(_per_query(inside) > FEW * inside.shape[1]))
 
-    def _measure(self, block: QueryBlock, query_at: Ints, position: Ints) -> None:
+    def _measure(self, block: QueryBlock, query_at: Codes, position: Codes) -> None:
         """Votes of pairs measured by differences; those at distance zero are counted apart."""
         squares = pair_squares(self.queries[block.where], self.rows, query_at, self.order[position])
         # A subnormal square would weigh infinitely much: it counts as equal.
@@ -171,7 +172,7 @@ class _Count:
         self._add(votes, query_at[inside], position[inside], 1.0 / squares[inside])
         np.add.at(exact, (query_at[equal], self.codes[position[equal]]), 1)
 
-    def _add(self, votes: Floats, query_at: Ints, position: Ints, weight: Floats) -> None:
+    def _add(self, votes: Floats, query_at: Codes, position: Codes, weight: Floats) -> None:
         slot = query_at * votes.shape[1] + self.codes[position]
         votes += np.bincount(slot, weights=weight, minlength=votes.size).reshape(votes.shape)
 
@@ -182,7 +183,7 @@ class _Count:
         return [(int(here[start]), slice(start, stop)) for start, stop in pairwise(cuts)]
 
 
-def _per_query(inside: npt.NDArray[np.bool_]) -> Ints:
+def _per_query(inside: Flags) -> Codes:
     """Count of true entries in every line (by bits: eight times less to add up)."""
-    counts: Ints = np.bitwise_count(np.packbits(inside, axis=1)).sum(axis=1, dtype=np.int64)
+    counts: Codes = np.bitwise_count(np.packbits(inside, axis=1)).sum(axis=1, dtype=np.int64)
     return counts

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sfumato.array_types import Floats
 from sfumato.errors import UsageError
 from sfumato.noise.density import (
     UNDERFLOW,
@@ -30,7 +31,7 @@ from sfumato.noise.density import (
     follow_tail,
     open_density,
 )
-from sfumato.noise.law import Floats, Law
+from sfumato.noise.law import Law
 
 Verdict = Literal["bounded", "unbounded", "undecided"]
 _SIDES = {-1: "minus", 1: "plus"}

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Flags, Floats
 from sfumato.errors import UsageError
-from sfumato.noise.law import Floats, Law
+from sfumato.noise.law import Law
 
 Trend: TypeAlias = Literal["settles", "grows", "unclear"]
 
@@ -157,7 +157,7 @@ def follow_tail(density: Density, side: int, width: float) -> Tail:
     return Tail(end, reach, trend, limit, floor)
 
 
-def _differences(density: Density, z: Floats, width: float, floor: float) -> tuple[Floats, NDArray[np.bool_]]:
+def _differences(density: Density, z: Floats, width: float, floor: float) -> tuple[Floats, Flags]:
     """The largest |log f(z) - log f(z - delta)| at every z, and where rounding leaves it nine digits."""
     delta = width * np.array([-1.0, -0.75, -0.5, -0.25, 0.25, 0.5, 0.75, 1.0])[:, None]
     here, there = density.log(z), density.log(z + delta)

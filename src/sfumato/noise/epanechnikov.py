@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sfumato.array_types import Floats
 from sfumato.noise.grid import Shape
-from sfumato.noise.law import Floats, Law, check_positive, check_width, floats, settle
+from sfumato.noise.law import Law, check_positive, check_width, floats, settle
 
 TILE = 1 << 14
 """Values drawn at a time: three uniforms for each of them stay in a core's cache."""

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Flags
 from sfumato.errors import UsageError
 
 Shape: TypeAlias = int | tuple[int, ...]
-Integers: TypeAlias = NDArray[np.int64]
 Words: TypeAlias = NDArray[np.uint64]
 
 WORD = 1 << 64
@@ -33,7 +33,7 @@ def random_words(rng: np.random.Generator, count: int) -> Words:
     return rng.integers(0, WORD, size=count, dtype=np.uint64)
 
 
-def discrete_laplace(rng: np.random.Generator, log2_scale: int, shape: Shape, *, _digit: int = 16) -> Integers:
+def discrete_laplace(rng: np.random.Generator, log2_scale: int, shape: Shape, *, _digit: int = 16) -> Codes:
     r"""Draw integers with P(n) = tanh(1 / (2 s)) exp(-|n| / s), s = 2^k, k = `log2_scale`, exactly.
 
     *Exponential* (von Neumann 1951). Draw uniforms U1, U2, ... until the decreasing run U1 > U2 > ... > U_N stops.
@@ -71,7 +71,7 @@ def discrete_laplace(rng: np.random.Generator, log2_scale: int, shape: Shape, *,
     return result
 
 
-def _signed_draws(rng: np.random.Generator, k: int, trials: int, failures: int, digit: int) -> tuple[Integers, int]:
+def _signed_draws(rng: np.random.Generator, k: int, trials: int, failures: int, digit: int) -> tuple[Codes, int]:
     """The draws that `trials` further trials complete, and the failures since the last success."""
     lead, accepted, known = _trials(rng, trials, digit)
     success = np.flatnonzero(accepted)
@@ -104,9 +104,7 @@ def _signed_draws(rng: np.random.Generator, k: int, trials: int, failures: int, 
     return whole, trials - 1 - int(success[-1])
 
 
-def _trials(
-    rng: np.random.Generator, trials: int, digit: int
-) -> tuple[NDArray[Any], NDArray[np.bool_], dict[int, _Lazy]]:
+def _trials(rng: np.random.Generator, trials: int, digit: int) -> tuple[NDArray[Any], Flags, dict[int, _Lazy]]:
     """Run von Neumann's trials: leading digits of U1, which were accepted, and those U1 of which more is known."""
     lead = _digits(rng, trials, digit)
     known: dict[int, _Lazy] = {}
@@ -182,7 +180,7 @@ def _finish_run(
     return length % 2 == 1
 
 
-def exact_bernoulli(rng: np.random.Generator, threshold: int, shape: Shape) -> NDArray[np.bool_]:
+def exact_bernoulli(rng: np.random.Generator, threshold: int, shape: Shape) -> Flags:
     """True with probability `threshold` / 2^64 exactly: a 64-bit word is below the threshold."""
     if not 0 <= threshold <= WORD:
         raise _wrong("threshold", "exact_bernoulli", "between 0 and 2^64", threshold)
@@ -192,7 +190,7 @@ def exact_bernoulli(rng: np.random.Generator, threshold: int, shape: Shape) -> N
     return (words < np.uint64(threshold)).reshape(shape)
 
 
-def uniform_integers(rng: np.random.Generator, bound: int, shape: Shape) -> Integers:
+def uniform_integers(rng: np.random.Generator, bound: int, shape: Shape) -> Codes:
     """Uniform on 0 .. `bound` - 1, exactly: words beyond the largest multiple of the bound are drawn again."""
     if not 1 <= bound <= 1 << 63:
         raise _wrong("bound", "uniform_integers", "between 1 and 2^63", bound)

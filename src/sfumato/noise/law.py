@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Floats
 from sfumato.errors import UsageError
 from sfumato.noise.grid import Shape
-
-Floats: TypeAlias = NDArray[np.float64]
 
 _LENGTHS = ("scale", "low", "high")
 """Parameters that are measured in the units of the noise; the others (degrees of freedom) are pure numbers."""

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from sfumato.array_types import Floats
 from sfumato.errors import UsageError
 from sfumato.noise.epanechnikov import Epanechnikov
 from sfumato.noise.grid import Shape
-from sfumato.noise.law import Floats, Law, check_finite, check_positive, check_width, floats, settle
+from sfumato.noise.law import Law, check_finite, check_positive, check_width, floats, settle
 
 _SQRT_3 = math.sqrt(3.0)
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sfumato.array_types import Floats
 from sfumato.errors import UsageError
-from sfumato.noise.law import Floats, Law, floats
+from sfumato.noise.law import Law, floats
 from sfumato.noise.laws import Uniform, law_from_dict
 from sfumato.noise.operators import Branch, Operator, make_operator
 from sfumato.noise.soundness import check_operator

@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.array_types import Floats
 from sfumato.errors import UsageError
-from sfumato.noise.law import Floats, floats
+from sfumato.noise.law import floats
 
 Map = Callable[[Floats, Floats], Floats]
 Limit = Callable[[Floats], Floats]

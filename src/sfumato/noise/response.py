@@ -13,8 +13,9 @@ from decimal import ROUND_FLOOR, Context, Decimal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sfumato.array_types import Codes
 from sfumato.errors import UsageError
-from sfumato.noise.grid import WORD, Integers, exact_bernoulli, uniform_integers
+from sfumato.noise.grid import WORD, exact_bernoulli, uniform_integers
 
 _EXACT = Context(prec=60)  # exp and ln of `decimal` are correctly rounded: errors of 1e-60, thresholds have 1e-19
 _MARGIN = Decimal(1) + Decimal("1e-55")
@@ -22,7 +23,7 @@ MOST_KEPT = WORD - (WORD >> 53)
 """The largest double below 1, times 2^64: a card that rounded its probability to 1 could not be told from no noise."""
 
 
-def randomized_response(rng: np.random.Generator, codes: ArrayLike, categories: int, threshold: int) -> Integers:
+def randomized_response(rng: np.random.Generator, codes: ArrayLike, categories: int, threshold: int) -> Codes:
     """Keep each code with probability `threshold` / 2^64, else draw one of the other categories uniformly."""
     given = np.asarray(codes)
     if given.size and given.dtype.kind not in "iu":

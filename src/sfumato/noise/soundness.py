@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Flags, Floats
 from sfumato.errors import UsageError
-from sfumato.noise.law import Floats, Law, floats
+from sfumato.noise.law import Law, floats
 from sfumato.noise.operators import Branch, Operator
 
-Flags = NDArray[np.bool_]
 Limits = Callable[[Branch, Floats], tuple[Floats, Floats]]
 
 _PROBES = 25

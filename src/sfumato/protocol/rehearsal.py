@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.errors import SchemaError, TableError, UsageError
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.jobs.strength import leaves_strength_open
 from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
-from sfumato.mechanisms.base import Codes, Matrix, count_of
+from sfumato.mechanisms.base import count_of
 from sfumato.noise import Streams
 from sfumato.protocol.pool_study import PoolStudy
 from sfumato.statistics import Statistics

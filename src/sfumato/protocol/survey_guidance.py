@@ -6,8 +6,8 @@ import hashlib
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Floats
 from sfumato.guidance import (
     AnswerSpace,
     Guidance,
@@ -46,7 +46,7 @@ def startup_counts(survey: SurveyStudy) -> SurveyCounts:
     return SurveyCounts.of(space.onehot(rows), np.arange(number) % len(survey.classes))
 
 
-def _random_choices(seed: str, place: int, size: int, number: int) -> NDArray[np.int64]:
+def _random_choices(seed: str, place: int, size: int, number: int) -> Codes:
     """Choice ``SHA-256("seed|place|row") mod size`` of every row: plain enough for any other program."""
     digests = (hashlib.sha256(f"{seed}|{place}|{row}".encode()).digest() for row in range(number))
     return np.array([int.from_bytes(digest[:8], "big") % size for digest in digests], dtype=np.int64)
@@ -67,7 +67,7 @@ def inputs_hash(inputs: str) -> str:
     return hashlib.sha256(inputs.encode("ascii")).hexdigest()
 
 
-def verify_guidance(survey: SurveyStudy, inputs: str, V: NDArray[np.float64], k: int) -> None:
+def verify_guidance(survey: SurveyStudy, inputs: str, V: Floats, k: int) -> None:
     """Whether V is the guidance that the published counts lead to; `GuidanceError` if not.
 
     Checked are the eigenvalue equation, the order and k*, not the digits of the eigenvectors.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes
 from sfumato.errors import SchemaError
 from sfumato.protocol.question import Question
 from sfumato.protocol.survey_file import SurveyStudy
@@ -30,7 +30,7 @@ def survey_encoding(survey: SurveyStudy) -> Encoding:
     return Encoding(Schema(tuple(columns)))
 
 
-def population_of(survey: SurveyStudy, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def population_of(survey: SurveyStudy, table: pa.Table) -> tuple[Codes, Codes]:
     """Plain answers of a table whose columns are called like the questions: choice numbers, and classes."""
     columns = [_choices(question, table) for question in (*survey.questions, survey.label)]
     return np.array(columns[:-1], dtype=np.int64).T, np.array(columns[-1], dtype=np.int64)

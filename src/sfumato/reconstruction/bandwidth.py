@@ -19,13 +19,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.fft import next_fast_len, rfft
 from scipy.optimize import minimize_scalar
 
+from sfumato.array_types import Floats
 from sfumato.reconstruction.bins import Bins
-
-Floats = NDArray[np.float64]
 
 _REACH = 8.0
 _WIDEST = 1.5

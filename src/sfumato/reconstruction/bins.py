@@ -6,12 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Floats
 from sfumato.errors import UsageError
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 CELLS = 1 << 15
 _CHUNK = 1 << 18
@@ -28,7 +25,7 @@ class Bins:
 
     low: float
     high: float
-    counts: Counts
+    counts: Codes
     shift: Floats
     wobble: float = 0.0
     below: int = 0
@@ -122,7 +119,7 @@ class Bins:
         mean = float(weight @ centres)
         return float(np.sqrt(weight @ (centres - mean) ** 2))
 
-    def coarse(self, first: int, width: int, cells: int) -> tuple[Floats, Counts]:
+    def coarse(self, first: int, width: int, cells: int) -> tuple[Floats, Codes]:
         """Edges and counts of `cells` cells of `width` fine cells each, from fine cell `first` on (it may lie outside).
 
         Two more counts than cells: the first and last are everything beyond.

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Floats
 from sfumato.errors import UsageError
 from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.picture import steps_picture
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,15 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Floats
 from sfumato.errors import TableError, UsageError
 from sfumato.noise import OperatorNoise
 from sfumato.reconstruction.bins import Bins
 from sfumato.reconstruction.kernel import Cells, cell_probabilities
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 _TAIL = 0.05
 _NEVER = 1e-15
@@ -80,7 +77,7 @@ class Evidence:
 
     part: Part
     edges: Floats
-    counts: Counts
+    counts: Codes
     spread: Floats
     background: Floats
 
@@ -119,7 +116,7 @@ class Evidence:
         hidden = self.part.hidden
         return np.asarray((1.0 - hidden) * (self.spread @ mass) + hidden * self.background)
 
-    def with_counts(self, counts: Counts) -> Evidence:
+    def with_counts(self, counts: Codes) -> Evidence:
         return replace(self, counts=counts)
 
     def resampled(self, rng: np.random.Generator, probabilities: Floats | None = None) -> Evidence:

@@ -14,15 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from sfumato.array_types import Floats
 from sfumato.errors import UsageError
 from sfumato.reconstruction.evidence import Evidence, Part, z_cells
 from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.programme import ConvergenceError
-
-Floats = NDArray[np.float64]
 
 STOPPINGS = ("simulated", "successive", "discrepancy")
 _TRIALS = 6

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.signal import fftconvolve
 
+from sfumato.array_types import Floats
 from sfumato.errors import CardError, UsageError
 from sfumato.guarantee import Card
 from sfumato.noise import Law, OperatorNoise, Uniform, make_operator
@@ -22,8 +23,6 @@ from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.described import describe
 from sfumato.reconstruction.evidence import Method
 from sfumato.reconstruction.reconstruct import reconstruct
-
-Floats = NDArray[np.float64]
 
 _STEPS = 1 << 15
 _TAIL = 1e-7

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from sfumato.array_types import Floats
 from sfumato.noise import OperatorNoise
-
-Floats = NDArray[np.float64]
 
 _INSIDE = 8
 """Points within a cell of x over which its spread is averaged (midpoint rule)."""

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Floats
 from sfumato.errors import UsageError
 from sfumato.reconstruction.bandwidth import leave_one_out_width
 from sfumato.reconstruction.evidence import Evidence, Part, z_cells
 from sfumato.reconstruction.kernel import Cells, rectangle_rule, smoothing
 from sfumato.reconstruction.programme import simplex_program
-
-Floats = NDArray[np.float64]
 
 RULES = ("cells", "rectangle")
 PENALTIES = tuple(10.0 ** (k / 2) for k in range(-8, 7))

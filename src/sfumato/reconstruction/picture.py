@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from sfumato.array_types import Floats
+
 Band = tuple[Floats, Floats]
 
 WIDTH, HEIGHT = 720, 400

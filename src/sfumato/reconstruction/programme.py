@@ -13,12 +13,10 @@ Eq. 18 < is <=.)
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from sfumato.array_types import Floats
 from sfumato.errors import SfumatoError, UsageError
-
-Floats = NDArray[np.float64]
 
 
 class ConvergenceError(SfumatoError):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from sfumato.array_types import Floats
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.noise import Operator, OperatorNoise
@@ -30,8 +30,6 @@ from sfumato.reconstruction.expectation_maximization import ExpectationMaximizat
 from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.parzen_program import ParzenProgram
 from sfumato.reconstruction.shares import Shares, counts_of, reconstruct_shares
-
-Floats = NDArray[np.float64]
 
 METHODS: dict[str, type[ParzenProgram] | type[ExpectationMaximization]] = {
     method.name: method for method in (ParzenProgram, ExpectationMaximization)

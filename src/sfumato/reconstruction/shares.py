@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Floats
 from sfumato.errors import TableError, UsageError
 from sfumato.reconstruction.picture import bars_picture
 from sfumato.wording import counted
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)

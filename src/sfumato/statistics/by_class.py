@@ -8,8 +8,9 @@ from functools import reduce
 from operator import add
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from sfumato.array_types import Codes
 from sfumato.statistics.moments import Moments
 
 NO_CLASS = -1
@@ -37,7 +38,7 @@ class Statistics(Mapping[int, Moments]):
         X = np.asarray(X, dtype=np.float64)
         if y is None:
             return cls({NO_CLASS: Moments.of(X)}, X.shape[1])
-        codes: NDArray[np.int64] = np.asarray(y, dtype=np.int64)
+        codes: Codes = np.asarray(y, dtype=np.int64)
         return cls({int(code): Moments.of(X[codes == code]) for code in np.unique(codes)}, X.shape[1])
 
     @classmethod

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Matrix = NDArray[np.float64]
+from sfumato.array_types import Matrix
 
 TILE = 1 << 17
 """Cells that are summed and multiplied at a time: read once from memory, then a core's own cache serves every step."""

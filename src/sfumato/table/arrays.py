@@ -9,10 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.array_types import Flags, Floats
 from sfumato.errors import TableError
-
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 DAY = 86_400
 # Years 1 to 9999: what every system that reads a date can hold.
@@ -23,7 +21,7 @@ class Values(NamedTuple):
     """Numbers of a column, and where its cells are empty (None: nowhere); empty cells hold 0."""
 
     numbers: Floats
-    empty: Mask | None
+    empty: Flags | None
 
 
 def plain(array: Any) -> pa.Array:
@@ -81,7 +79,7 @@ def numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
             f"Column {name!r} should hold numbers, but the table's type is {array.type}. "
             "Convert it, or change its kind in the schema."
         )
-    empty: Mask | None = None
+    empty: Flags | None = None
     if array.null_count:
         empty = as_numpy(array.is_null())
         array = array.fill_null(0)
@@ -121,7 +119,7 @@ def day_numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
             f"Column {name!r} should hold dates, but the table's type is {array.type}. "
             "Convert it, or change its kind in the schema."
         )
-    empty: Mask | None = None
+    empty: Flags | None = None
     if array.null_count:
         empty = as_numpy(array.is_null())
     if pa.types.is_date(array.type):

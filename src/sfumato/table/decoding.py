@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sfumato.array_types import Flags, Floats
 from sfumato.table.arrays import DAY, FIRST_DAY, LAST_DAY, typed_categories
-from sfumato.table.groups import Floats, Group
+from sfumato.table.groups import Group
 
 
 def decode_group(group: Group, X: Floats, like_original: bool) -> pa.Array:
@@ -27,7 +28,7 @@ def decode_group(group: Group, X: Floats, like_original: bool) -> pa.Array:
     return pa.array(raw, pa.float64(), mask=mask)
 
 
-def _like_original(group: Group, raw: Floats, mask: npt.NDArray[np.bool_] | None) -> pa.Array:
+def _like_original(group: Group, raw: Floats, mask: Flags | None) -> pa.Array:
     """Raw numbers within bounds, cast to the column's kind."""
     kind = group.column.kind
     if kind == "numeric":
@@ -40,13 +41,13 @@ def _like_original(group: Group, raw: Floats, mask: npt.NDArray[np.bool_] | None
     return typed_categories(group.column.categories or ()).take(pa.array(whole, mask=mask))
 
 
-def _category(group: Group, codes: npt.NDArray[np.intp], unreported: npt.NDArray[np.bool_]) -> pa.Array:
+def _category(group: Group, codes: npt.NDArray[np.intp], unreported: Flags) -> pa.Array:
     categories = group.column.categories or ()
     empty = (codes == len(categories)) | unreported
     return typed_categories(categories).take(pa.array(codes, pa.int64(), mask=empty if empty.any() else None))
 
 
-def _times(raw: Floats, mask: npt.NDArray[np.bool_] | None) -> pa.Array:
+def _times(raw: Floats, mask: Flags | None) -> pa.Array:
     """Day numbers with fractions as time stamps; what noise pushed out of the calendar stays at its ends."""
     micro = np.rint(np.clip(raw, FIRST_DAY, LAST_DAY) * (DAY * 1e6)).astype(np.int64)
     return pa.array(micro, pa.int64(), mask=mask).cast(pa.timestamp("us"))

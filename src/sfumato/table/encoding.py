@@ -12,25 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sfumato.array_types import Codes, Flags, Floats, Hashes
 from sfumato.errors import SchemaError, TableError
 from sfumato.table import arrays
 from sfumato.table.column import Column
 from sfumato.table.decoding import decode_group
-from sfumato.table.filling import (
-    REFUSE,
-    UNKNOWN_WAYS,
-    Codes,
-    codes_of,
-    column_of,
-    fill_numbers,
-    fill_onehot,
-    numbers_of,
-)
-from sfumato.table.groups import Floats, Group, groups_of
+from sfumato.table.filling import REFUSE, UNKNOWN_WAYS, codes_of, column_of, fill_numbers, fill_onehot, numbers_of
+from sfumato.table.groups import Group, groups_of
 from sfumato.table.persons import person_codes, person_hashes
 from sfumato.table.schema import Schema
-
-Hashes = npt.NDArray[np.bytes_]
 
 
 class Encoded(NamedTuple):
@@ -126,7 +116,7 @@ class Encoding:
         clipped: dict[str, int] = {}
         unfit: dict[str, int] = {}
         numeric: list[tuple[int, Floats, float, float]] = []
-        empties: list[tuple[Group, npt.NDArray[np.bool_]]] = []
+        empties: list[tuple[Group, Flags]] = []
         for group in self.groups:
             array = column_of(batch, group.column.name)
             if group.is_onehot:

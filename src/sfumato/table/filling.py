@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.array_types import Codes, Flags, Floats
 from sfumato.errors import SchemaError, TableError
 from sfumato.table import arrays
 from sfumato.table.column import Column, nearest
-from sfumato.table.groups import Floats, Group
-
-Codes = npt.NDArray[np.int64]
+from sfumato.table.groups import Group
 
 REFUSE, MISSING_INSTEAD = "refuse", "missing"
 UNKNOWN_WAYS = (MISSING_INSTEAD, REFUSE)
@@ -44,7 +42,7 @@ class Numbers(NamedTuple):
     """
 
     values: Floats
-    empty: npt.NDArray[np.bool_] | None
+    empty: Flags | None
     outside: int = 0
     unfit: int = 0
 
@@ -134,7 +132,7 @@ def codes_of(
     return codes, unfit
 
 
-def _unexpected_empty(column: Column, empty: npt.NDArray[np.bool_], first_row: int) -> TableError:
+def _unexpected_empty(column: Column, empty: Flags, first_row: int) -> TableError:
     row = first_row + int(empty.argmax()) + 1
     if column.role == "label":
         return TableError(f"The label {column.name!r} is missing in row {row}. Remove rows without a label first.")

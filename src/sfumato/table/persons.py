@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.array_types import Flags, Hashes
 from sfumato.errors import TableError
 from sfumato.table import arrays
 
-Hashes = npt.NDArray[np.bytes_]
 # Drawn anew in every process and never written: hashes of one run cannot be matched with those of another.
 _KEY = os.urandom(32)
 LONGEST = 400
@@ -88,6 +88,6 @@ class _Persons:
         return np.asarray(np.frombuffer(b"".join(digests), dtype=f"S{size}")[self._places])
 
 
-def _nobody(name: str, first_row: int, empty: npt.NDArray[np.bool_]) -> TableError:
+def _nobody(name: str, first_row: int, empty: Flags) -> TableError:
     row = first_row + int(np.argmax(empty)) + 1
     return TableError(f"The person column {name!r} is empty in row {row}. Every row must belong to somebody.")

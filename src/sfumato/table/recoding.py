@@ -7,11 +7,12 @@ from collections.abc import Collection
 import numpy as np
 import pyarrow as pa
 
+from sfumato.array_types import Codes, Flags, Floats
 from sfumato.errors import TableError
-from sfumato.table.arrays import Mask, Values, checked, day_numbers, is_number, numbers, plain
+from sfumato.table.arrays import Values, checked, day_numbers, is_number, numbers, plain
 from sfumato.table.encoding import Encoding
-from sfumato.table.filling import MISSING_INSTEAD, NOT_TOLD, Codes, codes_of, column_of
-from sfumato.table.groups import Floats, Group
+from sfumato.table.filling import MISSING_INSTEAD, NOT_TOLD, codes_of, column_of
+from sfumato.table.groups import Group
 
 NOT_ON_CARD = (
     "Its card does not say that cells can be missing there: the release was changed or damaged. "
@@ -43,7 +44,7 @@ def recode(
         name, array = group.column.name, plain(column_of(released, group.column.name))
         if group.is_onehot:
             codes = _codes(group, array, first_row)
-            empty: Mask | None = codes == NOT_TOLD
+            empty: Flags | None = codes == NOT_TOLD
             told = np.flatnonzero(codes != NOT_TOLD)
             X[told, group.start + codes[told]] = 1.0
         else:

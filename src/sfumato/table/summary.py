@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.array_types import Flags, Floats
 from sfumato.errors import TableError
 from sfumato.table import arrays
 
@@ -83,7 +84,7 @@ class Summary:
             self._sample.append(piece.copy())
             self.sampled += len(piece)
 
-    def _range(self, values: arrays.Values) -> tuple[arrays.Floats, float, float]:
+    def _range(self, values: arrays.Values) -> tuple[Floats, float, float]:
         """Filled cells with their least and greatest value."""
         found = values.numbers if values.empty is None else values.numbers[~values.empty]
         return (found, float(found.min()), float(found.max())) if len(found) else (found, 0.0, 0.0)
@@ -102,7 +103,7 @@ class Summary:
             self.words.update(values.to_pylist()[: SAMPLE_ROWS - len(self.words)])
         self.looks.add(words, values, counts, self.rows)
 
-    def _count_empty(self, empty: arrays.Mask) -> None:
+    def _count_empty(self, empty: Flags) -> None:
         self.empty += int(np.count_nonzero(empty))
         if self.first_empty is None and empty.any():
             self.first_empty = self.rows + int(empty.argmax()) + 1
@@ -125,7 +126,7 @@ class Looks:
         self.low, self.high = np.inf, -np.inf
         self.first_day, self.last_day = np.inf, -np.inf
 
-    def add(self, words: pa.Array, values: pa.Array, counts: arrays.Floats, first_row: int) -> None:
+    def add(self, words: pa.Array, values: pa.Array, counts: Floats, first_row: int) -> None:
         """Take in the distinct `values` of a block of `words`, with their counts."""
         self.cells += int(counts.sum())
         self.letters += int((arrays.as_numpy(pc.utf8_length(values)) * counts).sum())
@@ -138,7 +139,7 @@ class Looks:
             days = arrays.day_numbers(dates.drop_null(), "").numbers
             self.first_day, self.last_day = min(self.first_day, days.min()), max(self.last_day, days.max())
 
-    def _add_numbers(self, words: pa.Array, values: pa.Array, counts: arrays.Floats, first_row: int) -> None:
+    def _add_numbers(self, words: pa.Array, values: pa.Array, counts: Floats, first_row: int) -> None:
         parsed = arrays.parsed_numbers(values)
         good = arrays.as_numpy(parsed.is_valid())
         self.numbers += int(counts[good].sum())

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sfumato.attacks.base import Matrix
+from sfumato.array_types import Codes, Matrix
 
 SHIFTS = tuple(shift for size in range(1, 11) for shift in (-size, size))
 FAR_BEYOND_CHANCE = 6.0
@@ -38,7 +37,7 @@ def same_order(E: Matrix, Z: Matrix) -> bool:
     return bool(gain.mean() / error > FAR_BEYOND_CHANCE)
 
 
-def identical_rows(X: Matrix, Z: Matrix, rng: np.random.Generator) -> NDArray[np.int64] | None:
+def identical_rows(X: Matrix, Z: Matrix, rng: np.random.Generator) -> Codes | None:
     """For each release row the original row that is identical to it (-1: none), if too many are for chance.
 
     Chance is judged by a release whose columns were shuffled one by one. Of several identical originals, each is
@@ -51,7 +50,7 @@ def identical_rows(X: Matrix, Z: Matrix, rng: np.random.Generator) -> NDArray[np
     return found if share >= 0.5 and by_chance < share / 2 else None
 
 
-def _matched(X: Matrix, Z: Matrix) -> NDArray[np.int64]:
+def _matched(X: Matrix, Z: Matrix) -> Codes:
     keys = row_codes(np.vstack([X, Z]))
     originals, wanted = keys[: len(X)], keys[len(X) :]
     order = np.argsort(originals, kind="stable")
@@ -67,7 +66,7 @@ def _matched(X: Matrix, Z: Matrix) -> NDArray[np.int64]:
     return np.where(count > 0, order[np.minimum(place, len(order) - 1)], -1)
 
 
-def row_codes(X: Matrix) -> NDArray[np.int64]:
+def row_codes(X: Matrix) -> Codes:
     """Equal numbers for equal rows (to 9 digits)."""
     rounded = np.ascontiguousarray(np.round(X, 9) + 0.0)
     keys = rounded.view(np.dtype((np.void, rounded.dtype.itemsize * rounded.shape[1]))).reshape(-1)

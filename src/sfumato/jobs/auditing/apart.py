@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from sfumato.array_types import Codes
 from sfumato.attacks import Abstain, Attack, Bounds, Guess, Values
 from sfumato.jobs.auditing.arena import Arena
-from sfumato.jobs.auditing.evidence import Codes
 from sfumato.metrics import ScoredGuess, score_guess
 
 Guesses = Guess | list[Guess]

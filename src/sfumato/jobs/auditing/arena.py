@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.attacks import Attack, ColumnMoments, Knowledge, RowPairs, Transform
 from sfumato.channels import Guided
 from sfumato.jobs.auditing.alignment import row_codes
-from sfumato.jobs.auditing.evidence import Codes, Evidence, Matrix, sampled
+from sfumato.jobs.auditing.evidence import Evidence, sampled
 from sfumato.metrics import Truth
 
 MOST_TARGETS = 1_000

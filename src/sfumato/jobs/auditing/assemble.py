@@ -6,19 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.channels import Channel, Guided
 from sfumato.errors import TableError
 from sfumato.guarantee import Card
 from sfumato.jobs.auditing.alignment import identical_rows, row_codes, same_order
-from sfumato.jobs.auditing.evidence import (
-    Codes,
-    Evidence,
-    Matrix,
-    People,
-    read_holdout,
-    read_people,
-    sampled,
-)
+from sfumato.jobs.auditing.evidence import Evidence, People, read_holdout, read_people, sampled
 from sfumato.jobs.auditing.known_noise import known_noise
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.mechanisms import MECHANISMS, Mechanism, RowDrawing, make_mechanism

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.array_types import Codes
 from sfumato.attacks import (
     ATTACKS,
     Abstain,
@@ -26,7 +27,6 @@ from sfumato.attacks.known_rows import KnownRows
 from sfumato.errors import UsageError
 from sfumato.jobs.auditing.apart import scored_apart
 from sfumato.jobs.auditing.arena import Arena
-from sfumato.jobs.auditing.evidence import Codes
 from sfumato.jobs.engines.workers import in_order
 from sfumato.jobs.progress import Progress
 from sfumato.metrics import ScoredGuess, auc, recovery_curve, score_guess

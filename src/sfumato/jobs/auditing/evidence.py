@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.attacks import KnownNoise
 from sfumato.attacks.observation import Observation
 from sfumato.errors import TableError
@@ -23,8 +23,6 @@ from sfumato.wording import counted
 
 FLAT = 1e-9
 """A slope below this says nothing."""
-Matrix = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

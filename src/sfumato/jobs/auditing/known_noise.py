@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from sfumato.array_types import Matrix
 from sfumato.attacks import KnownNoise
 from sfumato.channels import Additive, Channel, Exact, OrMissing, RandomizedResponse, Sampled
-from sfumato.jobs.auditing.evidence import Matrix
 from sfumato.noise import make_law
 from sfumato.table import Encoding, Group
 

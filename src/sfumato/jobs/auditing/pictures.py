@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.posterior_breach import spread_out
-from sfumato.jobs.auditing.evidence import Codes, Evidence, Matrix
+from sfumato.jobs.auditing.evidence import Evidence
 from sfumato.metrics import associations, kolmogorov_smirnov, total_variation, wasserstein
 from sfumato.table import Group
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from sfumato.array_types import Codes
 from sfumato.channels import FLOAT_NOISE
 from sfumato.errors import TableError, UsageError
 from sfumato.jobs.auditing.assemble import Draft, evidence_of
-from sfumato.jobs.auditing.evidence import Codes, Evidence, People
+from sfumato.jobs.auditing.evidence import Evidence, People
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.jobs.release import Release
 from sfumato.table import open_table

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.array_types import Matrix
 from sfumato.attacks import Values
 from sfumato.jobs.auditing.arena import Arena
 from sfumato.jobs.auditing.attacking import Attempt, aim_of
-from sfumato.jobs.auditing.evidence import Matrix
 from sfumato.metrics import breaches
 
 MOST_RECORDS = 20

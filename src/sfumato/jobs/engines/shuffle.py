@@ -15,13 +15,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.jobs.engines.workers import in_order
 from sfumato.mechanisms import Block
-
-Matrix = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 BUCKET_CELLS = 1 << 21
 MOST_BUCKET_ROWS = 1 << 17
@@ -67,7 +64,7 @@ class Dealt:
     """The rows of one block, bucket after bucket: in each [columns of the matrix | class codes | source rows]."""
 
     cells: Matrix
-    ends: Integers
+    ends: Codes
     labelled: bool
 
 
@@ -84,7 +81,7 @@ class DiskShuffle:
         folder.mkdir(mode=0o700)
         self._folder, self._path = folder, folder / "buckets"
         self._offsets: list[int] = []  # in cells, of every block
-        self._ends: list[Integers] = []  # in rows of the block, of every bucket
+        self._ends: list[Codes] = []  # in rows of the block, of every bucket
         self._size = 0
         self._labelled = False
 
@@ -130,7 +127,7 @@ class DiskShuffle:
         self._path.unlink(missing_ok=True)
         self._folder.rmdir()
 
-    def _shuffled(self, bucket: int, order: Integers) -> Block:
+    def _shuffled(self, bucket: int, order: Codes) -> Block:
         height = self._width + 2
         gathered = np.empty((height, len(order)))
         filled = 0

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Floats
 from sfumato.classifiers.training import Part
 from sfumato.jobs.pooling.pushed import thinned_part
 from sfumato.jobs.pooling.trials import Queries, Step, answering, answers_released
@@ -64,7 +64,7 @@ def agreement_of(
     return _agreement(names, np.array([[np.mean(a != b) for b in answers] for a in answers]))
 
 
-def _agreement(names: Sequence[str], distances: NDArray[np.float64]) -> Agreement:
+def _agreement(names: Sequence[str], distances: Floats) -> Agreement:
     """The middle site by the radius of its nearest majority; of several the one nearest to all."""
     majority = len(names) // 2 + 1
     radii = np.sort(distances, axis=1)[:, majority - 1]

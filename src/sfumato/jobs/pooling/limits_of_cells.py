@@ -13,8 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from sfumato.array_types import Matrix
 from sfumato.channels.reach import Reach
-from sfumato.classifiers.training import Matrix, Part
+from sfumato.classifiers.training import Part
 from sfumato.guarantee import Card
 
 Ends = tuple[Matrix, Matrix]

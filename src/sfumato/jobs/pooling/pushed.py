@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.classifiers.training import Codes, Matrix, Part, part_of_card
+from sfumato.array_types import Codes, Matrix
+from sfumato.classifiers.training import Part, part_of_card
 from sfumato.errors import CardError, SchemaError, TableError
 from sfumato.guarantee import Card
 from sfumato.jobs.release import card_inside, matrix_of

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from sfumato.array_types import Codes
 from sfumato.classifiers.factory import make_classifier
-from sfumato.classifiers.training import Codes, Part, answers_plain_rows, fit_on_parts
+from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts
 from sfumato.jobs.pooling.error_rate import ErrorRate
 
 FOLDS = 5

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import delete, insert, select, update
 
+from sfumato.array_types import Flags
 from sfumato.protocol.messages import SharedRows
 from sfumato.server.store.database import Database
 from sfumato.server.store.sql_tables import releases, shared_rows
@@ -138,7 +139,7 @@ def _known_to_both(mine: Sketch, theirs: Sketch) -> tuple[NDArray[np.void], NDAr
     return a[a["hash"] <= end], b[b["hash"] <= end]
 
 
-def _share(entries: NDArray[np.void], chosen: NDArray[np.bool_]) -> float:
+def _share(entries: NDArray[np.void], chosen: Flags) -> float:
     """By rows, not by different rows."""
     rows = int(entries["times"].sum(dtype=np.int64))
     return int(entries["times"][chosen].sum(dtype=np.int64)) / rows if rows else 0.0

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+
+from sfumato.array_types import Bits
 
 ID_LETTERS = 22  # 128 random bits in base64url
 ID_BYTES = 16
@@ -102,7 +103,7 @@ def pack(ones: Sequence[int], width: int) -> bytes:
     return value.to_bytes((width + 7) // 8, "little")
 
 
-def unpack(packed: Sequence[bytes], width: int) -> NDArray[np.uint8]:
+def unpack(packed: Sequence[bytes], width: int) -> Bits:
     """Rows of zeros and ones (m x width)."""
     rows = np.frombuffer(b"".join(packed), dtype=np.uint8).reshape(len(packed), (width + 7) // 8)
     return np.unpackbits(rows, axis=1, count=width, bitorder="little")

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.channels import Channel, Recipe
 from sfumato.guarantee import Card
 
@@ -41,9 +41,6 @@ WRONG_GAPS = (
     "Its rows leave out more or fewer cells than its card states: the release was not made as the card says. "
     "Push the release and card that `sfumato sanitize` wrote."
 )
-
-Matrix = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 
 @dataclass
@@ -117,12 +114,12 @@ class NoiseEvidence:
         return WRONG if crowded.any() or any(rare) else None
 
 
-def _rare(counts: NDArray[np.int64], rows: Any, floor: float, doubt: float) -> bool:
+def _rare(counts: Codes, rows: Any, floor: float, doubt: float) -> bool:
     """Whether some category is reported less often than chance alone reports it: others are, more often."""
     return bool(exceeds(rows - counts, rows, 1 - floor, doubt).any())
 
 
-def exceeds(counts: NDArray[np.int64], n: Any, most: Any, doubt: float) -> NDArray[np.bool_]:
+def exceeds(counts: Codes, n: Any, most: Any, doubt: float) -> Flags:
     """Whether counts of `n` independent rows, each in with probability `most` or less, are likelier a lie than chance:
     whether they exceed it, and ``exp(-n KL(counts / n, most)) < exp(-doubt)``."""
     share = counts / np.maximum(n, 1)

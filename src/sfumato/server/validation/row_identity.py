@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.guarantee.row_hash import RowHash
 
 SKETCH_ROWS = 1024
@@ -28,9 +29,6 @@ NOT_REPORTED = -(2.0**40)
 """Stands for a cell that is not reported: further out than any that is."""
 _PUBLIC_KEY = bytes(16)
 ENTRY = np.dtype([("hash", "<u8"), ("times", "<u4")])
-
-Matrix = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class RowIdentity:
         first = np.ascontiguousarray(hashes[:, :2]).view("<u8").ravel()
         self._keep(*np.unique(first, return_counts=True))
 
-    def _keep(self, hashes: NDArray[np.uint64], times: NDArray[np.int64]) -> None:
+    def _keep(self, hashes: NDArray[np.uint64], times: Codes) -> None:
         """Merge with what was kept before; the smallest hashes stay."""
         both = np.concatenate([self._kept["hash"], hashes])
         found, place = np.unique(both, return_inverse=True)
