@@ -243,7 +243,7 @@ def test_models_are_shown_and_those_with_rows_are_the_owners_alone(study, owner)
     seen = site.get().text
     assert f"{free}/file" in seen
     assert f"{rows}/file" not in seen
-    assert "only the owner may have it" in seen
+    assert "only for the owner" in seen
     page = owner.get(f"/studies/{study.id}/models/{rows}").text
     assert "Each site alone" in page
     assert page.count("<svg") > 4
@@ -264,7 +264,7 @@ def test_what_each_site_does_to_a_model_is_the_owners_to_see_and_a_site_sees_its
         assert "worse with it" in page
         assert "60 of 600" in page
         assert "at most 40%" in page
-        assert "by 1 of them, whatever that one pushes" in page
+        assert "withstands 1 site that pushes anything at all" in page
     for page in (site.get().text, site.get(f"/studies/{study.id}/models/{model}").text):
         part = page[page.index('data-testid="trust"') :]
         assert "+0.0 points" in part
@@ -366,7 +366,7 @@ def test_pages_are_strict_about_what_they_load(study, owner):
 def test_people_get_pages_and_programs_get_json(study, owner):
     lost = owner.get("/nowhere")
     assert lost.status_code == 404
-    assert "Nothing here" in lost.text
+    assert "Not found" in lost.text
     assert study.client.get("/nowhere").json()["error"] == "not-found"
     assert study.client.get("/api/v1/nowhere", headers=HTML).json()["error"] == "not-found"
     assert owner._send("DELETE", f"/studies/{study.id}", HTML).status_code == 405

@@ -220,7 +220,7 @@ def test_a_phone_shows_everything_without_scrolling_sideways(visit, served, sche
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") is (scheme == "light")
     page.goto(f"{served.base}/studies/{served.study}/nothing")
-    assert "Nothing here" in page.locator("h1").inner_text()
+    assert "Not found" in page.locator("h1").inner_text()
     assert too_wide(page) <= 0
 
 

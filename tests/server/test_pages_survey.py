@@ -54,7 +54,7 @@ def test_the_owner_makes_codes_follows_answers_and_saves_the_bits(survey):
 
 def test_a_survey_that_is_over_says_so(client):
     study = Study(client, *client.app.state.store.studies.create(example_survey(closes="2020-01-31")))
-    assert "2020-01-31 (over: no more answers are taken)" in Browser(study, study.owner).get().text
+    assert "2020-01-31 (closed: no more answers are accepted)" in Browser(study, study.owner).get().text
 
 
 def test_a_pool_has_no_codes_and_wrong_numbers_are_told(survey, study):

@@ -10,6 +10,7 @@ import pytest
 from consortium import Study
 from fastapi.testclient import TestClient
 from sqlalchemy.exc import OperationalError
+from survey_examples import example_survey
 
 from sfumato.server.app import create_app
 from sfumato.server.logs import LOGGER, JsonLines, configure_logs
@@ -125,10 +126,12 @@ def test_metrics_count_what_happens(tmp_path, body):
 
 
 @pytest.mark.parametrize("trickles", [False, True])
-def test_a_slow_body_is_given_up(tmp_path, trickles):
-    """One that stops, and one of which a byte comes now and then."""
+@pytest.mark.parametrize("path", ["/api/v1/studies/{}/sites", "/api/v1/surveys/{}/answers"])
+def test_a_slow_body_is_given_up(tmp_path, path, trickles):
+    """One that stops, and one of which a byte comes now and then; whichever application reads it."""
     app = create_app(consortium.settings(tmp_path, idle_seconds=0.05))
-    study, owner = app.state.store.studies.create(consortium.study())
+    asked = example_survey() if "surveys" in path else consortium.study()
+    study, owner = app.state.store.studies.create(asked)
     sent = []
 
     async def stuck():
@@ -141,7 +144,7 @@ def test_a_slow_body_is_given_up(tmp_path, trickles):
     scope = {
         "type": "http",
         "method": "POST",
-        "path": f"/api/v1/studies/{study}/sites",
+        "path": path.format(study),
         "query_string": b"",
         "headers": [(b"authorization", f"Bearer {owner}".encode()), (b"content-type", b"application/json")],
         "app": app,

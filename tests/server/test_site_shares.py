@@ -134,7 +134,7 @@ def test_a_site_keeps_no_more_than_its_quota(quoted, tmp_path, body, name, most)
         assert "40 rows" in answer.json()["message"]
     else:
         assert (answer.status_code, answer.json()["error"]) == (413, "over-quota")
-        assert f"more than {most} {name}" in answer.json()["message"]
+        assert f"more than its limit of {most} {name}" in answer.json()["message"]
         assert f'sfumato_quota_refusals_total{{quota="{name}"}} 1.0' in study.client.get("/metrics").text
     assert study.push(body, first).status_code == 200  # what is there can be asked for again
     assert study.push(consortium.release(tmp_path, seed=6), other).status_code == 201
