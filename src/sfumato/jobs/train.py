@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.array_types import Matrix
 from sfumato.classifiers.embedding import public_map
 from sfumato.classifiers.factory import CLASSIFIERS, make_classifier
 from sfumato.classifiers.label_noise import corrected_priors
-from sfumato.classifiers.training import Matrix, Part, answers_plain_rows, fit_on_parts, part_of_card
+from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, part_of_card
 from sfumato.errors import CardError, OutputError, SchemaError, UsageError
 from sfumato.guarantee import Card
 from sfumato.jobs.model import FORMAT, VERSION, Model
