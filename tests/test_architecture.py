@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import re
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,14 @@ def wrong_direction(name: str, target: str) -> list[str]:
 
 def test_imports_follow_the_order_of_rooms():
     assert violations(SOURCE) == []
+
+
+def test_names_for_arrays_are_defined_once():
+    again = re.compile(
+        r"^\w+(?:: TypeAlias)? = (?:npt\.)?NDArray\[np\.(?:float64|int64|bool_|uint8|bytes_)\]", re.MULTILINE
+    )
+    found = [name for name, path in modules(SOURCE).items() if again.search(path.read_text(encoding="utf-8"))]
+    assert found == ["sfumato.array_types"], "import the name from there"
 
 
 PLANTED = {
