@@ -70,6 +70,7 @@ def reconstruct_columns(
         raise UsageError("Name at least one column, and each of them once.")
     cards = [Card.load(folder) for folder in folders]
     described = {column: [describe(card, column) for card in cards] for column in columns}
+    values = {column: _opened(folders, cards, described[column]) for column in columns}
     for folder, card in zip(folders, cards, strict=True):
         check_embedded_card(Path(folder), card)
     chosen = make_method(method, penalty)
@@ -78,9 +79,7 @@ def reconstruct_columns(
     done = []
     with new_folder(out, force=force) as folder:  # a place that is taken is found before the work, not after
         for number, (column, place) in enumerate(zip(columns, places, strict=True)):
-            sources = zip(folders, cards, described[column], strict=True)
-            values = [_values(Path(source), card, one) for source, card, one in sources]
-            found = reconstruct(values, cards, column=column, method=chosen, **options)
+            found = reconstruct(values[column], cards, column=column, method=chosen, **options)
             truth = truths[column]
             loss = None if truth is None else information_loss(truth, found)
             done.append(Reconstructed(found, _write(found, folder, place), loss))
@@ -111,6 +110,12 @@ def _write(found: Density | Shares, folder: Path, place: str) -> tuple[str, ...]
     write_table(table, inside / "density.csv")
     write_whole(inside / "density.svg", found.plot())
     return tuple(sorted(path.relative_to(folder).as_posix() for path in inside.iterdir()))
+
+
+def _opened(folders: Sequence[Path], cards: Sequence[Card], described: Sequence[Described]) -> list[Iterator[Any]]:
+    """The column in every release; each is opened here, and read when it is asked for."""
+    parts = zip(folders, cards, described, strict=True)
+    return [_values(Path(folder), card, one) for folder, card, one in parts]
 
 
 def _values(folder: Path, card: Card, one: Described) -> Iterator[Any]:
