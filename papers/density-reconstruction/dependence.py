@@ -157,7 +157,9 @@ def refusal(x: Floats) -> str:
     wrong = Operator.of(lambda e, x: x * e, lambda z, x: z / x, lambda z, x: z / x**2)
     noise = OperatorNoise(wrong, make_law("uniform", low=1.0, high=3.0))
     try:
-        reconstruct(factors().sample(x, np.random.default_rng(0)), noise, support=(x.min(), x.max()), resamples=0)
+        reconstruct(
+            factors().sample(x, np.random.default_rng(0)), noise, support=(x.min(), x.max()), atoms=False, resamples=0
+        )
     except SfumatoError as error:
         return str(error)
     return ""

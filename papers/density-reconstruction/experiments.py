@@ -78,8 +78,8 @@ def _calibrated(data: str, wanted: float) -> dict[str, OperatorNoise]:
 
 
 def found(x: Floats, noise: OperatorNoise, z: Floats, method: Method, bins: int = BINS) -> Density:
-    """One reconstruction over the range of the original values, as the paper's D_X."""
-    return reconstruct(z, noise, support=(x.min(), x.max()), method=method, bins=bins, resamples=0)
+    """One reconstruction over the range of the original values, as the paper's D_X, which knows no point masses."""
+    return reconstruct(z, noise, support=(x.min(), x.max()), method=method, bins=bins, atoms=False, resamples=0)
 
 
 def losses(

@@ -25,13 +25,11 @@ def noises(income):
     return {name: calibrate(noise, income, 0.330) for name, noise in start.items()}
 
 
-def losses(income, noise, method, bins=75):
+def losses(income, noise, method, bins=75, atoms=False, runs=RUNS):
+    """The paper knows no point masses, and the county file has none."""
     rng = np.random.default_rng(0)
-    support = (income.min(), income.max())
-    found = [
-        reconstruct(noise.sample(income, rng), noise, support=support, method=method, bins=bins, resamples=0)
-        for _ in range(RUNS)
-    ]
+    options = {"support": (income.min(), income.max()), "bins": bins, "atoms": atoms, "resamples": 0}
+    found = [reconstruct(noise.sample(income, rng), noise, method=method, **options) for _ in range(runs)]
     return np.array([information_loss(income, one) for one in found])
 
 
@@ -74,6 +72,6 @@ def test_table_1_as_printed_is_that_of_about_25_cells(income, noises, noise, met
 @pytest.mark.parametrize("noise", ["mul", "add"])
 @pytest.mark.parametrize("method", [ParzenProgram(), ExpectationMaximization()], ids=lambda method: method.name)
 def test_the_defaults_do_better_than_published(income, noises, noise, method):
-    found = losses(income, noises[noise], method)
+    found = losses(income, noises[noise], method, atoms=True, runs=4)
     assert found.mean() < 0.09
     assert found.max() < 0.13

@@ -162,7 +162,7 @@ def one_by_one(
     Where it fails for a class, that class is like all rows; where it fails for these, the smoothed iteration serves.
     """
     described = [part.described for part in parts]
-    options = Options(bins=intervals, support=support, resamples=0)
+    options = Options(bins=intervals, support=support, atoms=False, resamples=0)
     settled = np.ones(classes + 1, dtype=bool)
     try:
         pooled = reconstruct_numbers([part.values for part in parts], described, method, options)
@@ -175,7 +175,7 @@ def one_by_one(
         )
         return smoothed(parts, classes, intervals, support)
     edges = pooled.cells.edges
-    options = Options(bins=intervals, support=(float(edges[0]), float(edges[-1])), resamples=0)
+    options = Options(bins=intervals, support=(float(edges[0]), float(edges[-1])), atoms=False, resamples=0)
     mass, missing = np.repeat(pooled.mass[None, :], classes + 1, axis=0), np.full(classes + 1, pooled.missing)
     shown, rows = np.zeros(classes + 1), np.zeros(classes + 1)
     for group in range(classes + 1):

@@ -25,7 +25,8 @@ def reconstruct(
     penalty: Annotated[str | None, typer.Option(help="Of parzen-program: auto, or a number; 0 takes none.")] = None,
     bins: Annotated[int, typer.Option(help="Cells of the density.")] = 75,
     confidence: Annotated[float, typer.Option(help="Of the band.")] = 0.9,
-    resamples: Annotated[int, typer.Option(help="Bootstrap samples for the band; 0: no band.")] = 50,
+    resamples: Annotated[int, typer.Option(help="Draws that the band is made of; 0: no band.")] = 400,
+    atoms: Annotated[bool, typer.Option(help="Look for values that many people share before smoothing.")] = True,
     original: Annotated[
         str | None, typer.Option(metavar="TABLE", help="Owner only: tell how far the density is from this table.")
     ] = None,
@@ -57,6 +58,7 @@ def reconstruct(
             bins=bins,
             confidence=confidence,
             resamples=resamples,
+            atoms=atoms,
         )
     summaries = [one.summary() for one in done]
     for one, summary in zip(done, summaries, strict=True):
@@ -64,6 +66,11 @@ def reconstruct(
         where = (out / one.files[0]).parent
         rows = counted(summary["rows"], "released row")
         console.say(f"Reconstructed {summary['column']} from {rows} into {where}: {figure}.")
+        for atom in summary.get("atoms", ()):
+            console.say(
+                f"Point mass at {atom['value']:.5g}: {atom['share']:.0%} of the people "
+                f"(probability {atom['probability']:.2f})."
+            )
         if one.information_loss is not None:
             console.say(
                 f"Information loss against the original: {one.information_loss:.4f} (0 is perfect, 1 is disjoint)."

@@ -20,8 +20,9 @@ from sfumato.reconstruction.picture import steps_picture
 class Density:
     """Probabilities `mass` of the cells of x; constant density within a cell (with `cells.atoms`: at its middle only).
 
-    `low` and `high` are the pointwise bootstrap band of `mass` at `confidence`: what another sample as large would
-    give. It covers chance, not the bias of smoothing. `missing` is the estimated share of people without a value.
+    `low` and `high` are the band: between them each cell's true probability lies at `confidence`, cell by cell and on
+    average over the cells. It does not depend on the method, so that `mass` may leave it: then `mass` errs.
+    `about["atoms"]` are point masses that were found. `missing` is the estimated share of people without a value.
     """
 
     name: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from sfumato.array_types import Codes, Floats
 from sfumato.errors import TableError, UsageError
 from sfumato.noise import OperatorNoise
 from sfumato.reconstruction.bins import Bins
-from sfumato.reconstruction.kernel import Cells, cell_probabilities
+from sfumato.reconstruction.kernel import Cells, cell_probabilities, point_probabilities
 
 _TAIL = 0.05
 _NEVER = 1e-15
@@ -22,6 +23,9 @@ TAIL = 5e-4
 MOST_POINTS = 10_000
 FEWEST = 10
 """Fewer values than this tell nothing about a distribution."""
+
+
+NO_ATOMS: Mapping[float, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,8 @@ class Part:
 class Evidence:
     """A part on coarse cells of z: `counts` has one more cell at each end for all values beyond `edges`.
 
-    `spread` (z-cells + 2 x x-cells) is the probability of every z-cell for every x-cell, `background` that of the
-    hidden values.
+    `spread` (z-cells + 2 x x-cells and point masses) is the probability of every z-cell for every x-cell, and then for
+    every point mass; `background` is that of the hidden values.
     """
 
     part: Part
@@ -82,7 +86,7 @@ class Evidence:
     background: Floats
 
     @classmethod
-    def of(cls, part: Part, cells: Cells, points: int, margin: float) -> Evidence:
+    def of(cls, part: Part, cells: Cells, points: int, margin: float, atoms: Iterable[float] = ()) -> Evidence:
         """About `points` cells of z, over all occupied ones and a `margin`, in the units of z, on each side.
 
         Far tails would make the cells coarse where it matters: `points` cells go to where all but 5% of the noise leads
@@ -105,7 +109,11 @@ class Evidence:
         if part.hidden > 0:
             alone = Cells(np.array([part.stand_in - 0.5, part.stand_in + 0.5]), atoms=True)
             background = cell_probabilities(part.noise, edges, alone)[:, 0]
-        return cls(part, edges, counts, cell_probabilities(part.noise, edges, cells), background)
+        spread = cell_probabilities(part.noise, edges, cells)
+        at = np.array(list(atoms))
+        if len(at):
+            spread = np.hstack([spread, point_probabilities(part.noise, edges, at)])
+        return cls(part, edges, counts, spread, background)
 
     @property
     def n(self) -> int:
@@ -141,7 +149,7 @@ class Solver(Protocol):
     about: dict[str, Any]
 
     def solve(self, evidence: Sequence[Evidence]) -> Floats:
-        """Probabilities of the cells of x."""
+        """Probabilities of the cells of x, and then of the point masses."""
 
 
 class Method(Protocol):
@@ -149,5 +157,6 @@ class Method(Protocol):
 
     name: ClassVar[str]
 
-    def prepare(self, parts: Sequence[Part], cells: Cells) -> Solver:
-        """Settle everything that is chosen from the data."""
+    def prepare(self, parts: Sequence[Part], cells: Cells, atoms: Mapping[float, float] = NO_ATOMS) -> Solver:
+        """Settle everything that is chosen from the data; `atoms` are values of a probability of their own, about so
+        large."""

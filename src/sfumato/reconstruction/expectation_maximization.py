@@ -9,7 +9,7 @@ programme, so everything depends on where the iteration stops.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from scipy.stats import chi2
 
 from sfumato.array_types import Floats
 from sfumato.errors import UsageError
-from sfumato.reconstruction.evidence import Evidence, Part, z_cells
+from sfumato.reconstruction.evidence import NO_ATOMS, Evidence, Part, z_cells
 from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.programme import ConvergenceError
 
@@ -53,7 +53,7 @@ class ExpectationMaximization:
     longest: int = 5000
     name: ClassVar[str] = "expectation-maximization"
 
-    def prepare(self, parts: Sequence[Part], cells: Cells) -> EmSolver:
+    def prepare(self, parts: Sequence[Part], cells: Cells, atoms: Mapping[float, float] = NO_ATOMS) -> EmSolver:
         counted = isinstance(self.stopping, int) and not isinstance(self.stopping, bool) and self.stopping > 0
         if not counted and self.stopping not in STOPPINGS:
             raise UsageError(
@@ -61,8 +61,8 @@ class ExpectationMaximization:
                 f"Got {self.stopping!r} instead."
             )
         points = z_cells(self.points, cells)
-        evidence = [Evidence.of(part, cells, points, margin=0.0) for part in parts]
-        solver = EmSolver(evidence, self)
+        evidence = [Evidence.of(part, cells, points, margin=0.0, atoms=atoms) for part in parts]
+        solver = EmSolver(evidence, self, np.array(list(atoms.values())))
         if self.stopping == "simulated" and not self.smooth:
             solver.rounds = best_rounds(solver)
         elif counted:
@@ -78,6 +78,7 @@ class EmSolver:
 
     evidence: Sequence[Evidence]
     method: ExpectationMaximization
+    shares: Floats = field(default_factory=lambda: np.zeros(0))
     rounds: int | None = None
     iterations: int = 0
     about: dict[str, Any] = field(default_factory=dict)
@@ -99,10 +100,10 @@ class EmSolver:
         )
 
     def path(self, evidence: Sequence[Evidence]) -> Iterator[Floats]:
-        """The estimates, beginning with evenly spread probabilities."""
+        """The estimates, beginning with the `shares` of the point masses, and the rest evenly spread."""
         total = sum(part.n for part in evidence)
-        seen = evidence[0].spread.shape[1]
-        mass = np.full(seen, 1.0 / seen)
+        cells = evidence[0].spread.shape[1] - len(self.shares)
+        mass = np.concatenate([np.full(cells, (1.0 - self.shares.sum()) / cells), self.shares])
         yield mass
         for _ in range(max(self.method.longest, self.rounds or 0)):
             mass = self._step(evidence, mass, total)
@@ -130,7 +131,9 @@ class EmSolver:
             )
         mass = mass / shown
         if self.method.smooth:
-            mass = np.convolve(np.concatenate([mass[:1], mass, mass[-1:]]), [0.25, 0.5, 0.25], "valid")
+            cells = mass[: len(mass) - len(self.shares)]
+            smooth = np.convolve(np.concatenate([cells[:1], cells, cells[-1:]]), [0.25, 0.5, 0.25], "valid")
+            mass = np.concatenate([smooth, mass[len(cells) :]])
             mass /= mass.sum()
         return np.asarray(mass)
 

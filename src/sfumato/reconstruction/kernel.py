@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtr
 
-from sfumato.array_types import Floats
+from sfumato.array_types import Codes, Floats
 from sfumato.noise import OperatorNoise
 
 _INSIDE = 8
@@ -48,6 +48,10 @@ class Cells:
     def widths(self) -> Floats:
         return np.diff(self.edges)
 
+    def holding(self, x: Floats) -> Codes:
+        """The cells in which values lie, as a histogram counts them; those beyond count at the ends."""
+        return np.clip(np.searchsorted(self.edges, x, side="right") - 1, 0, self.count - 1)
+
     def inner(self) -> list[Floats]:
         """Points that stand for the cells, one of each cell at a time."""
         if self.atoms:
@@ -58,14 +62,17 @@ class Cells:
 
 def cell_probabilities(noise: OperatorNoise, z_edges: Floats, cells: Cells) -> Floats:
     """P(z in cell | x in cell), (z-cells + 2) x (x-cells): first and last row are all z below and above the edges."""
-    total = np.zeros((len(z_edges) + 1, cells.count))
     inner = cells.inner()
-    for x in inner:
-        cumulative = np.empty((len(z_edges) + 2, cells.count))
-        cumulative[0], cumulative[-1] = 0.0, 1.0
-        cumulative[1:-1] = noise.cdf(z_edges[:, None], x[None, :])
-        total += np.diff(cumulative, axis=0)
-    return np.maximum(total / len(inner), 0.0)
+    total = sum(point_probabilities(noise, z_edges, x) for x in inner)
+    return np.asarray(total / len(inner))
+
+
+def point_probabilities(noise: OperatorNoise, z_edges: Floats, x: Floats) -> Floats:
+    """P(z in cell | x), (z-cells + 2) x (values x)."""
+    cumulative = np.empty((len(z_edges) + 2, len(x)))
+    cumulative[0], cumulative[-1] = 0.0, 1.0
+    cumulative[1:-1] = noise.cdf(z_edges[:, None], x[None, :])
+    return np.maximum(np.diff(cumulative, axis=0), 0.0)
 
 
 def rectangle_rule(noise: OperatorNoise, z_edges: Floats, cells: Cells) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.array_types import Floats
 from sfumato.errors import UsageError
 from sfumato.reconstruction.bandwidth import leave_one_out_width
-from sfumato.reconstruction.evidence import Evidence, Part, z_cells
+from sfumato.reconstruction.evidence import NO_ATOMS, Evidence, Part, z_cells
 from sfumato.reconstruction.kernel import Cells, rectangle_rule, smoothing
 from sfumato.reconstruction.programme import simplex_program
 
@@ -59,7 +59,7 @@ class ParzenProgram:
         """The paper's own: rectangle rule, f_Z against the unblurred G, all rows alike, no penalty."""
         return cls(points, penalty, "rectangle", matched=False, weighted=False)
 
-    def prepare(self, parts: Sequence[Part], cells: Cells) -> ParzenSolver:
+    def prepare(self, parts: Sequence[Part], cells: Cells, atoms: Mapping[float, float] = NO_ATOMS) -> ParzenSolver:
         if self.rule not in RULES:
             raise UsageError(f"The 'rule' parameter must be one of {', '.join(RULES)}. Got {self.rule!r} instead.")
         if isinstance(self.penalty, str) and self.penalty != "auto":
@@ -69,8 +69,11 @@ class ParzenProgram:
         widths = [leave_one_out_width(part.bins) if self.width is None else self.width for part in parts]
         points = z_cells(self.points, cells)
         margins = [4.0 * width if self.rule == "cells" else 0.0 for width in widths]
-        evidence = [Evidence.of(part, cells, points, margin) for part, margin in zip(parts, margins, strict=True)]
-        solver = ParzenSolver(evidence, [self._design(e, w, cells) for e, w in zip(evidence, widths, strict=True)])
+        evidence = [
+            Evidence.of(part, cells, points, margin, atoms) for part, margin in zip(parts, margins, strict=True)
+        ]
+        designs = [self._design(e, w, cells) for e, w in zip(evidence, widths, strict=True)]
+        solver = ParzenSolver(evidence, designs, len(atoms))
         if self.weighted:
             solver.weigh()
         solver.penalty = best_penalty(solver) if self.penalty == "auto" else float(self.penalty)
@@ -82,7 +85,7 @@ class ParzenProgram:
         window = smoothing(len(evidence.edges) - 1, width / float(evidence.edges[1] - evidence.edges[0]))
         spread = evidence.spread[1:-1]
         if self.rule == "rectangle":
-            spread = rectangle_rule(evidence.part.noise, evidence.edges, cells)
+            spread = np.hstack([rectangle_rule(evidence.part.noise, evidence.edges, cells), spread[:, cells.count :]])
         G = np.column_stack([spread, evidence.background[1:-1]])
         return window, window @ G if self.matched else G
 
@@ -93,6 +96,7 @@ class ParzenSolver:
 
     evidence: Sequence[Evidence]
     designs: Sequence[tuple[Floats, Floats]]
+    atoms: int = 0
     penalty: float = 0.0
     weights: Sequence[Floats] | None = None
     about: dict[str, Any] = field(default_factory=dict)
@@ -127,7 +131,7 @@ class ParzenSolver:
                 weight *= self.weights[place]
             rows.append(weight[:, None] * G[:, :-1])
             targets.append(weight * f)
-        return simplex_program(np.vstack(rows), np.concatenate(targets), penalty)
+        return simplex_program(np.vstack(rows), np.concatenate(targets), penalty, self.atoms)
 
 
 def best_penalty(solver: ParzenSolver) -> float:

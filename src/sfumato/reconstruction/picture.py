@@ -24,7 +24,7 @@ def steps_picture(
     title: str, axis: str, edges: Floats, height: Floats, band: Band | None, confidence: float, mean: float
 ) -> str:
     """Steps over the cells, the band behind them, and the mean as a dashed line."""
-    top = float(np.max(height if band is None else band[1])) or 1.0
+    top = float(max(np.max(height), 0.0 if band is None else np.max(band[1]))) or 1.0
     x0, x1 = float(edges[0]), float(edges[-1])
     base = HEIGHT - BOTTOM
 

@@ -28,8 +28,11 @@ def second_differences(count: int) -> Floats:
     return np.asarray(np.diff(np.eye(count), 2, axis=0)) if count > 2 else np.zeros((0, count))
 
 
-def simplex_program(G: Floats, f: Floats, penalty: float = 0.0) -> Floats:
-    """The p on the simplex that minimises ||G p - f||^2 + penalty ||G||^2 ||D p||^2."""
+def simplex_program(G: Floats, f: Floats, penalty: float = 0.0, points: int = 0) -> Floats:
+    """The p on the simplex that minimises ||G p - f||^2 + penalty ||G||^2 ||D p||^2.
+
+    The last `points` columns of G are point masses, which have no neighbours: D leaves them out.
+    """
     if not (np.isfinite(penalty) and penalty >= 0):
         raise UsageError(f"The 'penalty' parameter must be a number of at least 0, or auto. Got {penalty!r} instead.")
     if not (np.isfinite(G).all() and np.isfinite(f).all()):
@@ -40,7 +43,8 @@ def simplex_program(G: Floats, f: Floats, penalty: float = 0.0) -> Floats:
     if not size > 0:
         raise ConvergenceError("No value of the range can have led to the released values: nothing can be estimated.")
     count = G.shape[1]
-    M = np.vstack([(G - f[:, None]) / size, np.sqrt(penalty) * second_differences(count), np.ones(count)])
+    rough = np.hstack([second_differences(count - points), np.zeros((max(0, count - points - 2), points))])
+    M = np.vstack([(G - f[:, None]) / size, np.sqrt(penalty) * rough, np.ones(count)])
     target = np.zeros((len(M), 1))
     target[-1] = 1.0
     # The triangle of a QR decomposition has the same norms and far fewer rows; its last column is the target.

@@ -13,6 +13,8 @@ from sfumato.array_types import Floats
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.noise import Operator, OperatorNoise
+from sfumato.reconstruction.atoms import Column, understand
+from sfumato.reconstruction.band import band_of
 from sfumato.reconstruction.bins import Bins
 from sfumato.reconstruction.counting import (
     cells_of,
@@ -25,7 +27,7 @@ from sfumato.reconstruction.counting import (
 )
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.described import Described, check_noise, describe
-from sfumato.reconstruction.evidence import FEWEST, Method, Solver
+from sfumato.reconstruction.evidence import FEWEST, Evidence, Method, Part, Solver, z_cells
 from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
 from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.parzen_program import ParzenProgram
@@ -35,6 +37,8 @@ METHODS: dict[str, type[ParzenProgram] | type[ExpectationMaximization]] = {
     method.name: method for method in (ParzenProgram, ExpectationMaximization)
 }
 BINS = 75
+POINTS = 200
+"""Cells of z from which point masses and band are learned."""
 MOST_BINS = 1_000
 MOST_RESAMPLES = 10_000
 """The programme is dense: memory grows with the square of the cells, time with their cube."""
@@ -42,12 +46,16 @@ MOST_RESAMPLES = 10_000
 
 @dataclass(frozen=True)
 class Options:
-    """How to reconstruct: cells of x, its range if not the card's, and the band."""
+    """How to reconstruct: cells of x, its range if not the card's, whether point masses are looked for, and the band.
+
+    `resamples` is the number of draws that the band is made of, for every column that is likely; 0: no band.
+    """
 
     bins: int = BINS
     support: tuple[float, float] | None = None
+    atoms: bool = True
     confidence: float = 0.9
-    resamples: int = 50
+    resamples: int = 400
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -151,35 +159,57 @@ def reconstruct_numbers(
         part.check(low, high, tolerance=1e-9 * (high - low) + one.grid)
     if options.support is None:
         low, high = possible_range(parts, low, high)
-    solver = method.prepare(parts, cells_of(described[0], low, high, options.bins))
-    mass = solver.solve(solver.evidence)
-    lower, upper = _band(solver, mass, options)
+    cells = cells_of(described[0], low, high, options.bins)
+    mass, about, columns = _estimate(parts, cells, method, options)
+    band = None
+    if options.resamples:
+        band = band_of(columns, cells, confidence=options.confidence, draws=options.resamples, seed=options.seed)
     missing = [missing_share(bins, one) for bins, one in zip(counted, described, strict=True)]
     rows = np.array([rows_of(bins, one) for bins, one in zip(counted, described, strict=True)])
     return Density(
         described[0].name,
-        cells_of(described[0], low, high, options.bins),
+        cells,
         mass,
-        lower,
-        upper,
+        None if band is None else band[0],
+        None if band is None else band[1],
         options.confidence,
         int(rows.sum()),
         float(rows @ np.array(missing) / rows.sum()),
-        {"method": method.name, **solver.about, **_unit(described[0])},
+        {"method": method.name, **about, **_unit(described[0])},
     )
 
 
-def _band(solver: Solver, mass: Floats, options: Options) -> tuple[Floats | None, Floats | None]:
-    """Percentile bootstrap: counts drawn again, window and weights as they were chosen."""
-    if options.resamples == 0:
-        return None, None
-    rng = np.random.default_rng(options.seed)
-    again = np.array(
-        [solver.solve([part.resampled(rng) for part in solver.evidence]) for _ in range(options.resamples)]
-    )
-    tail = (1.0 - options.confidence) / 2.0
-    low, high = np.quantile(again, [tail, 1.0 - tail], axis=0)
-    return np.minimum(low, mass), np.maximum(high, mass)
+def _estimate(
+    parts: Sequence[Part], cells: Cells, method: Method, options: Options
+) -> tuple[Floats, dict[str, Any], Sequence[Column]]:
+    """Probabilities of the cells; the mean of the estimates with and without point masses, where both are likely."""
+    solvers: dict[tuple[float, ...], Solver] = {
+        (): method.prepare(parts, cells)
+    }  # first of all, so that wrong parameters are refused at once
+    columns: list[tuple[Column, float]] = []
+    if options.atoms or options.resamples:
+        evidence = [Evidence.of(part, cells, z_cells(POINTS, cells), margin=0.0) for part in parts]
+        columns = understand(evidence, cells, atoms=options.atoms)
+    chances: dict[tuple[float, ...], float] = {}
+    shares: dict[tuple[float, ...], dict[float, float]] = {}
+    for column, chance in columns:
+        points = tuple(column.points)
+        chances[points] = chances.get(points, 0.0) + chance
+        shares.setdefault(points, column.points)
+    mass, about, told = np.zeros(cells.count), dict[str, Any](), dict[int, dict[str, float]]()
+    for points, chance in sorted(chances.items(), key=lambda item: -item[1]) or [((), 1.0)]:
+        solver = solvers.get(points) or method.prepare(parts, cells, shares[points])
+        found = solver.solve(solver.evidence)
+        mass += chance * found[: cells.count]
+        for value, share in zip(points, found[cells.count :].tolist(), strict=True):
+            cell = int(cells.holding(np.array([value]))[0])
+            mass[cell] += chance * share
+            atom = told.setdefault(cell, {"value": value, "share": share, "probability": 0.0})
+            atom["probability"] += chance
+        about = about or dict(solver.about)  # of the likeliest
+    if told:
+        about["atoms"] = [told[cell] for cell in sorted(told)]
+    return mass, about, [column for column, _ in columns]
 
 
 def _as_released(counted: Sequence[Bins], described: Sequence[Described], cells: Cells) -> Density:
