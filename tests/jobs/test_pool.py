@@ -339,9 +339,11 @@ def forged(release, folder, column, value, card=None):
 
 
 def wide(text):
-    """Noise a million times what the other sites state, in one column."""
+    """Noise 2^20 times what the other sites state, in one column."""
     card = json.loads(text)
-    card["release_schema"]["columns"][0]["noise"]["scale"] *= 1e6
+    channel = card["recipe"]["channels"][0]
+    channel["noise"]["scale"] *= 2.0**20
+    channel["grid"] *= 2.0**20
     return json.dumps(card).encode()
 
 

@@ -113,7 +113,7 @@ def test_a_component_of_a_mixing_release_comes_back(tables, tmp_path):
     found = reconstruct_column([folder], "c000", tmp_path / "d", resamples=0).found
     card = Card.load(folder)
     X = card.source_encoding().encode(pq.read_table(tables / "0.parquet")).X
-    matrix, offset = card.affine()
+    matrix, offset = card.made_by().map.affine()
     scores = X @ matrix[0] + offset[0]
     assert found.mean == pytest.approx(scores.mean(), abs=0.02)
     assert np.sqrt(found.variance) == pytest.approx(scores.std(), rel=0.05)
@@ -207,37 +207,23 @@ def edited(folder, out, change):
 
 
 def column_noise(card, name="income"):
-    return next(column["noise"] for column in card["release_schema"]["columns"] if column["name"] == name)
+    names = [column["name"] for column in card["release_schema"]["columns"]]
+    return card["recipe"]["channels"][names.index(name)]
 
 
 EDITS = {
-    "another law": (lambda card: column_noise(card).update(law="normal"), CardError, "disagrees with itself"),
-    "another operator": (
-        lambda card: column_noise(card).update(operator="additive"),
-        CardError,
-        "disagrees with itself",
-    ),
-    "no such operator": (
-        lambda card: [
-            column_noise(card).update(operator="cubic"),
-            card["mechanism"]["parameters"].update(operator="cubic"),
-        ],
-        CardError,
-        "does not exist",
-    ),
+    "no such law": (lambda card: column_noise(card)["noise"].update(law="cubic"), CardError, "cannot be"),
+    "no such operator": (lambda card: column_noise(card).update(operator="cubic"), CardError, "cannot be"),
     "narrower noise": (
-        lambda card: column_noise(card).update(high=1.1, scale=None),
+        lambda card: column_noise(card)["noise"].update(high=1.1, scale=0.1 / 12**0.5),
         TableError,
         "outside what this noise",
     ),
     "other rows": (lambda card: card.update(rows=7), CardError, "speaks of 7 rows"),
     "own operator": (
-        lambda card: [
-            column_noise(card).update(operator="custom", operator_parameters={}),
-            card["mechanism"]["parameters"].update(operator="custom"),
-        ],
-        UsageError,
-        "Give it in Python",
+        lambda card: column_noise(card).update(operator="custom", parameters={}),
+        CardError,
+        "give it in Python",
     ),
 }
 

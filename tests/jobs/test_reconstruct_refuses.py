@@ -196,7 +196,7 @@ def edited(place, change, embedded=True):
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(place / "ok", target)
     card = json.loads((target / "card.json").read_text())
-    change(card, card["release_schema"]["columns"][0]["noise"])
+    change(card, card["recipe"]["channels"][0])
     (target / "card.json").write_text(json.dumps(card))
     if embedded:
         released = pq.read_table(target / "release.parquet")
@@ -205,27 +205,17 @@ def edited(place, change, embedded=True):
     return target
 
 
-def narrower(card, noise):
-    noise |= {"high": 1.2, "scale": 0.2 / 12**0.5}
-    card["mechanism"]["parameters"] |= {"high": 1.2, "scale": 0.2 / 12**0.5}
-
-
-def own_operator(card, noise):
-    noise["operator"] = "custom"
-    card["mechanism"]["parameters"]["operator"] = "custom"
-
-
+NARROWER = {"high": 1.2, "scale": 0.2 / 12**0.5}
 CHANGES = {
-    "another law in the column": lambda _, noise: noise.update(law="laplace"),
-    "another operator": lambda _, noise: noise.update(operator="additive", operator_parameters={}),
-    "an operator that does not exist": lambda _, noise: noise.update(operator="magic"),
-    "an own operator": own_operator,
-    "a parameter that is no number": lambda _, noise: noise.update(low="1"),
-    "an infinite base": lambda _, noise: noise.update(operator_parameters={"base": float("inf")}),
-    "noise that cannot have made these values": narrower,
+    "an operator with another's parameters": lambda _, channel: channel.update(operator="additive"),
+    "an operator that does not exist": lambda _, channel: channel.update(operator="magic"),
+    "an own operator": lambda _, channel: channel.update(operator="custom", parameters={}),
+    "a parameter that is no number": lambda _, channel: channel["noise"].update(low="1"),
+    "an infinite base": lambda _, channel: channel.update(parameters={"base": float("inf")}),
+    "noise that cannot have made these values": lambda _, channel: channel["noise"].update(NARROWER),
     "more rows": lambda card, _: card.update(rows=10_000),
     "no columns": lambda card, _: card["release_schema"].update(columns=[]),
-    "no noise law": lambda _, noise: noise.pop("law"),
+    "no noise law": lambda _, channel: channel["noise"].pop("law"),
 }
 
 
@@ -239,9 +229,8 @@ def test_edited_cards(tell, place, change):
 
 
 def test_a_card_that_was_edited_only_beside_the_release_is_found_out(tell, place):
-    def wider(card, noise):
-        noise |= {"high": 3.5, "scale": 2.5 / 12**0.5}
-        card["mechanism"]["parameters"] |= {"high": 3.5, "scale": 2.5 / 12**0.5}
+    def wider(_, channel):
+        channel["noise"] |= {"high": 3.5, "scale": 2.5 / 12**0.5}
 
     edited(place, wider, embedded=False)
     code, said = tell("reconstruct", "edited", "--column", "income", "--out", "never", "--resamples", "0")

@@ -51,8 +51,12 @@ def test_both_engines_draw_from_every_block_and_shuffle(tmp_path, engine, rows):
     assert done.card.rows == len(release.Z) == wanted
     shares = np.bincount(release.y) / wanted
     assert np.allclose(shares, frame["y"].value_counts(normalize=True).sort_index(), atol=1 / wanted + 1e-9)
-    kernels = [column["noise"].get("scale_by_class") for column in done.card.release_schema["columns"]]
-    for name, widths in zip(("x", "z"), kernels, strict=False):
+    recipe = done.card.made_by()
+    for place, name in enumerate(("x", "z")):
+        widths = [
+            recipe.of_class(code)[place].raw_noise(done.card.source_encoding().scale[place]).law.scale
+            for code in range(3)
+        ]
         released = pq.read_table(tmp_path / "r" / "release.parquet")[name].to_numpy()
         moved = np.abs(released - frame[name].to_numpy()[release.source])
         assert (moved <= np.array(widths)[release.y] + 1e-9).all()
@@ -75,12 +79,12 @@ def test_the_card_says_what_must_be_said(tmp_path):
     )
     assert "per draw only" in card.guarantee["words"]
     assert any("bandwidths" in item for item in card.learned_from_data)
-    noise = {column["name"]: column["noise"] for column in card.release_schema["columns"]}
-    assert noise["x"]["law"] == "epanechnikov"
-    assert noise["x"]["scale"] == max(noise["x"]["scale_by_class"])
-    assert len(noise["x"]["scale_by_class"]) == len(card.classes) == 3
-    assert len(noise["town"]["keep_by_class"]) == 3
-    assert card.laws()[0].support[1] == pytest.approx(noise["x"]["scale"] / card.source_encoding().scale[0])
+    by_class = list(card.recipe["channels_by_class"].values())
+    assert len(by_class) == len(card.classes) == 3
+    assert card.recipe["channels"][0]["noise"]["law"] == "epanechnikov"
+    assert card.recipe["channels"][0]["noise"]["scale"] == max(of[0]["noise"]["scale"] for of in by_class)
+    town = card.recipe["channels"][[column["name"] for column in card.release_schema["columns"]].index("town")]
+    assert town["channel"] == "randomized-response"
 
 
 def test_every_attack_runs_on_drawn_rows_and_the_two_figures_stand_in_the_audit(tmp_path):
@@ -141,6 +145,7 @@ def test_bad_input_is_told(tmp_path, changes, error, message):
 def test_without_a_label_there_is_one_class(tmp_path):
     frame = table(300).drop(columns="y")
     done = sanitize(frame, tmp_path / "r", options(label=None))
-    noise = json.loads(done.card.to_json())["release_schema"]["columns"][0]["noise"]
-    assert len(noise["scale_by_class"]) == 1
+    recipe = json.loads(done.card.to_json())["recipe"]
+    assert len(recipe.get("channels_by_class", {})) <= 1
+    assert recipe["channels"][0]["noise"]["law"] == "epanechnikov"
     assert done.card.rows == 300

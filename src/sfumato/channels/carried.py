@@ -52,7 +52,7 @@ class Carried(Channel):
     def noise(self) -> OperatorNoise:
         """Operator and law, in raw units."""
         if self.operator == CUSTOM and self.own is None:
-            raise NotApplicableError("its operator is the owner's own, which a card cannot state")
+            raise NotApplicableError("its operator is the owner's own, which a card cannot state; give it in Python")
         return OperatorNoise(self.own or make_operator(self.operator, self.parameters), self.law)
 
     def mean_line(self) -> tuple[float, float]:

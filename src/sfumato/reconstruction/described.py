@@ -74,10 +74,7 @@ def described(recipe: Recipe, place: int) -> Described | None:
             return None
         return Described(name, "numeric", channel.raw_noise(1.0), low, high, left_out=channel.leaves_out)
     except NotApplicableError as error:
-        raise CardError(
-            f"Nothing can be reconstructed from column {name!r}: {error}. If it was rounded, sanitize without "
-            "--like-original."
-        ) from None
+        raise CardError(f"Nothing can be reconstructed from column {name!r}: {error}.") from None
 
 
 def _of_group(group: Group, channel: Channel) -> Described | None:

@@ -24,6 +24,7 @@ class NaiveBayes(NamedClassifier):
     """Naive Bayes: a normal density per class and number, smoothed frequencies per class and category."""
 
     name = "naive-bayes"
+    model_types = ("naive_bayes.GaussianNB",)  # what a model of 0.1 holds
     own_types = ("mixed_naive_bayes.MixedNaiveBayes",)
 
     def make(self) -> Any:
