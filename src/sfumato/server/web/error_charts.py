@@ -118,7 +118,7 @@ def error_row(words: str, rate: Mapping[str, Any], scale: Scale, drawn: Markup, 
     commonest = rate.get("commonest")
     if commonest is not None:
         shapes.append(_at(commonest, scale, tag("path", d="M0-9v18", class_="commonest")))
-        words += f", always predicting the commonest class {percent(commonest)}"
+        words += f", always answering the commonest class {percent(commonest)}"
     if rate["error"] is not None:
         low, high = (_part(scale.share(end)) for end in rate["interval"])
         shapes.append(tag("line", x1=low, x2=high, y1=MIDDLE, y2=MIDDLE, class_="whisker"))

@@ -5,7 +5,7 @@ band, by mass the same weighted with these shares; means of several runs. Behind
 the values were drawn from. Then the information loss of the estimate, and that of the noisy values' own histogram. The
 constants of the band were chosen on the columns of --chosen-on, which are others.
 
-Run: python benchmarks/coverage.py [--runs 20] [--rows 5000 50000] [--chosen-on]
+Run: python benchmarks/bench_coverage.py [--runs 20] [--rows 5000 50000] [--chosen-on]
 """
 
 from __future__ import annotations
