@@ -148,16 +148,18 @@ def test_a_card_that_claims_less_than_it_did_is_refused(release):
     ids=str,
 )
 def test_a_damaged_card_is_an_objection_and_no_crash(release, damage):
-    data = {**release().to_dict(), **damage}
-    assert isinstance(objections(study(parameters={"scale": 1.0}), Card.from_dict(data)), list)
-    assert objections(study(parameters={"scale": 1.0}), Card.from_dict(data)) != []
+    card = dataclasses.replace(release(), **damage)
+    assert isinstance(objections(study(parameters={"scale": 1.0}), card), list)
+    assert objections(study(parameters={"scale": 1.0}), card) != []
 
 
 def test_a_card_with_strange_noise_is_an_objection(release):
     for noise in ({"law": "laplace", "scale": -1}, {"law": "laplace"}, {"law": "tidal"}, {"law": "laplace", "x": []}):
         data = release().to_dict()
-        data["release_schema"]["columns"][0]["noise"] = noise
-        assert objections(study(), Card.from_dict(data)) != []
+        data["recipe"]["channels"][0]["noise"] = noise
+        with pytest.raises(CardError, match="cannot be"):
+            read_card(json.dumps(data))
+        assert objections(study(), dataclasses.replace(release(), recipe=data["recipe"])) != []
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """Rows that contradict their card: found where noise is missing, and never held against an honest release."""
 
+import copy
+import dataclasses
+import json
 import math
 
 import consortium
@@ -9,11 +12,15 @@ import pytest
 from consortium import rewritten
 from scipy.stats import binom
 
+from domains import domain
+from sfumato.channels import Additive, Exact, Identity, RandomizedResponse, Recipe, Sampled
 from sfumato.guarantee import Card
+from sfumato.guarantee.recompute import recomputed
 from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.noise import Laplace
 from sfumato.server.validation.check_job import Limits
 from sfumato.server.validation.file_checks import check_release
-from sfumato.server.validation.noise_evidence import WRONG, NoiseEvidence, exceeds
+from sfumato.server.validation.noise_evidence import WRONG, NoiseEvidence, _floors, _reaches, exceeds
 from sfumato.table import Schema
 
 
@@ -54,8 +61,8 @@ def test_a_law_without_variance_is_missed_too(tmp_path, law, df):
         people = rng.beta(2, 2, (1000, 1)) * np.ones(5)
         people[:, 3:] = np.eye(2)[rng.integers(2, size=1000)]
         honest, forged = NoiseEvidence.of(card), NoiseEvidence.of(card)
-        drawn = card.laws()[0].sample(rng, (1000, 5)) * [1, 1, 1, 0, 0]
-        honest.add(people + drawn, None)
+        people[:, 2] = 0  # nobody's weight is missing
+        honest.add(card.made_by().perturb(people, rng), None)
         assert honest.against() is None
         forged.add(people, None)
         assert forged.against()
@@ -118,12 +125,38 @@ def test_a_class_with_a_narrow_kernel_is_no_evidence_of_a_lie(tmp_path):
     assert objections(rewritten(body, tmp_path, still), tmp_path, asked) == [WRONG]
 
 
-def test_only_a_kernel_has_noise_by_class(tmp_path):
-    """Who adds it to another card has changed nothing."""
-    consortium.release(tmp_path, parameters={"scale": 1.0})
-    card = Card.load(tmp_path / "release")
-    for column in card.release_schema["columns"]:
-        column["noise"] |= {"keep_by_class": [1.0]} if "keep" in column["noise"] else {"scale_by_class": [1e-9]}
-    claimed, honest = NoiseEvidence.of(card), NoiseEvidence.of(Card.load(tmp_path / "release"))
-    assert np.array_equal(claimed.reach, honest.reach)
-    assert claimed.floors == honest.floors
+def test_noise_by_class_excuses_rows_and_costs_the_guarantee(tmp_path):
+    """Who adds narrower noise of a class to a card that proves something is believed in that, and in nothing else."""
+    body = consortium.release(tmp_path, parameters={"epsilon_record": 8.0}, rows=400)
+    card = Card.load(tmp_path / "release").to_dict()
+    quiet = copy.deepcopy(card["recipe"]["channels"])
+    for channel in quiet:
+        inside = channel.get("value", channel)
+        if "noise" in inside:
+            inside["noise"]["scale"] *= 2.0**-30
+            inside["grid"] *= 2.0**-30
+    card["recipe"]["channels_by_class"] = {"0": quiet}
+    assert recomputed(Card.from_dict(card)).proved == math.inf
+    edited = rewritten(body, tmp_path, card=lambda _: json.dumps(card).encode())
+    found = objections(edited, tmp_path, consortium.study().to_dict())
+    assert "states less" in found[0]
+    assert any("asks for a formal guarantee" in reason for reason in found)
+
+
+def test_what_is_not_reported_is_no_evidence_and_hides_none():
+    """A sampled column: half of the cells are NaN, and rows without noise are found among the others."""
+    rng = np.random.default_rng(0)
+    encoding = domain("n3")
+    channels = Sampled(Additive(Laplace(0.5)), 0.5), Sampled(RandomizedResponse(0.4, 3), 0.5)
+    recipe = Recipe(encoding, Identity(4), channels)
+    people = np.zeros((4000, 4))
+    people[:, 0], people[:, 1] = rng.beta(2, 2, 4000), 1
+    for made, wrong in ((recipe.perturb(people, rng), False), (_quiet(recipe).perturb(people, rng), True)):
+        evidence = NoiseEvidence(_reaches(recipe), _floors(recipe), 0, 0.0, 4000)
+        evidence.add(made, None)
+        assert bool(evidence.against()) == wrong
+
+
+def _quiet(recipe):
+    exact = Sampled(Exact(), 0.5), Sampled(Exact(3), 0.5)
+    return dataclasses.replace(recipe, channels=exact)

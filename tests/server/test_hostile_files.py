@@ -52,7 +52,7 @@ def edited(**changes):
             place = card
             for step in way:
                 place = place[int(step) if isinstance(place, list) else step]
-            place[last] = value
+            place[int(last) if isinstance(place, list) else last] = value
         return json.dumps(card).encode()
 
     return edit
@@ -117,16 +117,20 @@ def test_what_is_kept_of_a_card_is_worded_from_its_figures(verdict, body, tmp_pa
         (edited(threat_model__adversary=["x"] * 51), "schema at threat_model.adversary"),
         (edited(earlier_releases={"count": 1, "total_epsilon_record": 0.1}), "total of all releases"),
         (edited(rows=10**12), "another number of rows"),
-        (edited(version=2), "version 2"),
+        (edited(version=3), "version 3"),
+        (edited(version=1), "version 1"),
         (edited(format="other"), "schema at format"),
         (edited(source_schema__columns__0__high=100), "'high' differs"),
         (edited(release_schema__label__classes=["yes", "no"]), "classes of the label"),
         (edited(space="sha256:" + "0" * 64), "another space"),
         (edited(mechanism__name="condensation"), "another mechanism"),
         (edited(guarantee__epsilon_record=0.5), "contradicts itself"),
-        (edited(release_schema__columns__0__noise__scale=1.0), "states less"),
-        (edited(release_schema__columns__0__noise={"law": "laplace", "scale": "big"}), "noise law"),
-        (edited(release_schema__columns__0__name="years"), "not those of its source"),
+        (edited(recipe__channels__0__noise__scale=2**-30, recipe__channels__0__grid=2**-40), "states less"),
+        (edited(recipe__channels__0__noise={"law": "laplace", "scale": "big"}), "channel (additive) that cannot be"),
+        (edited(recipe__channels__0={"channel": "exact", "columns": 10**400}), "channel (exact) that cannot be"),
+        (edited(recipe__channels__0={"channel": "tidal"}), "channel that does not exist"),
+        (edited(recipe__channels__2={"channel": "additive", "noise": {"law": "laplace", "scale": 1}}), "do not fit"),
+        (edited(release_schema__columns__0__name="years"), "not those of its card"),
         (edited(release_schema__columns=[]), "schema at release_schema.columns"),
         (lambda _: b"", "not valid JSON"),
         (lambda _: b"{}", "schema at"),
@@ -228,7 +232,8 @@ def test_files_without_a_card_or_with_a_huge_one(verdict, body, tmp_path):
     pq.write_table(pa.table({"age": [1.0]}), path)
     refused(verdict(path.read_bytes()), "holds no card")
     padded = rewritten(body, tmp_path, card=lambda text: text + b" " * 10_000)
-    refused(verdict(padded, card_bytes=5_000), "more than 5000 bytes")
+    refused(verdict(padded, card_bytes=10_000), "more than 10000 bytes")
+    refused(verdict(padded, card_bytes=2_000), "not a Parquet file")  # nothing that long is even unpacked
 
 
 def test_a_file_with_another_card_for_other_readers(verdict, body, tmp_path):

@@ -91,8 +91,9 @@ def test_rows_to_test_with_that_are_partly_rows_to_train_with_are_shown(study, t
     assert study.push(first, a).status_code == 201
     assert study.push(mixed, b, purpose="test").status_code == 201
     (pair,) = study.call("GET", "/shared-rows").json()
-    assert (pair["site"], pair["purpose"], pair["share"]) == ("B", "test", 0.5)
-    assert (pair["other_site"], pair["other_purpose"], pair["other_share"]) == ("A", "train", 0.5)
+    half_of_them = pytest.approx(0.5, abs=0.011)  # noise is not seeded: once in a hundred, two strangers coincide
+    assert (pair["site"], pair["purpose"], pair["share"]) == ("B", "test", half_of_them)
+    assert (pair["other_site"], pair["other_purpose"], pair["other_share"]) == ("A", "train", half_of_them)
     assert pair["expected"] == 0.0
     assert study.call("GET", "/shared-rows", a).status_code == 403
 
