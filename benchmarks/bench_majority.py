@@ -23,9 +23,9 @@ import pandas as pd
 import pyarrow as pa
 from sklearn.model_selection import train_test_split
 
-from sfumato.classifiers.embedding import columnwise_map
+from sfumato.classifiers.embedding import public_map
 from sfumato.classifiers.factory import make_classifier
-from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_from_mechanism
+from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_summary
 from sfumato.mechanisms import make_mechanism
 from sfumato.metrics import proportion_interval
 from sfumato.noise import Streams
@@ -110,12 +110,15 @@ def error(classifier: str, mechanism: str, epsilon: float, train, test, encoding
     made = make_mechanism(mechanism, {"epsilon_record": epsilon})
     made.fit(train[0], train[1], encoding=encoding)
     block = made.perturb(train[0], train[1], Streams.seeded(0).generator(0, b"bench_majority", b""))
-    part = Part(block.X, train[1][block.source], noise_from_mechanism(made), source=made)
+    recipe = made.recipe_
+    part = Part(block.X, train[1][block.source], noise_summary(recipe, recipe.width), source=recipe)
     unfitted, queries = make_classifier(classifier), test[0]
     if not made.columnwise:
         queries = made.embed(queries)
     elif not answers_plain_rows(unfitted):
-        matrix, offset = columnwise_map(encoding, made.release_columns())
+        public = public_map(recipe)
+        assert public is not None  # every column goes its own way
+        matrix, offset = public
         queries = queries @ matrix.T + offset
     return float(np.mean(fit_on_parts(unfitted, [part]).predict(queries) != test[1]))
 

@@ -124,7 +124,7 @@ def check(path: Path, columns: int, folder: Path) -> None:
     order = pq.read_table(folder / "trace.parquet")["source"].to_numpy()
     Z = np.column_stack([column.to_numpy() for column in pq.read_table(folder / "release.parquet").columns])
     noise = Z - fitted.embed(X)[order]
-    variance = noise.var(axis=0) / np.array([law.variance for law in fitted.laws() if law is not None])
+    variance = noise.var(axis=0) / np.array([channel.law.variance for channel in fitted.recipe_.channels])
     print(f"  largest difference from the in-memory basis          {np.abs(matrix - fitted.matrix_).max():.1e}")
     print(f"  smallest |cosine| with scikit-learn's components     {cosines.min():.12f}")
     print(f"  noise variance over the stated one                   {variance.min():.4f} to {variance.max():.4f}")

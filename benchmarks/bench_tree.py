@@ -44,7 +44,7 @@ def main() -> None:
     tree = DecisionTreeClassifier(min_samples_leaf=max(5, chosen.rows // 100), random_state=0)
 
     def reconstructions() -> int:
-        return sum(class_densities(column, 2) is not None for column in slices([Rows(Z, y, mechanism)]))
+        return sum(class_densities(column, 2) is not None for column in slices([Rows(Z, y, mechanism.recipe_)]))
 
     print(f"{chosen.rows:,} x {X.shape[1]}")
     with threadpool_limits(1):
@@ -52,7 +52,7 @@ def main() -> None:
             {
                 "scikit-learn tree, clean rows": lambda: tree.fit(X, y),
                 "reconstructions alone": reconstructions,
-                "ReconstructedTree, noisy release": lambda: ReconstructedTree().fit(Z, y, sources=mechanism),
+                "ReconstructedTree, noisy release": lambda: ReconstructedTree().fit(Z, y, sources=mechanism.recipe_),
             },
             chosen.repeats,
         )

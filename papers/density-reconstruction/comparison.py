@@ -141,17 +141,17 @@ def one_split(X: np.ndarray, y: np.ndarray, task: Task, seed: int) -> dict[str, 
 
     if task.local:
         leaf = max(5, len(train) // 100)
-        growers = {way: LocalTree(mechanism, leaf, local=way == "local") for way in ("by-class", "local")}
+        growers = {way: LocalTree(mechanism.recipe_, leaf, local=way == "local") for way in ("by-class", "local")}
         return {"tree": {way: score(grower, noisy) for way, grower in growers.items()}}
     found = {
         name: {
             "clean": score(learner, train),
             "naive": score(learner, noisy),
-            "aware": score(learner, noisy, sources=mechanism),
+            "aware": score(learner, noisy, sources=mechanism.recipe_),
         }
         for name, learner in learners().items()
     }
-    rows, classes = [Rows(noisy, np.unique(seen, return_inverse=True)[1], mechanism)], len(np.unique(seen))
+    rows, classes = [Rows(noisy, np.unique(seen, return_inverse=True)[1], mechanism.recipe_)], len(np.unique(seen))
     values = {
         "clean": train,
         "naive": noisy,

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from sfumato.channels import Recipe
 from sfumato.classifiers.assignment import assigned
 from sfumato.classifiers.reads_noise import Rows
 
@@ -19,8 +20,8 @@ FEWEST = 400
 class LocalTree:
     """A tree for two classes by the Gini index, on values assigned at the root or in every node."""
 
-    def __init__(self, mechanism: Any, min_leaf: int, *, local: bool, depth: int = 6) -> None:
-        self.mechanism, self.min_leaf, self.local, self.depth = mechanism, min_leaf, local, depth
+    def __init__(self, recipe: Recipe, min_leaf: int, *, local: bool, depth: int = 6) -> None:
+        self.recipe, self.min_leaf, self.local, self.depth = recipe, min_leaf, local, depth
 
     def fit(self, Z: np.ndarray, y: np.ndarray) -> Self:
         self.root_ = self._grow(Z, self._values(Z, y), y, self.depth)
@@ -28,7 +29,7 @@ class LocalTree:
 
     def _values(self, Z: np.ndarray, y: np.ndarray) -> np.ndarray:
         codes = np.unique(y, return_inverse=True)[1]
-        return assigned([Rows(Z, codes, self.mechanism)], int(codes.max()) + 1, np.random.default_rng(0), middles=True)
+        return assigned([Rows(Z, codes, self.recipe)], int(codes.max()) + 1, np.random.default_rng(0), middles=True)
 
     def _grow(self, Z: np.ndarray, X: np.ndarray, y: np.ndarray, depth: int) -> tuple[Any, ...]:
         share = float(y.mean())

@@ -10,14 +10,14 @@ import numpy as np
 from splits import MOST_ATTACKED, SYNTHETIC, Codes, Matrix, Split, Table, generator
 from voting import neighbour_accuracies
 
-from sfumato.attacks import ColumnMoments, Knowledge, Transform, Values
+from sfumato.attacks import ColumnMoments, Knowledge, KnownNoise, Transform, Values
 from sfumato.attacks.known_transform import KnownTransform
 from sfumato.attacks.linear_estimate import LinearEstimate
 from sfumato.attacks.naive_estimate import NaiveEstimate
 from sfumato.attacks.principal_filter import PrincipalFilter
+from sfumato.channels.affine_bound import affine_epsilons
 from sfumato.classifiers import Part, RadiusVote, fit_on_parts
-from sfumato.classifiers.training import noise_from_mechanism
-from sfumato.guarantee import affine_epsilons
+from sfumato.classifiers.training import noise_summary
 from sfumato.mechanisms import AdditiveNoise, Mechanism, PrincipalLaplace, RandomProjection
 from sfumato.metrics import accuracy, interval_width
 from sfumato.neighbours import nearest
@@ -87,10 +87,10 @@ def epsilons(table: Table, b: float, run: int) -> Found:  # noqa: ARG001
     Of the whole table. Unclipped: as published, scores of new records may lie outside the range of the old ones.
     """
     mechanism = as_published(b).fit(table.X)
-    noise = mechanism.noise_
-    groups, s = mechanism.encoding_.groups, len(noise.scale)
+    scales = np.array([1 / channel.steepness for channel in mechanism.recipe_.channels])
+    groups, s = mechanism.encoding_.groups, len(scales)
     clipped = mechanism.guarantee()
-    free = affine_epsilons(mechanism.matrix_, noise.scale, np.full(s, 1e9), groups)
+    free = affine_epsilons(mechanism.matrix_, scales, np.full(s, 1e9), groups)
     return {
         "components": float(s),
         "component": clipped.component,
@@ -157,7 +157,8 @@ def original(table: Table, _: object, run: int) -> Found:
 
 def radius_vote(mechanism: Mechanism, Z: Matrix, y: Codes, asked: Matrix, corrected: bool) -> tuple[RadiusVote, Codes]:
     """The modified KNN of Fig. 4, fitted on the release, and which class gets most votes (not weighed further)."""
-    part = Part(Z, y, noise_from_mechanism(mechanism))
+    recipe = mechanism.recipe_
+    part = Part(Z, y, noise_summary(recipe, recipe.width), source=recipe)
     vote = fit_on_parts(RadiusVote(prior_correction=corrected), [part])
     return vote, vote.classes_[vote.vote_shares(asked).argmax(axis=1)]
 
@@ -170,17 +171,17 @@ def inside(vote: RadiusVote, Z: Matrix, asked: Matrix, queries: int = 50) -> flo
 
 def knowledge(mechanism: Mechanism, Z: Matrix, split: Split, transform: Transform | None = None) -> Knowledge:
     """The strongest adversary of 6.1.3: knows the transform, how strong the noise is, and the columns' moments."""
-    public = mechanism.transform()
-    if transform is None and public["kind"] == "affine":
-        transform = Transform(np.array(public["matrix"]), np.array(public["offset"]))
-    laws = mechanism.laws()
+    recipe = mechanism.recipe_
+    noise = KnownNoise.of(recipe.channels, recipe.map.apply(split.X))
+    public = recipe.map.affine()
+    assert public is not None
     return Knowledge(
         release=Z[:MOST_ATTACKED],
         encoding=mechanism.encoding_,
         columnwise=mechanism.columnwise,
-        transform=transform or Transform.identity(Z.shape[1]),
-        noise=tuple(laws),
-        noise_covariance=np.diag([law.variance if law else 0.0 for law in laws]),
+        transform=transform or noise.on_average(*public),
+        noise=noise,
+        noise_covariance=noise.covariance(),
         column_moments=ColumnMoments(split.X.mean(axis=0), np.cov(split.X, rowvar=False)),
     )
 

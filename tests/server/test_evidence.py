@@ -20,7 +20,15 @@ from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.noise import Laplace
 from sfumato.server.validation.check_job import Limits
 from sfumato.server.validation.file_checks import check_release
-from sfumato.server.validation.noise_evidence import WRONG, NoiseEvidence, _floors, _reaches, exceeds
+from sfumato.server.validation.noise_evidence import (
+    WRONG,
+    WRONG_GAPS,
+    NoiseEvidence,
+    _floors,
+    _reaches,
+    _reported,
+    exceeds,
+)
 from sfumato.table import Schema
 
 
@@ -151,12 +159,9 @@ def test_what_is_not_reported_is_no_evidence_and_hides_none():
     recipe = Recipe(encoding, Identity(4), channels)
     people = np.zeros((4000, 4))
     people[:, 0], people[:, 1] = rng.beta(2, 2, 4000), 1
-    for made, wrong in ((recipe.perturb(people, rng), False), (_quiet(recipe).perturb(people, rng), True)):
-        evidence = NoiseEvidence(_reaches(recipe), _floors(recipe), 0, 0.0, 4000)
-        evidence.add(made, None)
-        assert bool(evidence.against()) == wrong
-
-
-def _quiet(recipe):
-    exact = Sampled(Exact(), 0.5), Sampled(Exact(3), 0.5)
-    return dataclasses.replace(recipe, channels=exact)
+    quiet = dataclasses.replace(recipe, channels=(Sampled(Exact(), 0.5), Sampled(Exact(3), 0.5)))
+    fewer = dataclasses.replace(recipe, channels=tuple(Sampled(channel.inner, 0.35) for channel in channels))
+    for made, wrong in ((recipe, None), (quiet, WRONG), (fewer, WRONG_GAPS)):
+        evidence = NoiseEvidence(_reaches(recipe), _floors(recipe), 0, 0.0, 4000, _reported(recipe))
+        evidence.add(made.perturb(people, rng), None)
+        assert evidence.against() == wrong
