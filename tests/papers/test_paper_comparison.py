@@ -27,8 +27,8 @@ def test_every_set_is_tried_at_every_level_with_both_laws():
     assert len({task.key for task in tasks}) == len(tasks)
 
 
-def test_one_task_scores_all_learners(monkeypatch):
-    monkeypatch.setattr("comparison.SMALL", 0)  # one split
+def test_one_task_scores_all_learners():
+    """Over three splits: on a single one, of 45 test rows, naive Bayes gains between .09 and .5."""
     found = run_task(Task("iris", "uniform", 1.0))
     assert set(found["scores"]) == {"naive Bayes", "tree", "forest", "LDA", "QDA"}
     for score in found["scores"].values():

@@ -101,10 +101,11 @@ def test_data_sets_that_are_missing_are_skipped_and_said_to_be(tmp_path):
         "skipped, sources = run._look_for_data(wanted, online=False)\n"
         "print(*tables._head(tasks.Results({}, skipped, sources), 0, False), sources['waveform'])"
     )
+    paths = [str(FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])]
     found = subprocess.run(
         [sys.executable, "-c", look],
         cwd=FOLDER,
-        env={**os.environ, "SFUMATO_DATA": str(tmp_path), "PYTHONPATH": str(FOLDER)},
+        env={**os.environ, "SFUMATO_DATA": str(tmp_path), "PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
         text=True,
         check=True,
