@@ -2,6 +2,7 @@
 
 from sfumato.noise.amplification import Amplification, bounded_amplification
 from sfumato.noise.epanechnikov import Epanechnikov
+from sfumato.noise.expression import Expression, parse_expression
 from sfumato.noise.grid import discrete_laplace, exact_bernoulli, uniform_integers
 from sfumato.noise.law import Law
 from sfumato.noise.laws import LAWS, Laplace, Normal, StudentT, Uniform, law_from_dict, make_law
@@ -17,6 +18,7 @@ __all__ = [
     "Amplification",
     "Branch",
     "Epanechnikov",
+    "Expression",
     "Laplace",
     "Law",
     "Normal",
@@ -33,6 +35,7 @@ __all__ = [
     "law_from_dict",
     "make_law",
     "make_operator",
+    "parse_expression",
     "randomized_response",
     "response_epsilon",
     "uniform_integers",
