@@ -87,7 +87,7 @@ def test_agreements_and_heads_of_the_first_version_are_read_and_kept(kept):
 
 def test_releases_of_the_first_version_are_refused_by_version(kept):
     """Their card says how values came about in words that only 0.1 had."""
-    with pytest.raises(SfumatoError, match="has version 1, and this program reads version 2. Make the release again"):
+    with pytest.raises(SfumatoError, match=r"has version 1, and this program reads version 2\. Make the release again"):
         Release.open(kept / "release")
 
 

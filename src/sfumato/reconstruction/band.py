@@ -23,7 +23,8 @@ _LIKELY = 0.15
 _NARROWED = 0.95
 """The span of several intervals covers more than each of them, so that each is taken narrower by this.
 
-Both numbers were chosen on other columns than those of docs/reconstruction.md (benchmarks/bench_coverage.py, --chosen-on).
+Both numbers were chosen on other columns than those of docs/reconstruction.md (benchmarks/bench_coverage.py,
+--chosen-on).
 """
 
 
