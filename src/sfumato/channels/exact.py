@@ -81,6 +81,12 @@ class Exact(Channel):
         return cls(count(stated, "columns", 1))
 
 
+NOT_STATED = (
+    "the card does not say how its cells were changed; if they were rounded and clipped, sanitize without "
+    "--like-original"
+)
+
+
 @register
 @dataclass(frozen=True)
 class Unstated(Channel):
@@ -118,6 +124,13 @@ class Unstated(Channel):
 
     def reach(self, low: float, high: float, chance: float) -> Reached:  # noqa: ARG002
         return Reached(self.low, self.high)
+
+    def raw_noise(self, width: float) -> OperatorNoise | None:  # noqa: ARG002
+        raise NotApplicableError(NOT_STATED)
+
+    @property
+    def kept(self) -> float:
+        raise NotApplicableError(NOT_STATED)
 
     def mean_line(self) -> tuple[float, float]:
         return 1.0, 0.0  # whatever was done, it was meant to leave values where they are
