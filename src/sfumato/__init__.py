@@ -12,7 +12,7 @@ or paths. Each is imported when it is first used.
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 TYPE_CHECKING = False  # what type checkers take for true; `typing` would be most of the time that an import takes
 if TYPE_CHECKING:
