@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -234,6 +235,47 @@ def test_links_between_pages_lead_somewhere():
             if "://" not in target and not (page.parent / target).exists():
                 broken.append(f"{page.relative_to(ROOT)}: {target}")
     assert broken == []
+
+
+FILE = re.compile(r"`([\w.-]+(?:/[\w.-]+)*/[\w.-]+\.(?:py|js|mjs|css|json|toml))`")
+NAME = re.compile(r"`((?!sfumato\.db\b)sfumato(?:\.\w+)+)\b")
+IMPORT = re.compile(r"^from (sfumato[\w.]*) import ([\w, ]+)$", re.MULTILINE)
+WRITTEN = re.compile(r"^(?:release|january|public)/")
+"""Folders in our examples that users' own commands write."""
+
+
+def gone(text: str) -> list[str]:
+    """Source files, modules and names that a page mentions and that do not exist (any more)."""
+    places = (ROOT, ROOT / "src", ROOT / "src" / "sfumato")
+    files = [name for name in FILE.findall(text) if not any((place / name).is_file() for place in places)]
+    names = {*NAME.findall(text)}
+    for module, imported in IMPORT.findall(text):
+        names |= {f"{module}.{name.strip()}" for name in imported.split(",")}
+    return [
+        *(name for name in files if not WRITTEN.match(name)),
+        *(name for name in sorted(names) if not exists(name)),
+    ]
+
+
+def exists(dotted: str) -> bool:
+    """Whether a dotted name leads to a module or to something in one."""
+    try:
+        pkgutil.resolve_name(dotted)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def test_pages_name_only_what_exists():
+    pages = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")] + list(DOCS.rglob("*.md"))
+    found = {str(page.relative_to(ROOT)): gone(page.read_text(encoding="utf-8")) for page in pages}
+    assert {page: names for page, names in found.items() if names} == {}, "these have moved or gone"
+
+
+def test_a_module_that_has_moved_is_found():
+    assert gone("see `guarantee/no_longer.py` and `src/sfumato/errors.py`") == ["guarantee/no_longer.py"]
+    assert gone("`sfumato.metrics.no_longer(x)`, `sfumato.metrics.phi`") == ["sfumato.metrics.no_longer"]
+    assert gone("from sfumato.metrics import phi, no_longer\n") == ["sfumato.metrics.no_longer"]
 
 
 def test_every_decision_is_listed():
