@@ -4,33 +4,35 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 
-from sfumato.array_types import Matrix
+from sfumato.array_types import Codes, Matrix
 from sfumato.channels import Additive, Channel, Exact, Identity, OrMissing, RandomizedResponse, Recipe
 from sfumato.errors import TableError, UsageError
 from sfumato.guarantee import Key
-from sfumato.mechanisms.bandwidth import RULES, category_mixing, epanechnikov_factor, reference_width
+from sfumato.mechanisms.bandwidth import LIKELIHOOD, POOLING, PUBLISHED, category_mixing, rule_width
+from sfumato.mechanisms.bandwidth_choice import Choice, choices
+from sfumato.mechanisms.kernel_shapes import KERNELS
+from sfumato.mechanisms.leave_one_out import RowSample, best_constant
 from sfumato.mechanisms.row_drawing import RowDrawing
-from sfumato.noise import Epanechnikov, Normal
 from sfumato.statistics import Moments, Statistics
 from sfumato.table import Encoding, Group
 from sfumato.wording import counted
 
-KERNELS: dict[str, type[Epanechnikov] | type[Normal]] = {"epanechnikov": Epanechnikov, "gaussian": Normal}
 NO_GUARANTEE = (
     "Every row lies within {near} of a real person, and there is no guarantee for the record: a released row is "
     "somebody's row with each number moved by {moved}, where h is the bandwidth that this card states for the column "
     "and class. {categories}A person may be drawn several times, or not at all."
 )
-NEAR = {"epanechnikov": "h", "gaussian": "a few h"}
+NEAR = {True: "h", False: "a few h"}
 MOVED = {
-    "epanechnikov": "at most h, with certainty",
-    "gaussian": "normal noise of standard deviation h (within 3 h in 997 of 1,000 cases)",
+    True: "at most h, with certainty",
+    False: "normal noise of standard deviation h (within 3 h in 997 of 1,000 cases)",
 }
 PER_DRAW = (
     "Categories and empty cells are kept with the stated probability; the bound that this gives holds per draw only. "
@@ -54,19 +56,19 @@ class ClassKernel:
 class KernelResampling(RowDrawing):
     """Draw new rows from a product kernel density estimate of the rows of each class [kernel-resampling, Alg. 1].
 
-    A row r of the class is picked at random and h_i u_i is added to its i-th number, u_i Epanechnikov (the median of
-    three uniforms on [-1, 1]) or standard normal. Eq. 16 gives h_i = (4/(d+2))^(1/(d+4)) N^(-1/(d+4)) sigma_i from the
-    class's N rows and unbiased sigma_i; it is the rule for a Gaussian kernel, so the default widens it for the
-    Epanechnikov kernel to smooth as much (about 2.2 times: see `bandwidth`). Integers and ordinals are smoothed as
-    numbers. Categories have the Aitchison-Aitken kernel: kept, or with probability m drawn anew from all of
-    them (lambda = m (c - 1) / c). An empty cell is a category of two, and one that is filled gets a value from
-    anywhere in the range. A column that is constant in a class stays as it is there.
+    A row r of the class is picked at random and h_i u_i is added to its i-th number, where u_i has the kernel's law.
+    Eq. 16 gives h_i = (4/(d+2))^(1/(d+4)) N^(-1/(d+4)) sigma_i from the class's N rows and unbiased sigma_i. Integers
+    and ordinals are smoothed as numbers. Categories have the Aitchison-Aitken kernel: kept, or with probability m drawn
+    anew from all of them (lambda = m (c - 1) / c). An empty cell is a category of two, and one that is filled gets a
+    value from anywhere in the range. A column that is constant in a class stays as it is there.
 
     Parameters
     ----------
-    kernel : "epanechnikov" or "gaussian".
-    bandwidth : "scaled" (Eq. 16 made right for the kernel and the columns that vary in the class), "published"
-        (Eq. 16 as it stands), or h itself as a share of every column's range, which then depends on no data.
+    kernel : "epanechnikov", "gaussian", "uniform", "triangular" or "biweight".
+    bandwidth : "pooling" (as spread as the paper's kernel, whichever kernel is used; d counts the columns that vary in
+        the class), "scaled" (best for the density of normal rows), "likelihood" (chosen in each class by leave-one-out
+        likelihood), "published" (Eq. 16 as it stands), or h itself as a share of the column's range, which then depends
+        on no data. A list or a mapping gives one for each column, ``{"by_class": {...}}`` for each class.
     rows : rows to release: None as many as there are, a count (1000), or a share (0.5).
     category_mixing : m; None lets it follow from N and d, so that categories lose as much correlation as numbers.
     """
@@ -84,7 +86,7 @@ class KernelResampling(RowDrawing):
     def __init__(
         self,
         kernel: str = "epanechnikov",
-        bandwidth: str | float = "scaled",
+        bandwidth: Choice | Sequence[Choice] | Mapping[str, Any] = POOLING,
         rows: float | int | None = None,
         category_mixing: float | None = None,
     ):
@@ -95,19 +97,48 @@ class KernelResampling(RowDrawing):
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
         self._check_choice(tuple(KERNELS), kernel=self.kernel)
-        self._check_widths()
+        self._check_mixing()
         self.encoding_ = encoding
         self._set_draws(statistics)
-        alone = sum(count == 1 for count in self.counts_.values())
-        if alone and isinstance(self.bandwidth, str):
+        self.choices_ = self._choices(encoding, self.counts_)
+        alone = sum(count == 1 and self._uses_a_rule(code) for code, count in self.counts_.items())
+        if alone:
             raise TableError(
                 f"{alone} of {len(self.counts_)} classes have a single row: its spread is unknown, so that it would be "
                 "released as it is. Merge rare classes or leave them out, or give the bandwidth as a number."
             )
-        self.kernels_ = {code: self._class_kernel(statistics[code]) for code in self.counts_}
+        self.moments_ = {code: statistics[code] for code in self.counts_}
+        self._settle(dict.fromkeys(self.counts_, 1.0))
         self._warn_of_constants()
+        return self
+
+    def _choices(self, encoding: Encoding, classes: Mapping[int, Any]) -> dict[int, dict[str, Choice]]:
+        words = {code: encoding.classes[code] if 0 <= code < len(encoding.classes) else str(code) for code in classes}
+        return choices(self.bandwidth, [group.column.name for group in self._numbers()], words)
+
+    def _uses_a_rule(self, code: int) -> bool:
+        return any(isinstance(choice, str) for choice in self.choices_[code].values())
+
+    def _settle(self, constants: Mapping[int, float]) -> None:
+        """The kernels of all classes, and the recipe that says so."""
+        self.kernels_ = {code: self._class_kernel(code, constants[code]) for code in self.counts_}
         by_class = {code: self._channels(kernel.widths, kernel.responses) for code, kernel in self.kernels_.items()}
-        self.recipe_ = Recipe(encoding, Identity(encoding.width), self._widest(), "drawn", by_class)
+        self.recipe_ = Recipe(self.encoding_, Identity(self.encoding_.width), self._widest(), "drawn", by_class)
+
+    @property
+    def needs_second_pass(self) -> bool:
+        return any(LIKELIHOOD in choice.values() for choice in self.choices_.values())
+
+    def second_statistics(self, X: Matrix, y: Codes | None) -> RowSample:
+        """Rows of each class, to be held against each other."""
+        return RowSample.among(X, self._codes(X, y))
+
+    def fit_second(self, statistics: Statistics) -> Self:
+        assert isinstance(statistics, RowSample)
+        chosen = {
+            code: best_constant(statistics.rows.get(code), self._sigma(self.moments_[code])) for code in self.counts_
+        }
+        self._settle(chosen)
         return self
 
     def _widest(self) -> tuple[Channel, ...]:
@@ -121,7 +152,7 @@ class KernelResampling(RowDrawing):
         found: list[Channel] = []
         for place, group in enumerate(self.encoding_.groups):
             width = float(widths[group.start])
-            number: Channel = Additive(KERNELS[self.kernel](width)) if width > 0 else Exact()
+            number: Channel = Additive(KERNELS[self.kernel].law(width)) if width > 0 else Exact()
             if group.is_onehot:
                 number = responses[place]
             elif group.has_indicator:
@@ -129,13 +160,7 @@ class KernelResampling(RowDrawing):
             found.append(number)
         return tuple(found)
 
-    def _check_widths(self) -> None:
-        number = isinstance(self.bandwidth, Real) and not isinstance(self.bandwidth, bool)
-        if not (self.bandwidth in RULES if isinstance(self.bandwidth, str) else number and 0 < self.bandwidth < np.inf):
-            raise UsageError(
-                f"The 'bandwidth' parameter of KernelResampling must be {', '.join(RULES)} or a positive share of the "
-                f"columns' range (0.1). Got {self.bandwidth!r} instead."
-            )
+    def _check_mixing(self) -> None:
         mixing = self.category_mixing
         if mixing is not None and (isinstance(mixing, bool) or not isinstance(mixing, Real) or not 0 <= mixing < 1):
             raise UsageError(
@@ -146,20 +171,30 @@ class KernelResampling(RowDrawing):
     def _numbers(self) -> list[Group]:
         return [group for group in self.encoding_.groups if not group.is_onehot]
 
-    def _class_kernel(self, moments: Moments) -> ClassKernel:
+    def _sigma(self, moments: Moments) -> Matrix:
+        """Standard deviation of every number in a class; 0 for slots of categories and what is constant there."""
         numbers = [group.start for group in self._numbers()]
         sigma = np.zeros(self.encoding_.width)
         # What is constant must stay so: rounding leaves a speck of variance where there is none.
         varies = moments.high[numbers] > moments.low[numbers]
         sigma[numbers] = np.where(varies, np.sqrt(np.maximum(np.diag(moments.covariance()), 0.0)[numbers]), 0.0)
-        columns = len(numbers) if self.bandwidth == "published" else int(varies.sum())
-        if isinstance(self.bandwidth, str):
-            widths = sigma * reference_width(moments.n, columns)
-            if self.bandwidth == "scaled" and self.kernel == "epanechnikov":
-                widths *= epanechnikov_factor(columns)
-        else:
-            widths = np.zeros_like(sigma)
-            widths[[group.start for group in self._numbers() if not group.is_constant]] = float(self.bandwidth)
+        return sigma
+
+    def _class_kernel(self, code: int, constant: float) -> ClassKernel:
+        moments = self.moments_[code]
+        sigma, chosen = self._sigma(moments), self.choices_[code]
+        varying = int((sigma > 0).sum())
+        widths = np.zeros_like(sigma)
+        for group in self._numbers():
+            choice = chosen[group.column.name]
+            if isinstance(choice, str):
+                columns = len(chosen) if choice == PUBLISHED else varying
+                widths[group.start] = sigma[group.start] and sigma[group.start] * rule_width(
+                    choice, self.kernel, moments.n, columns, constant
+                )
+            elif not group.is_constant:
+                widths[group.start] = choice
+        columns = len(chosen) if PUBLISHED in chosen.values() else varying
         mixing = category_mixing(moments.n, columns) if self.category_mixing is None else float(self.category_mixing)
         responses = {
             place: RandomizedResponse.of_epsilon(kept_epsilon(mixing, group), group.width if group.is_onehot else 2)
@@ -184,7 +219,7 @@ class KernelResampling(RowDrawing):
         for group in self._numbers():
             width = float(kernel.widths[group.start])
             if width > 0:
-                law, values = KERNELS[self.kernel](width), columns[group.start]
+                law, values = KERNELS[self.kernel].law(width), columns[group.start]
                 for start in range(0, len(values), TILE):
                     part = values[start : start + TILE]
                     part += law.sample(rng, len(part))
@@ -208,14 +243,24 @@ class KernelResampling(RowDrawing):
     def sentence(self) -> str:
         has_categories = any(kernel.responses for kernel in self.kernels_.values())
         return NO_GUARANTEE.format(
-            near=NEAR[self.kernel], moved=MOVED[self.kernel], categories=PER_DRAW if has_categories else ""
+            near=NEAR[KERNELS[self.kernel].bounded],
+            moved=MOVED[KERNELS[self.kernel].bounded],
+            categories=PER_DRAW if has_categories else "",
         )
 
     def learned(self) -> list[str]:
         found = [*super().learned(), "number of rows of every class"]
-        if isinstance(self.bandwidth, str):
+        if any(map(self._uses_a_rule, self.choices_)):
             found.append("bandwidths, from the standard deviation of every column in every class")
+        if self.needs_second_pass:
+            found.append("how wide a kernel fits best, from the distances between the rows of every class")
         return found
+
+    def parameters_used(self) -> dict[str, Any]:
+        used = super().parameters_used()
+        if "bandwidth" not in used:  # a list: a card says which column each belongs to
+            used["bandwidth"] = next(iter(self.choices_.values()))
+        return used
 
     def notes(self) -> dict[str, Any]:
         return {"unsmoothed_columns": self.unsmoothed_} if self.unsmoothed_ else {}

@@ -19,11 +19,14 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from scipy.special import logsumexp
 
 from sfumato.array_types import Codes, Matrix
+from sfumato.channels import Channel
+from sfumato.channels.maps import places
+from sfumato.channels.recipe import draw
 from sfumato.errors import UsageError
 from sfumato.mechanisms import KernelResampling
-from sfumato.noise import Epanechnikov
 from sfumato.statistics import NO_CLASS
 
 POINT = 1e-9
@@ -43,45 +46,34 @@ class KnownDensity(Protocol):
 
 @dataclass(frozen=True)
 class RowDensity:
-    """The product kernel estimate from encoded rows of one class, with the bandwidths of a fitted mechanism."""
+    """The kernel estimate from encoded rows of one class: a mixture of what the channels make of each of them.
+
+    Categories and empty cells have probabilities where numbers have densities; half the L1 distance is the same
+    whatever it is measured in.
+    """
 
     rows: Matrix
-    widths: Matrix
-    compact: bool
+    channels: tuple[Channel, ...]
 
     @classmethod
     def of(cls, mechanism: KernelResampling, X: Matrix, y: Codes | None, code: int | None) -> RowDensity:
         """What a mechanism fitted on (X, y) draws rows of class `code` from."""
-        if any(group.is_onehot or group.has_indicator for group in mechanism.encoding_.groups):
-            raise UsageError("Densities are compared for numeric columns only: leave categories and empty cells out.")
-        kernel = mechanism.kernels_[NO_CLASS if code is None else code]
         rows = X if y is None else X[y == code]
-        return cls(rows, np.maximum(kernel.widths, POINT), mechanism.kernel == "epanechnikov")
+        return cls(rows, mechanism.recipe_.of_class(NO_CLASS if code is None else code))
 
     def logpdf(self, Z: Matrix) -> Matrix:
         step = max(1, CELLS // max(len(self.rows), 1))
         return np.concatenate([self._log(Z[start : start + step]) for start in range(0, len(Z), step)])
 
     def _log(self, Z: Matrix) -> Matrix:
-        constant = -math.log(len(self.rows)) - float(np.log(self.widths).sum())
-        total = np.ones((len(Z), len(self.rows))) if self.compact else np.zeros((len(Z), len(self.rows)))
-        for column, width in enumerate(self.widths):
-            u = (Z[:, column, None] - self.rows[None, :, column]) / width
-            if self.compact:
-                total *= np.maximum(1.0 - u**2, 0.0)
-            else:
-                total -= 0.5 * u**2
-        with np.errstate(divide="ignore"):
-            if self.compact:
-                return np.asarray(np.log(total.sum(axis=1)) + len(self.widths) * math.log(0.75) + constant)
-            top = total.max(axis=1, keepdims=True)
-            log = top[:, 0] + np.log(np.exp(total - top).sum(axis=1))
-        return np.asarray(log - 0.5 * len(self.widths) * math.log(2 * math.pi) + constant)
+        total = np.full((len(Z), len(self.rows)), -math.log(len(self.rows)))
+        for place, channel in zip(places(self.channels), self.channels, strict=True):
+            # two estimates agree on a constant only if it is the same
+            total += channel.blurred(POINT).log_likelihood(Z[:, place], self.rows[:, place])
+        return np.asarray(logsumexp(total, axis=1))
 
     def sample(self, count: int, rng: np.random.Generator) -> Matrix:
-        drawn = self.rows[rng.integers(len(self.rows), size=count)]
-        noise = Epanechnikov(1.0).sample(rng, drawn.shape) if self.compact else rng.standard_normal(drawn.shape)
-        return np.asarray(drawn + self.widths * noise)
+        return draw(self.channels, self.rows[rng.integers(len(self.rows), size=count)], rng)
 
 
 class Loss(NamedTuple):

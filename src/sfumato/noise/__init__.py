@@ -4,6 +4,7 @@ from sfumato.noise.amplification import Amplification, bounded_amplification
 from sfumato.noise.epanechnikov import Epanechnikov
 from sfumato.noise.expression import Expression, parse_expression
 from sfumato.noise.grid import discrete_laplace, exact_bernoulli, uniform_integers
+from sfumato.noise.kernel_laws import Biweight, Triangular
 from sfumato.noise.law import Law
 from sfumato.noise.laws import LAWS, Laplace, Normal, StudentT, Uniform, law_from_dict, make_law
 from sfumato.noise.operator_noise import OperatorNoise
@@ -16,6 +17,7 @@ __all__ = [
     "LAWS",
     "OPERATORS",
     "Amplification",
+    "Biweight",
     "Branch",
     "Epanechnikov",
     "Expression",
@@ -26,6 +28,7 @@ __all__ = [
     "OperatorNoise",
     "Streams",
     "StudentT",
+    "Triangular",
     "Uniform",
     "bounded_amplification",
     "content_hash",

@@ -1,7 +1,7 @@
 """The noise laws: densities, moments and the amplification they allow, in closed form.
 
 `scale` is b for Laplace, the standard deviation for normal and uniform, the scale parameter for Student's t, and the
-half-width for Epanechnikov (in its own file).
+half-width for Epanechnikov, triangular and biweight (in their own files).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sfumato.array_types import Floats
 from sfumato.errors import UsageError
 from sfumato.noise.epanechnikov import Epanechnikov
 from sfumato.noise.grid import Shape
+from sfumato.noise.kernel_laws import Biweight, Triangular
 from sfumato.noise.law import Law, check_finite, check_positive, check_width, floats, settle
 
 _SQRT_3 = math.sqrt(3.0)
@@ -226,7 +227,9 @@ class StudentT(Law):
         return floats(self.scale * rng.standard_t(self.df, shape))
 
 
-LAWS: dict[str, type[Law]] = {law.name: law for law in (Laplace, Normal, Uniform, StudentT, Epanechnikov)}
+LAWS: dict[str, type[Law]] = {
+    law.name: law for law in (Laplace, Normal, Uniform, StudentT, Epanechnikov, Triangular, Biweight)
+}
 
 
 def make_law(
