@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from papers.page import table
 from published import DISCLOSURE, FUNCTIONS, K_AFTER_50, LEVELS, ORIGINAL, REACHED_AT
 from schemes import SCHEMES
-from tasks import FIG_3, FIG_4, FIG_5, MIXED, RUNS, Results
+from tasks import DEFINITION_2, FIG_3, FIG_4, FIG_5, MIXED, RUNS, Results
 
 INTRODUCTION = """# guided-survey: published and reached
 
@@ -27,7 +29,7 @@ def results_text(results: Results, minutes: float, fast: bool) -> str:
     parts += _functions(results)
     if results.get("original"):
         parts += _levels(results) + _server(results) + _arriving(results) + _mixed(results)
-    parts += _theorems(results) + _miners(results)
+    parts += _theorems(results) + _definition_2(results) + _miners(results)
     return "\n\n".join(parts) + "\n"
 
 
@@ -148,10 +150,19 @@ def _theorems(results: Results) -> list[str]:
     rows = []
     first = results.get("theorem_1")
     if first:
-        for order in ("value", "magnitude"):
-            found = first[order]
+        for name, setting in (("value", "value"), ("magnitude", "magnitude"), ("floor", "magnitude, floor .25")):
+            found = first[name]
             verdict = "exceeded" if found["error"] > found["estimate"] else "kept here"
-            rows.append(["5.1: Votes, mu = 2.5%", order, f"{found['estimate']:.3f}", f"{found['error']:.3f}", verdict])
+            sizes = " / ".join(f"{value:.3f}" for value in found["by_size"])
+            rows.append(
+                [
+                    "5.1: Votes, mu = 2.5%",
+                    setting,
+                    f"{found['estimate']:.3f}",
+                    f"{found['error']:.3f} ({sizes})",
+                    verdict,
+                ]
+            )
     second = results.get("theorem_2")
     if second:
         for floor, told in second["disclosed"].items():
@@ -167,7 +178,28 @@ def _theorems(results: Results) -> list[str]:
             )
     return [
         "## Theorems 5.1 and 5.2 are estimates, not bounds",
+        "The degree of error is that of Definition 1: the largest over sets of answers of every size; in brackets "
+        "for one, two, three and four answers together.",
         table(("case", "setting", '"bound"', "measured", ""), rows),
+    ]
+
+
+def _definition_2(results: Results) -> list[str]:
+    rows = []
+    for k, floor in DEFINITION_2:
+        found = results.get("definition_2", k, floor)
+        if found:
+            shares = [percent(found[name]) for name in ("honest", "found", "bound")]
+            bits = [f"{math.ceil(found[name] * 100) / 100:.2f}" for name in ("bits", "anybody_bits")]
+            rows.append([f"{floor:g}", k, *shares, *bits, percent(found["estimate"])])
+    if not rows:
+        return []
+    heads = ("floor", "k", "honest", "worst found", "bound", "bound, bits", "any population, bits", "Theorem 5.2")
+    return [
+        "## Definition 2: the most that any guidance discloses",
+        "I(t; R) / H(t) in %, Votes: of the guidance that these answers lead to, of the worst guidance that a search "
+        "found, and the certified bound over all guidance of at most k directions.",
+        table(heads, rows),
     ]
 
 

@@ -33,6 +33,7 @@ FIG_3 = (
 )
 """Binning, scheme, start-up rows."""
 MIXED = (("repaired", 1, 4), ("repaired", 2, 5), ("floor 0.1", 2, 5), ("default", 2, 5))
+DEFINITION_2 = tuple((k, floor) for floor in (0.0, 0.1, 0.25) for k in (1, 2, 4))
 MODULES = {"votes": votes, "functions": functions, "adversaries": adversaries}
 
 
@@ -66,6 +67,7 @@ def all_tasks(fast: bool) -> Iterator[Task]:
     yield Task("adversaries", "miners", (400 if fast else 4_000,))
     yield Task("votes", "original", (runs,))
     yield Task("votes", "theorem_1", (runs,))
+    yield from (Task("votes", "definition_2", setting) for setting in DEFINITION_2)
     yield from (Task("votes", "levels", (scheme, runs)) for scheme in FIG_4)
     yield from (Task("votes", "arriving", (*setting, runs)) for setting in FIG_5)
     yield from (Task("votes", "mixed", (*setting, 10 * people // 100 if fast else 10_000, 0.15)) for setting in MIXED)

@@ -15,15 +15,18 @@ from sfumato.guidance import (
     Guidance,
     SurveyCounts,
     SurveyRules,
-    class_difference,
+    degree_of_error,
     disclosure,
     mixed_limits,
+    most_bits,
+    most_disclosure,
     perturb_bits,
+    published_disclosure_estimate,
+    published_error_estimate,
     random_startup,
     simulate,
     survey_epsilon,
 )
-from sfumato.guidance.disclosure import published_error_estimate
 
 SPACE = AnswerSpace([2] * 16)
 START = 16
@@ -121,18 +124,37 @@ def mixed(scheme: str, low: int, middle: int, respondents: int, mu: float) -> di
 
 
 def theorem_1(runs: int) -> dict[str, Any]:
-    """Degree of error against 2 mu sigma_1 / m, mu = .025, both orders."""
+    """Degree of error (Definition 1, sets of answers of every size) against 2 mu sigma_1 / m, mu = .025."""
     found: dict[str, Any] = {}
-    for order in ("value", "magnitude"):
-        errors, estimates = [], []
+    for name, order, floor in (("value", "value", 0.0), ("magnitude", "magnitude", 0.0), ("floor", "magnitude", 0.25)):
+        errors, by_size, estimates = [], [], []
         for seed in range(runs):
             codes, y = people(seed)
             T = SPACE.onehot(codes)
-            counts = SurveyCounts.of(T, y)
-            guidance = Guidance.from_counts(counts, 0.025, order=order, floor=0.0, balance=False)
-            sent = SurveyCounts.of(perturb_bits(T, guidance.V, np.random.default_rng(seed).random(T.shape), 0.0), y)
-            before, after = (class_difference(part, floor=0.0, balance=False) for part in (counts, sent))
-            errors.append(float(np.abs(before - after).max() / len(T)))
+            guidance = Guidance.from_counts(SurveyCounts.of(T, y), 0.025, order=order, floor=0.0, balance=False)
+            R = perturb_bits(T, guidance.V, np.random.default_rng(seed).random(T.shape), floor)
+            degree = degree_of_error(T, y, R, y, SPACE, sizes=4)
+            errors.append(degree.value)
+            by_size.append(degree.by_size)
             estimates.append(published_error_estimate(float(guidance.sigmas[0]), 0.025, len(T)))
-        found[order] = {"error": float(np.mean(errors)), "estimate": float(np.mean(estimates))}
+        found[name] = {
+            "error": float(np.mean(errors)),
+            "by_size": np.mean(by_size, axis=0).tolist(),
+            "estimate": float(np.mean(estimates)),
+        }
     return found
+
+
+def definition_2(k: int, floor: float) -> dict[str, Any]:
+    """I(t; R) / H(t): of honest guidance, of the worst that a search finds, and the bound that none exceeds."""
+    codes, y = people(0)
+    honest = Guidance.from_counts(SurveyCounts.of(SPACE.onehot(codes), y), floor=floor, k=k).V
+    most = most_disclosure(codes, SPACE, k, floor, guidance=honest)
+    return {
+        "honest": disclosure(codes, SPACE, honest, floor).joint,
+        "found": most.found.joint,
+        "bound": most.joint,
+        "bits": most.bits,
+        "anybody_bits": most_bits(SPACE, k, floor),
+        "estimate": published_disclosure_estimate(SPACE.onehot(codes), SPACE, k),
+    }

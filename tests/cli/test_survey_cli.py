@@ -198,6 +198,14 @@ def test_a_survey_is_audited_before_anybody_is_asked(tmp_path: Path, capsys: pyt
     attacks = {attack["name"]: attack for attack in found["attacks"]}
     assert attacks["posterior-guess"]["score"] is not None
     assert "simulated" in (tmp_path / "audit" / "answers" / "report.html").read_text()
+    measures = found["measures"]
+    most = measures["most_disclosure"]
+    assert (
+        measures["disclosure"]["bits"] <= most["found"]["bits"] + 5 * most["found"]["error"] <= most["at_most"]["bits"]
+    )
+    assert 0 < most["at_most"]["bits"] <= measures["anybody_bits"]
+    assert measures["degree_of_error"]["exact"]
+    assert "Degree of disclosure (Definition 2)" in (tmp_path / "audit" / "answers" / "report.html").read_text()
     assert run(*command) == 5  # the folder exists
 
 

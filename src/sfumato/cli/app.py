@@ -23,6 +23,7 @@ from sfumato.cli import (
     serve,
     study,
     survey,
+    survey_before,
     survey_watch,
 )
 from sfumato.cli.console import run_guarded
@@ -70,6 +71,7 @@ app.command()(push.push)
 app.command()(push.withdraw)
 app.add_typer(study.app, name="study")
 app.add_typer(survey.app, name="survey")
+survey.app.add_typer(survey_before.app)
 survey.app.add_typer(survey_watch.app)
 app.command()(respond.respond)
 app.command()(serve.serve)

@@ -6,7 +6,16 @@
 
 from sfumato.guidance.bits import FLOOR, LINKS, Link, bit_probabilities, perturb_bits, uniforms_from_bytes
 from sfumato.guidance.counts import SurveyCounts
-from sfumato.guidance.disclosure import Disclosure, disclosure, exact_disclosure, sureness, told_by
+from sfumato.guidance.degree_of_error import DegreeOfError, degree_of_error
+from sfumato.guidance.disclosure import (
+    Disclosure,
+    disclosure,
+    exact_disclosure,
+    published_disclosure_estimate,
+    published_error_estimate,
+    sureness,
+    told_by,
+)
 from sfumato.guidance.epsilon import SurveyEpsilon, answer_epsilons, survey_epsilon
 from sfumato.guidance.guidance import (
     MU,
@@ -22,6 +31,7 @@ from sfumato.guidance.guidance import (
     least_level,
 )
 from sfumato.guidance.likelihood import answer_posteriors, log_likelihoods
+from sfumato.guidance.most_disclosure import MostDisclosure, most_bits, most_disclosure
 from sfumato.guidance.simulation import SurveyRules, SurveyRun, mixed_limits, random_startup, simulate
 from sfumato.guidance.space import BLANK, AnswerSpace
 from sfumato.guidance.worst_pair import RecordEpsilon, record_epsilon
@@ -33,10 +43,12 @@ __all__ = [
     "MU",
     "ORDERS",
     "AnswerSpace",
+    "DegreeOfError",
     "Disclosure",
     "Guidance",
     "GuidanceError",
     "Link",
+    "MostDisclosure",
     "Order",
     "RecordEpsilon",
     "SurveyCounts",
@@ -49,6 +61,7 @@ __all__ = [
     "check_guidance",
     "class_difference",
     "decode_matrix",
+    "degree_of_error",
     "disclosure",
     "encode_matrix",
     "exact_disclosure",
@@ -56,7 +69,11 @@ __all__ = [
     "least_level",
     "log_likelihoods",
     "mixed_limits",
+    "most_bits",
+    "most_disclosure",
     "perturb_bits",
+    "published_disclosure_estimate",
+    "published_error_estimate",
     "random_startup",
     "record_epsilon",
     "simulate",

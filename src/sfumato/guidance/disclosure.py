@@ -22,9 +22,9 @@ MOST_LISTED = 1 << 20
 class Disclosure(NamedTuple):
     """`share` = I(t; R) / sum_j H(a_j); lower is safer. `bits` is I(t; R), `error` its standard error (0: exact).
 
-    `joint` = I(t; R) / H(t) is Definition 2 itself, with H(t) of the whole answer as it occurs in the population. Where
-    questions hang together, H(t) is smaller than the sum; where rows are few and all different, it is the logarithm
-    of their number. The paper's figures match `share`.
+    `joint` = I(t; R) / H(t), with H(t) of the whole answer as it occurs in the population: what Definition 2 takes the
+    maximum of over all guidance (`most_disclosure`). Where questions hang together, H(t) is smaller than the sum; where
+    rows are few and all different, it is the logarithm of their number. The paper's figures match `share`.
     """
 
     share: float
@@ -60,8 +60,9 @@ def disclosure(
     draws: int = 2_000,
     seed: int = 0,
 ) -> Disclosure:
-    """The share of the answers' entropy that the bits disclose [guided-survey, Def. 2], by Monte Carlo.
+    """The share of the answers' entropy that the bits disclose to *this* guidance V, by Monte Carlo.
 
+    The degree of disclosure [guided-survey, Def. 2] is the largest of this over all guidance: `most_disclosure`.
     The population is taken to be the rows `codes` (at most 4,000 of them): I(t; R) = E log2 P(R | t) / P(R), where
     P(R) is the average over the population. It cannot exceed the logarithm of the number of different rows.
     """

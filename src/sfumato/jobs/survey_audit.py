@@ -6,6 +6,7 @@ they follow from the guidance, whoever answers.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +19,12 @@ from sfumato.array_types import Codes
 from sfumato.attacks.malicious_miner import KINDS, MaliciousMiner, Reading
 from sfumato.errors import TableError
 from sfumato.files import new_folder
-from sfumato.guidance import AnswerSpace, Link
+from sfumato.guidance import AnswerSpace, Link, decode_matrix
 from sfumato.jobs.audit import audit
 from sfumato.jobs.auditing.request import Audit, AuditRequest
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.jobs.survey_measures import SurveyMeasures, measure_survey
 from sfumato.mechanisms.guided_projection import FROM_A_SURVEY
 from sfumato.table import Encoding, Schema, write_table
 
@@ -46,10 +48,11 @@ class MinerReading:
 
 @dataclass(frozen=True)
 class SurveyAudit:
-    """The audit of simulated answers, and malicious collectors beside it."""
+    """The audit of simulated answers, malicious collectors beside it, and the paper's two degrees."""
 
     audit: Audit
     miners: tuple[MinerReading, ...]
+    measures: SurveyMeasures
 
 
 def audit_survey(
@@ -85,15 +88,25 @@ def audit_survey(
         found = audit(
             AuditRequest(folder=folder / "answers", original=asked, holdout=others, seed=seed), progress=progress
         )
-        found.data["notes"].append(SIMULATED)
+        encoding = Encoding(schema)
+        space = AnswerSpace([group.width for group in encoding.groups])
+        respondents = people.take(order[:half])
+        codes = space.codes(np.rint(encoding.encode(respondents).X))
+        y = np.asarray(encoding.encode_label(respondents))
+        V = decode_matrix(guidance, space.width, _columns(guidance, space.width))
+        measures = measure_survey(codes, y, space, V, floor=floor, link=link, seed=seed)
+        found.data["notes"] += [SIMULATED, *measures.sentences()]
         report(found.data, folder / "answers" / "report.html")
-        miners = _miners(people.take(order[:half]), Encoding(schema), floor, link)
-    return SurveyAudit(found, miners)
+        miners = _miners(codes, space, encoding, floor, link)
+    return SurveyAudit(found, miners, measures)
 
 
-def _miners(people: pa.Table, encoding: Encoding, floor: float, link: Link) -> tuple[MinerReading, ...]:
-    space = AnswerSpace([group.width for group in encoding.groups])
-    codes = space.codes(np.rint(encoding.encode(people).X))
+def _columns(guidance: str, width: int) -> int:
+    """Number of directions of guidance as it travels."""
+    return len(base64.b64decode(guidance)) // (8 * width)
+
+
+def _miners(codes: Codes, space: AnswerSpace, encoding: Encoding, floor: float, link: Link) -> tuple[MinerReading, ...]:
     floors = dict.fromkeys((floor, 0.0))
     return tuple(_worst(kind, tried, codes, space, encoding, link) for kind in KINDS for tried in floors)
 

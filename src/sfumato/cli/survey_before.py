@@ -1,0 +1,155 @@
+"""survey plan, audit: what is found out before anybody is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.blocks import with_blocks
+from sfumato.cli.console import Console, Force
+from sfumato.cli.survey import SurveyFile, read_survey
+from sfumato.errors import UsageError
+
+app = typer.Typer()
+
+
+@app.command()
+@with_blocks
+def plan(
+    file: SurveyFile,
+    accuracy: Annotated[float, typer.Option(metavar="SHARE", help="Accuracy that the classifier should reach.")],
+    console: Console,
+    population: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="Plain answers of an earlier study, with their classes.")
+    ] = None,
+    floor: Annotated[list[float] | None, typer.Option(help="Floors to try; repeatable.")] = None,
+    strength: Annotated[
+        float, typer.Option(help="Without a population: how typical of its class a telling answer is.")
+    ] = 0.5,
+    informative: Annotated[int, typer.Option(help="Without a population: how many questions tell the classes.")] = 3,
+) -> None:
+    """How many respondents are needed for an accuracy, at several floors, by simulation; nobody is asked.
+
+    Without a population people are assumed, and the plan is worth what the assumption is.
+
+    Example: sfumato survey plan survey.yaml --accuracy 0.85 --population earlier.csv
+    """
+    from dataclasses import asdict
+
+    from sfumato.jobs.survey_plan import FLOORS, assumed_population, plan_survey
+    from sfumato.protocol.start_up import RANDOM
+    from sfumato.protocol.survey_guidance import answer_space, startup_counts, survey_rules
+    from sfumato.protocol.survey_table import population_of
+    from sfumato.table import open_table
+
+    survey = read_survey(file)
+    space = answer_space(survey)
+    if population is None:
+        people = assumed_population(space, len(survey.classes), informative=informative, strength=strength)
+    else:
+        people = population_of(survey, open_table(population).read())
+    startup = None if survey.start_up == RANDOM else startup_counts(survey)
+    with console.listening() as progress:
+        found = plan_survey(
+            space,
+            accuracy,
+            people,
+            rules=survey_rules(survey),
+            floors=floor or FLOORS,
+            startup=startup,
+            progress=progress,
+        )
+    origin = "assumed people" if population is None else f"people of {population}"
+    console.say(f"Simulated with {origin}. Plain answers would reach {found.plain:.3f}, guessing {found.majority:.3f}.")
+    console.say("floor  respondents  accuracy         disclosure  epsilon  level")
+    for case in found.cases:
+        console.say(
+            f"{case.floor:5.2f}  {case.respondents:11,}  {case.accuracy:.3f} +- {case.spread:.3f}"
+            f"  {case.disclosure:10.1%}  {case.epsilon:7.1f}  {case.level:5.1f}"
+        )
+    for tried in dict.fromkeys(case.floor for case in found.cases):
+        needed = found.needed(tried)
+        words = f"needs {needed:,} respondents" if needed else "was not reached by any number that was tried"
+        console.say(f"Floor {tried:g}: accuracy {accuracy:g} {words}.")
+    console.result({**asdict(found), "needed": {str(case.floor): found.needed(case.floor) for case in found.cases}})
+
+
+@app.command("audit")
+@with_blocks
+def audit_survey(
+    file: SurveyFile,
+    population: Annotated[Path, typer.Option(metavar="TABLE", help="Plain answers of people who play respondents.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; it holds the people and is private.")],
+    console: Console,
+    part: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A part that `survey export` wrote: its guidance is audited.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="For the audit's own sampling.")] = 0,
+    force: Force = False,
+) -> None:
+    """Attack simulated answers with every attack, and let malicious collectors make up the guidance.
+
+    It ends with the paper's two degrees: of disclosure, over all guidance of this level, and of error.
+
+    Without --part the guidance is the one that a survey of these people would end with.
+
+    Example: sfumato survey audit survey.yaml --population earlier.csv --out survey-audit
+    """
+    from sfumato.cli.audit import attack_lines
+    from sfumato.guarantee import Card
+    from sfumato.guidance import encode_matrix, simulate
+    from sfumato.jobs.survey_audit import audit_survey as run
+    from sfumato.jobs.survey_audit import miner_dict
+    from sfumato.protocol.survey_guidance import answer_space, startup_counts, survey_rules
+    from sfumato.protocol.survey_table import answers_in_words, population_of, survey_encoding
+    from sfumato.report import write_report
+    from sfumato.table import open_table
+
+    survey = read_survey(file)
+    table = open_table(population).read()
+    if part is not None:
+        card = Card.load(part)
+        if card.source_schema != survey_encoding(survey).schema.to_dict() or "guidance" not in card.transform:
+            raise UsageError(f"{part} is not a part of this survey. Give a folder that `sfumato survey export` wrote.")
+        guidance = str(card.transform["guidance"])
+    else:
+        codes, y = population_of(survey, table)
+        rules, start = survey_rules(survey), startup_counts(survey)
+        ended = simulate(codes, y, answer_space(survey), rules, startup=start, seed=seed, keep_rows=False)
+        guidance = encode_matrix(ended.versions[-1].guidance.V)
+    with console.listening() as progress:
+        found = run(
+            answers_in_words(survey, table),
+            survey_encoding(survey).schema,
+            guidance,
+            out,
+            floor=survey.floor,
+            link=survey.link,
+            seed=seed,
+            force=force,
+            progress=progress,
+            report=write_report,
+        )
+    for line in attack_lines(found.audit.data):
+        console.say(line)
+    console.say()
+    console.say("Collectors who make up the guidance, at the question that they read best:")
+    for one in found.miners:
+        read = one.reading
+        console.say(
+            f"  {one.kind:<11} floor {one.floor:4.2f}  certain of {read.identified:5.1%}, right about "
+            f"{read.right:5.1%} (usual answer {read.baseline:5.1%})  {one.question}"
+        )
+    for sentence in found.measures.sentences():
+        console.say(sentence)
+    console.say(f"Report (private): {out / 'answers' / 'report.html'}")
+    console.result(
+        {
+            "folder": str(out),
+            "miners": [miner_dict(one) for one in found.miners],
+            "attacks": found.audit.data["attacks"],
+            "measures": found.measures.to_dict(),
+        }
+    )
