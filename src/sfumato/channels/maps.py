@@ -14,6 +14,7 @@ from scipy import special
 from sfumato.array_types import Codes, Matrix
 from sfumato.channels.affine_bound import affine_epsilons, component_ranges
 from sfumato.channels.base import Channel, Epsilons, NotApplicableError
+from sfumato.channels.built_in_bases import is_built_in
 from sfumato.errors import CardError
 from sfumato.guidance import AnswerSpace, Guidance, answer_epsilons, decode_matrix, record_epsilon, survey_epsilon
 from sfumato.guidance.bits import projected
@@ -95,7 +96,7 @@ class Identity(Map):
 class Affine(Map):
     """z = A x + c, public. `variances` are those of all components of a learned basis, kept ones first.
 
-    `reason`: why the matrix owes nothing to the rows, in the owner's words; one that only picks columns needs none.
+    `reason`: why the matrix owes nothing to the rows, in the owner's words; a built-in one needs none.
     """
 
     matrix: Matrix
@@ -105,8 +106,7 @@ class Affine(Map):
     kind = "affine"
 
     def in_the_way(self, channels: Sequence[Channel], encoding: Encoding) -> list[str]:
-        picks = ((self.matrix == 0) | (self.matrix == 1)).all() and ((self.matrix != 0).sum(axis=1) <= 1).all()
-        found = [] if picks or self.reason else [UNDECLARED_BASIS]
+        found = [] if self.reason or is_built_in(self.matrix) else [UNDECLARED_BASIS]
         low, high = component_ranges(self.matrix, encoding.groups)
         clipped = np.array([channel.interval for channel in channels])
         return [

@@ -71,6 +71,10 @@ def sanitize(
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key to use, or to write if new.")] = None,
     search: Annotated[int | None, typer.Option(metavar="N", help="random-rotation: the best of N rotations.")] = None,
     search_goal: Annotated[str, typer.Option(help="Guarantee that --search raises: minimum or average.")] = "minimum",
+    basis_from: Annotated[
+        str | None, typer.Option(metavar="TABLE", help="principal-laplace: public rows to take the basis from.")
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Why the rows of --basis-from are public.")] = None,
     query: Query = None,
     format: Annotated[str, typer.Option(help="parquet or csv.")] = "parquet",
     like_original: Annotated[bool, typer.Option(help="Round and clip back to the source's kinds.")] = False,
@@ -93,6 +97,7 @@ def sanitize(
       sfumato sanitize patients.csv --schema schema.yaml --epsilon-record 4 --out release
       sfumato sanitize patients.csv --label y --mechanism additive-noise --param law=normal --param scale=0.25 --out r
       sfumato sanitize patients.csv --label y --mechanism random-rotation --search 50 --key study-key.json --out r
+      sfumato sanitize a.csv --schema s.yaml --epsilon-record 4 --basis-from b.csv --reason "a census" --out r
       sfumato sanitize february.csv --study study.yaml --only-new --out february
       sfumato sanitize new.csv --schema schema.yaml --mechanism random-rotation --key key.json --unlabelled --out q
     """
@@ -114,6 +119,8 @@ def sanitize(
             prior=prior,
             private_label=private_label,
             label_epsilon=label_epsilon,
+            basis_from=tables.open_if_given(basis_from),
+            reason=reason,
             unlabelled=unlabelled,
             max_rows_per_person=max_rows_per_person,
             out_of_bounds=out_of_bounds,

@@ -31,6 +31,8 @@ def sanitize(
     prior: float | None = None,
     private_label: bool = False,
     label_epsilon: float | None = None,
+    basis_from: Any = None,
+    reason: str | None = None,
     unlabelled: bool = False,
     max_rows_per_person: int | None = None,
     out_of_bounds: str = "clip",
@@ -77,6 +79,10 @@ def sanitize(
         Randomize the label too; learners correct for it.
     label_epsilon : float, default 1
         The label's share of the epsilon, above 0. Only with `private_label`.
+    basis_from : DataFrame, Arrow table, path or SqlQuery, optional
+        For principal-laplace: public rows with the same columns. The basis is that of their principal components.
+    reason : str, optional
+        Why these rows are public, in one sentence. Needed with `basis_from`; it stands on the card.
     unlabelled : bool, default False
         Release rows that are to be classified, without a label.
     max_rows_per_person : int, optional
@@ -158,6 +164,8 @@ def sanitize(
         max_posterior=max_posterior,
         prior=prior,
         terms=study_terms(study) if isinstance(study, str | Path) else study,
+        basis_from=basis_from,
+        reason=reason,
     )
     if out is None:
         return sanitize_in_memory(table, options, progress)

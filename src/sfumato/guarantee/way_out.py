@@ -8,7 +8,7 @@ WAYS_OUT = {
     "bounds or categories": "mark public bounds and categories as such (sfumato declare SCHEMA --all --reason ...)",
     "classes of the label": "mark the label's classes as public in the schema",
     "a given basis": "say why the basis is public (--param basis_reason=...), or take --param basis=identity",
-    "basis": "take a basis that owes nothing to this table (--param basis=identity)",
+    "basis": "take a basis that owes nothing to this table (--basis-from TABLE --reason ..., or --param basis=dct)",
     "ranges of the components": "take widths from the public bounds (--param component_bounds=public)",
     "the guidance": "take guidance that owes nothing to this table (--param guidance=... --param guidance_reason=...)",
     "given guidance": "say why the guidance is public (--param guidance_reason=...)",

@@ -24,6 +24,7 @@ from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import learned_classes, make_card, today
 from sfumato.jobs.only_new import remember
 from sfumato.jobs.progress import Progress, silent
+from sfumato.jobs.public_rows import THE_SAME
 from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize_options import Options
 from sfumato.jobs.sanitized import Sanitized
@@ -126,8 +127,12 @@ def _perturb(
     key, found = _key(mechanism, source, options, progress)
     fingerprint = ledger.fingerprint(encoding.width)
     block_counts: list[dict[int, int]] = []
+    public = options.public_rows()
+    shaped_by = None if public is None else public.shape(mechanism, encoding, ledger)
     rows = fit_on_source(mechanism, source, key, fingerprint, progress, block_counts)
-    _recognise(mechanism, ledger)
+    if shaped_by == fingerprint.hexdigest():
+        raise UsageError(THE_SAME)
+    _recognise(mechanism, ledger, shaped_by)
     released = mechanism.released(rows)
     layout = Layout(mechanism, encoding, options.like_original)
     guarantee = _guarantee(mechanism, encoding, source, response, options)
@@ -163,15 +168,15 @@ def _perturb(
     return _Made(told, key, None if options.key_is_given else key)
 
 
-def _recognise(mechanism: Mechanism, ledger: Ledger) -> None:
+def _recognise(mechanism: Mechanism, ledger: Ledger, shaped_by: str | None) -> None:
     """Remember what was learned, also in a trial run: it stands on a card. What was remembered is not public, whatever
-    reason is given with it."""
+    reason is given with it; nor is what rows have shaped (`shaped_by`) that were released as private ones before."""
     directions = mechanism.directions()
     if directions is None:
         return
     if mechanism.learns_directions:
         ledger.remember_learned(directions)
-    elif ledger.has_learned(directions):
+    elif ledger.has_learned(directions) or (shaped_by is not None and ledger.earlier(shaped_by).count):
         mechanism.borrow()
 
 

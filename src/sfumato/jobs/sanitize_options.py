@@ -9,6 +9,7 @@ from typing import Any
 
 from sfumato.errors import UsageError
 from sfumato.guarantee import Key
+from sfumato.jobs.public_rows import PublicRows
 from sfumato.jobs.strength import Strength, Terms, Wanted
 from sfumato.mechanisms import Mechanism, RandomRotation, make_mechanism
 from sfumato.table import Schema, SqlQuery, open_table
@@ -45,6 +46,14 @@ class Options:
     max_posterior: float | None = None
     prior: float | None = None
     terms: Terms | None = None
+    basis_from: Any = None
+    reason: str | None = None
+
+    def public_rows(self) -> PublicRows | None:
+        """The rows that a basis is made from, where some were given."""
+        if self.basis_from is None and self.reason is not None:
+            raise UsageError("--reason says why the rows of --basis-from are public. Give both, or neither.")
+        return None if self.basis_from is None else PublicRows(self.basis_from, self.reason)
 
     def strength(self) -> Strength:
         """How strong the noise is to be, under the terms of a study where there are any."""
@@ -76,6 +85,8 @@ class Options:
         if mechanism.whole_table and self.engine == "stream":
             raise UsageError(f"{mechanism.name} needs the whole table at once. Use --engine memory.")
         self._check_search(mechanism)
+        if (public := self.public_rows()) is not None:
+            public.check(mechanism, strength.parameters)
         if self.out_of_bounds not in OUT_OF_BOUNDS:
             raise UsageError(
                 f"--out-of-bounds must be {' or '.join(OUT_OF_BOUNDS)}. Got {self.out_of_bounds!r} instead."

@@ -16,12 +16,7 @@ from sfumato.guarantee import Key
 from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.proved import BORROWED_BASIS, LEARNED_BASIS
 from sfumato.mechanisms.base import Mechanism, as_matrix, count_of
-from sfumato.mechanisms.basis import (
-    IDENTITY,
-    LEARNED,
-    given_basis,
-    principal_components,
-)
+from sfumato.mechanisms.basis import LEARNED, NAMES, Basis, given_basis, principal_components
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding
 
@@ -45,10 +40,11 @@ class PrincipalLaplace(Mechanism):
     Parameters
     ----------
     b : noise scale relative to a component's width.
-    components : how many to keep: a count, or a fraction of the encoded columns; by default half of a
-        learned basis (as in the paper's experiments), all of a given one.
-    basis : "learned", "identity", or a matrix (rows are components), or the path of a JSON file that holds one
-        (another release's card serves: sites that share a basis share a space).
+    components : how many to keep: a count, or a fraction of the encoded columns; by default half of the principal
+        components (as in the paper's experiments), all of another basis.
+    basis : "learned", a built-in one ("identity", "dct", "haar"; the last two follow the order of the columns), or a
+        matrix (rows are components), or the path of a JSON file that holds one (another release's card serves: sites
+        that share a basis share a space).
     basis_reason : why a given basis is public, in the owner's words. Without it, and with a basis that a card or the
         owner's ledger says was learned, the claim stays conditional: rows that shaped a basis are in it.
     component_bounds : "public" or "data".
@@ -72,7 +68,7 @@ class PrincipalLaplace(Mechanism):
         self,
         b: float = 0.3,
         components: int | float | None = None,
-        basis: str | ArrayLike = "learned",
+        basis: str | ArrayLike | Basis = "learned",
         component_bounds: str = "public",
         noise: str = "exact",
         epsilon_record: float | None = None,
@@ -92,7 +88,7 @@ class PrincipalLaplace(Mechanism):
 
     @property
     def _hand_given(self) -> bool:
-        return not (isinstance(self.basis, str) and self.basis in (LEARNED, IDENTITY))
+        return not (isinstance(self.basis, str) and self.basis in NAMES)
 
     @property
     def _declared_public(self) -> bool:
@@ -111,15 +107,12 @@ class PrincipalLaplace(Mechanism):
         self._check_choice(("public", "data"), component_bounds=self.component_bounds)
         self._check_choice(("exact", "float"), noise=self.noise)
         self.encoding_ = encoding
-        self.variances_: Matrix | None = None
-        self.borrowed_ = False
-        if self._learns_basis:
-            matrix, self.variances_ = principal_components(statistics)
-        else:
-            given = given_basis(self.basis, encoding.width)
-            matrix, self.borrowed_ = given.matrix, given.learned
-        wanted = 0.5 if self.components is None and self._learns_basis else self.components
-        self.matrix_ = np.ascontiguousarray(matrix[: count_of(wanted, len(matrix), type(self).__name__)])
+        found = (
+            principal_components(statistics.total) if self._learns_basis else given_basis(self.basis, encoding.width)
+        )
+        self.variances_, self.borrowed_ = found.variances, found.learned
+        wanted = 0.5 if self.components is None and found.variances is not None else self.components
+        self.matrix_ = np.ascontiguousarray(found.matrix[: count_of(wanted, len(found.matrix), type(self).__name__)])
         low, high = component_ranges(self.matrix_, encoding.groups)
         self.offset_ = -(low + high) / 2
         self._half_ = self._widened(high - low) / 2

@@ -12,6 +12,7 @@ from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import space_of
 from sfumato.mechanisms import Mechanism, make_mechanism
 from sfumato.mechanisms.base import count_of
+from sfumato.mechanisms.basis import NAMES
 from sfumato.protocol.canonical import canonical_json, hash_of
 from sfumato.protocol.names import check_line
 from sfumato.protocol.quota import Quota
@@ -116,7 +117,7 @@ class PoolStudy:
         expected = dict(self.parameters)
         if isinstance(expected.get("components"), int | float):
             expected["components"] = count_of(expected["components"], self.encoding.width, self.mechanism)
-        if "basis" in expected and expected["basis"] not in ("learned", "identity"):
+        if "basis" in expected and expected["basis"] not in NAMES:
             expected["basis"] = "given"
         if expected.get("guidance") is not None:
             expected["guidance"] = "given"

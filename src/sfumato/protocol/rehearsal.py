@@ -14,6 +14,7 @@ from sfumato.guarantee.rounding import rounded_up
 from sfumato.jobs.strength import leaves_strength_open
 from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.base import count_of
+from sfumato.mechanisms.basis import NAMES
 from sfumato.noise import Streams
 from sfumato.protocol.pool_study import PoolStudy
 from sfumato.statistics import Statistics
@@ -51,7 +52,7 @@ def rehearse(study: PoolStudy) -> None:
 def _as_a_site_has_them(study: PoolStudy) -> dict[str, Any]:
     """The study's parameters, the strength from its guarantee where they leave it open; no file is looked for."""
     parameters = dict(study.parameters)
-    if isinstance(parameters.get("basis"), str) and parameters["basis"] != "identity":
+    if isinstance(parameters.get("basis"), str) and parameters["basis"] not in NAMES:
         del parameters["basis"]
     if (
         leaves_strength_open(parameters)
