@@ -88,7 +88,7 @@ def test_the_space_is_computed_where_the_schema_settles_it():
         ({"name": "two\nlines"}, "one line"),
         ({"name": ""}, "one line"),
         ({"description": ["x"]}, "description"),
-        ({"schema": {"columns": POOL["schema"]["columns"][:2]}}, "no label"),
+        ({"schema": {"columns": POOL["schema"]["columns"][:2]}, "classifiers": ["knn"]}, "no label"),
         ({"schema": 4}, "columns"),
         ({"mechanism": "additive-noise"}, "mechanism"),
         ({"mechanism": {"name": "subtractive-noise"}}, "no mechanism"),

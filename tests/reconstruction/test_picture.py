@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sfumato.reconstruction import Cells, Density, Shares
-from sfumato.reconstruction.picture import HEIGHT, WIDTH, plain
+from sfumato.reconstruction.picture import WIDE, plain
 
 TEXT = re.compile(r'<text x="([-\d.]+)" y="([-\d.]+)"(?: text-anchor="(\w+)")?[^>]*>([^<]*)</text>')
 
@@ -32,7 +32,7 @@ def density(start, end, top, **more):
 @pytest.mark.parametrize("top", [0.13, 0.15, 1.5, 15.0, 1.2e-5, 5e-5, 0.9, 700.0])
 def test_ticks_stand_where_they_say_and_apart(low, high, top):
     found = texts(density(low, high, top).plot())
-    across = sorted(item for item in found if item[2] == HEIGHT - 38)
+    across = sorted(item for item in found if item[2] == WIDE.height - 38)
     heights = [item for item in found if item[1] == pytest.approx(66) and item[3] != "density"]
     assert len(across) >= 3
     assert len(heights) >= 3
@@ -70,9 +70,9 @@ def test_nothing_leaves_the_page_whatever_the_names(count, name):
         for picture in (bars, density(1e6, 1e6 + 30, 1.0, name=long).plot()):
             for left, right, y, _ in texts(re.sub(r"<text[^>]*rotate[^>]*>[^<]*</text>", "", picture)):
                 assert left >= 0
-                assert right <= WIDTH
-                assert 0 < y < HEIGHT
-        straight = sorted(item for item in texts(bars) if item[2] == HEIGHT - 38)
+                assert right <= WIDE.width
+                assert 0 < y < WIDE.height
+        straight = sorted(item for item in texts(bars) if item[2] == WIDE.height - 38)
         turned = [float(x) for x in re.findall(r'<text x="([\d.]+)"[^>]*rotate', bars)]
         assert all(one[1] < other[0] for one, other in pairwise(straight)) or turned
         assert not turned or np.diff(turned).min() > 12

@@ -117,7 +117,7 @@ def test_a_token_of_one_study_never_opens_another(app):
     store = app.state.store
     mine, _ = store.studies.create(consortium.study())
     other = Study(TestClient(app), mine, store.studies.create(consortium.study())[1])
-    values = {"study_id": mine, "sha256": "0" * 64, "model_id": "x", "name": "A"}
+    values = {"study_id": mine, "sha256": "0" * 64, "model_id": "x", "density_id": "x", "name": "A"}
     for path, methods in app.api.openapi()["paths"].items():
         if path.startswith("/api/v1/studies/"):
             for method in methods:

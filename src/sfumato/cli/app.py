@@ -22,6 +22,7 @@ from sfumato.cli import (
     respond,
     serve,
     study,
+    study_reconstruct,
     survey,
     survey_before,
     survey_watch,
@@ -69,6 +70,7 @@ app.command()(learn.evaluate)
 app.command()(reconstruct.reconstruct)
 app.command()(push.push)
 app.command()(push.withdraw)
+study.app.command()(study_reconstruct.reconstruct)
 app.add_typer(study.app, name="study")
 app.add_typer(survey.app, name="survey")
 survey.app.add_typer(survey_before.app)

@@ -17,10 +17,12 @@ from sfumato.protocol.messages import (
     ALL_SITES,
     PURPOSES,
     TRAINED_ON,
+    DensityInfo,
     Invitation,
     Invited,
     ModelInfo,
     Receipt,
+    Reconstruction,
     ReleaseInfo,
     SharedRows,
     SiteInfo,
@@ -176,6 +178,17 @@ class Coordinator:
 
     def model(self, study: str, model: str) -> ModelInfo:
         return message_of(ModelInfo, self._connection.ask("GET", _path(study, "models", model)))
+
+    def reconstruct(self, study: str, column: str, method: str = "parzen-program") -> DensityInfo:
+        """Ask for the distribution of a column behind the noise of all releases; `density` tells when it is there."""
+        wish = Reconstruction(column, method).to_dict()
+        return message_of(DensityInfo, self._connection.ask("POST", _path(study, "densities"), json=wish, once=True))
+
+    def density(self, study: str, density: str) -> DensityInfo:
+        return message_of(DensityInfo, self._connection.ask("GET", _path(study, "densities", density)))
+
+    def densities(self, study: str) -> list[DensityInfo]:
+        return messages_of(DensityInfo, self._connection.ask("GET", _path(study, "densities")))
 
     def download(
         self, study: str, model: str, out: Path, *, force: bool = False, progress: Progress | None = None

@@ -77,7 +77,7 @@ def reconstruct_columns(
             found = reconstruct_from(releases, column, chosen, **options)
             truth = truths[column]
             loss = None if truth is None else information_loss(truth, found)
-            done.append(Reconstructed(found, _write(found, folder, place), loss))
+            done.append(Reconstructed(found, write_found(found, folder, place), loss))
             if progress is not None:
                 progress("Columns", number + 1, len(columns))
     return done
@@ -104,7 +104,7 @@ def folder_names(columns: Sequence[str]) -> list[str]:
     return names
 
 
-def _write(found: Density | Shares, folder: Path, place: str) -> tuple[str, ...]:
+def write_found(found: Density | Shares, folder: Path, place: str) -> tuple[str, ...]:
     """The files of one column in `folder`/`place`; returns them as seen from `folder`."""
     inside = folder / place
     inside.mkdir(exist_ok=True)

@@ -45,6 +45,8 @@ def _schema(study: PoolStudy, card: Card) -> Iterator[str]:
             if getattr(column, field) != getattr(wanted, field):
                 yield f"Column {wanted.name!r}: {field!r} differs from the study's. Sanitize with the study's schema."
     label = card.release_schema["label"]
+    if study.schema.label is None:
+        return
     if label is None:
         yield f"The release has no label, and the study learns to predict {expected[-1].name!r}."
     elif label["name"] != expected[-1].name or tuple(label["classes"]) != expected[-1].categories:

@@ -163,3 +163,50 @@ class ModelInfo(Message):
     card: dict[str, Any] | None = None
     failure: str | None = None
     sites: str = ALL_SITES
+    column: str | None = None
+    """What is reconstructed, where this is a density and no model."""
+
+
+@dataclass(frozen=True)
+class Reconstruction(Message):
+    """An owner's wish to have the distribution of a column, behind the noise of all releases."""
+
+    column: str
+    method: str = "parzen-program"
+
+
+@dataclass(frozen=True)
+class DensityInfo(Message):
+    """`found` is there once the state is done: the density or the shares as plain figures, with their band."""
+
+    id: str
+    column: str
+    method: str
+    state: str
+    progress: float
+    step: str
+    created: str
+    uses_withdrawn: bool
+    found: dict[str, Any] | None = None
+    releases: int = 0
+    sites: list[str] = field(default_factory=list)
+    failure: str | None = None
+
+    @classmethod
+    def of(cls, job: ModelInfo) -> DensityInfo:
+        """A density waits and is worked on as a model is."""
+        used = (job.card or {}).get("releases") or []
+        return cls(
+            id=job.id,
+            column=job.column or "",
+            method=job.classifier,
+            state=job.state,
+            progress=job.progress,
+            step=job.step,
+            created=job.created,
+            uses_withdrawn=job.uses_withdrawn,
+            found=job.results,
+            releases=len(used),
+            sites=sorted({str(one.get("site")) for one in used}),
+            failure=job.failure,
+        )

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from sfumato.classifiers.factory import CLASSIFIERS
 from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import space_of
-from sfumato.mechanisms import Mechanism, make_mechanism
+from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.base import count_of
 from sfumato.mechanisms.basis import NAMES
 from sfumato.protocol.canonical import canonical_json, hash_of
@@ -43,7 +43,8 @@ class PoolStudy:
     The mechanism's name is binding, its parameters where they are given. `space` says which rows mean the same: it is
     computed from the schema where mechanism and parameters settle it, else copied from the first release's card.
     `quota` is the most that one site may have there.
-    `largest_site_share`: no site is more than this share of the rows that models are trained on.
+    `largest_site_share`: no site is more than this share of the rows that models and densities are made from.
+    A study without a label trains nothing: its columns are reconstructed.
     """
 
     kind: ClassVar[str] = "pool"
@@ -107,10 +108,16 @@ class PoolStudy:
             epsilon_record=epsilon,
             space=_space(found.get("space"), name, parameters, Encoding(schema)),
             description=description,
-            classifiers=_classifiers(found.get("classifiers", DEFAULT_CLASSIFIERS)),
+            classifiers=_classifiers(found.get("classifiers"), schema),
             quota=Quota.from_dict(found["quota"]) if "quota" in found else None,
             largest_site_share=_share(found.get("largest_site_share")),
         )
+
+    def reconstructible(self) -> tuple[str, ...] | None:
+        """Columns whose distribution can be reconstructed; None where only a release's card names its columns."""
+        if not MECHANISMS[self.mechanism].columnwise:
+            return None
+        return tuple(group.column.name for group in self.encoding.groups if not group.is_constant)
 
     def parameters_expected(self) -> dict[str, Any]:
         """The binding parameters as a card states them: counts instead of fractions, `given` instead of a matrix."""
@@ -124,10 +131,14 @@ class PoolStudy:
         return expected
 
 
+def trains(definition: Mapping[str, Any]) -> bool:
+    """Whether a study as it is written down has something to predict; one of kind `pool` need not."""
+    columns = (definition.get("schema") or {}).get("columns") or []
+    return definition.get("kind") != PoolStudy.kind or any(column.get("role") == "label" for column in columns)
+
+
 def _schema(found: Any) -> Schema:
     schema = Schema.from_dict(found)
-    if schema.label is None:
-        raise SchemaError("The study's schema has no label. Give the column to predict `role: label`.")
     Encoding(schema)  # bounds, categories and classes are all there
     return schema
 
@@ -205,7 +216,16 @@ def _share(found: Any) -> float | None:
     return float(found)
 
 
-def _classifiers(found: Any) -> tuple[str, ...]:
+def _classifiers(found: Any, schema: Schema) -> tuple[str, ...]:
+    if schema.label is None:
+        if found:
+            raise SchemaError(
+                "The study names classifiers, and its schema has no label for them to predict. Give that column "
+                "`role: label`, or leave `classifiers` out: the study then reconstructs columns."
+            )
+        return ()
+    if found is None:
+        return DEFAULT_CLASSIFIERS
     if not isinstance(found, Sequence) or isinstance(found, str) or not found:
         raise SchemaError("The study's `classifiers` must be a list of names.")
     for name in found:

@@ -86,14 +86,14 @@ def _try(mechanism: Mechanism, encoding: Encoding) -> None:
         mechanism.perturb(X, y, Streams().generator(0, b"rehearsal", b""))
 
 
-def _made_up(encoding: Encoding) -> tuple[Matrix, Codes]:
+def _made_up(encoding: Encoding) -> tuple[Matrix, Codes | None]:
     """Rows of every class from anywhere in the domain."""
     classes = len(encoding.classes)
     rows, rng = max(ROWS, 3 * classes), np.random.default_rng(0)
     X = np.empty((rows, encoding.width))
     for group in encoding.groups:
         X[:, group.start : group.stop] = _anywhere(group, rows, rng)
-    return X, np.arange(rows, dtype=np.int64) % classes
+    return X, np.arange(rows, dtype=np.int64) % classes if classes else None
 
 
 def _anywhere(group: Group, rows: int, rng: np.random.Generator) -> Matrix:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sfumato.array_types import Floats
 from sfumato.errors import UsageError
 from sfumato.reconstruction.kernel import Cells
-from sfumato.reconstruction.picture import steps_picture
+from sfumato.reconstruction.picture import WIDE, Size, steps_picture
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,7 +128,7 @@ class Density:
             **self.about,
         }
 
-    def plot(self) -> str:
+    def plot(self, size: Size = WIDE) -> str:
         """The density with its band, as an SVG picture."""
         widths, band = self.cells.widths, None
         if self.low is not None and self.high is not None:
@@ -136,5 +136,5 @@ class Density:
         axis = f"{self.name}, {self.about['unit']}" if "unit" in self.about else self.name
         height = self.mass / widths
         return steps_picture(
-            f"Density of {self.name}", axis, self.cells.edges, height, band, self.confidence, self.mean
+            f"Density of {self.name}", axis, self.cells.edges, height, band, self.confidence, self.mean, size
         )

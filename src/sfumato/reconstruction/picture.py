@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -12,7 +13,6 @@ from sfumato.array_types import Floats
 
 Band = tuple[Floats, Floats]
 
-WIDTH, HEIGHT = 720, 400
 LEFT, RIGHT, TOP, BOTTOM = 72, 24, 72, 56
 INK, LINE, BAND = "#333", "#1f5f8b", "#a9cce3"
 _LETTER = 6.8
@@ -20,16 +20,36 @@ _LETTER = 6.8
 _LONGEST = 13
 
 
+class Size(NamedTuple):
+    """Of a picture, in pixels, and how many marks stand along its axis."""
+
+    width: int
+    height: int
+    marks: int
+
+
+WIDE = Size(720, 400, 6)
+SMALL = Size(440, 290, 4)
+"""For a page with several pictures side by side, and for a telephone."""
+
+
 def steps_picture(
-    title: str, axis: str, edges: Floats, height: Floats, band: Band | None, confidence: float, mean: float
+    title: str,
+    axis: str,
+    edges: Floats,
+    height: Floats,
+    band: Band | None,
+    confidence: float,
+    mean: float,
+    size: Size = WIDE,
 ) -> str:
     """Steps over the cells, the band behind them, and the mean as a dashed line."""
     top = float(max(np.max(height), 0.0 if band is None else np.max(band[1]))) or 1.0
     x0, x1 = float(edges[0]), float(edges[-1])
-    base = HEIGHT - BOTTOM
+    base = size.height - BOTTOM
 
     def across(x: float) -> float:
-        return LEFT + (x - x0) / (x1 - x0) * (WIDTH - LEFT - RIGHT)
+        return LEFT + (x - x0) / (x1 - x0) * (size.width - LEFT - RIGHT)
 
     def steps(values: Floats) -> list[str]:
         ends = zip(edges[:-1], edges[1:], values, strict=True)
@@ -42,20 +62,22 @@ def steps_picture(
     shapes.append(f'<polyline points="{" ".join(steps(height))}" fill="none" {_stroke(LINE)}/>')
     shapes.append(f'<path d="M{across(mean):.1f} {base}V{TOP}" {_stroke(INK, 1)} stroke-dasharray="4 4"/>')
     legend.append((f'{_stroke(INK, 1)} stroke-dasharray="4 4"', f"mean {plain(mean)}"))
-    for tick, words in _ticks(x0, x1):
+    for tick, words in _ticks(x0, x1, size.marks):
         half = 0.5 * _LETTER * len(words)
-        shapes.append(_text(min(across(tick), WIDTH - 2 - half), base + 18, words, "middle"))
-    shapes.append(_text(0.5 * (LEFT + WIDTH - RIGHT), HEIGHT - 10, _fitting(axis, 90), "middle"))
-    return _page(title, "density", [*shapes, *_heights(top, base), *_legend(legend)], base)
+        shapes.append(_text(min(across(tick), size.width - 2 - half), base + 18, words, "middle"))
+    shapes.append(_text(0.5 * (LEFT + size.width - RIGHT), size.height - 10, _fitting(axis, size.width // 8), "middle"))
+    return _page(title, "density", [*shapes, *_heights(top, base), *_legend(legend)], base, size)
 
 
-def bars_picture(title: str, names: Sequence[str], height: Floats, band: Band | None, confidence: float) -> str:
+def bars_picture(
+    title: str, names: Sequence[str], height: Floats, band: Band | None, confidence: float, size: Size = WIDE
+) -> str:
     """One bar per category, with its band as a line. Names that are too long to stand side by side are turned."""
     top = float(np.max(height if band is None else band[1])) or 1.0
-    step = (WIDTH - LEFT - RIGHT) / len(names)
+    step = (size.width - LEFT - RIGHT) / len(names)
     words = [_fitting(name, _LONGEST) for name in names]
     turned = _LETTER * max(map(len, words)) > step - 4
-    base = HEIGHT - BOTTOM - (48 if turned else 0)
+    base = size.height - BOTTOM - (48 if turned else 0)
     every = math.ceil(13 / step) if turned else 1  # names of hundreds of categories: the table has them all
     shapes, legend = [], [(_stroke(BAND, 10), "estimate")]
     for number, mass in enumerate(height):
@@ -74,7 +96,7 @@ def bars_picture(title: str, names: Sequence[str], height: Floats, band: Band | 
             shapes.append(_text(middle, base + 18, words[number], "middle"))
     if band is not None:
         legend.append((_stroke(INK), f"{confidence:.0%} band"))
-    return _page(title, "share", [*shapes, *_heights(top, base), *_legend(legend)], base)
+    return _page(title, "share", [*shapes, *_heights(top, base), *_legend(legend)], base, size)
 
 
 def plain(value: float) -> str:
@@ -117,7 +139,7 @@ def _legend(entries: Sequence[tuple[str, str]]) -> list[str]:
     for stroke, words in entries:
         shapes.append(f'<path d="M{x:.0f} 44H{x + 24:.0f}" {stroke}/>')
         shapes.append(_text(x + 30, 48, words, "start"))
-        x += 30 + _LETTER * len(words) + 24
+        x += 30 + _LETTER * len(words) + 20
     return shapes
 
 
@@ -130,13 +152,13 @@ def _text(x: float, y: float, words: str, anchor: str, turn: int = 0) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{turned}>{escape(words)}</text>'
 
 
-def _page(title: str, measure: str, shapes: list[str], base: float) -> str:
-    body = "\n".join(shapes)
+def _page(title: str, measure: str, shapes: list[str], base: float, size: Size) -> str:
+    body, (width, height, _) = "\n".join(shapes), size
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         f'role="img" font-family="sans-serif" font-size="12" fill="{INK}">\n<title>{escape(title)}</title>\n'
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>\n'
-        f'<text x="{LEFT}" y="24" font-size="15">{escape(_fitting(title, 72))}</text>\n'
+        f'<rect width="{width}" height="{height}" fill="#fff"/>\n'
+        f'<text x="{LEFT}" y="24" font-size="15">{escape(_fitting(title, width // 10))}</text>\n'
         f"{_text(LEFT - 6, TOP - 10, measure, 'end')}\n{body}\n"
-        f'<path d="M{LEFT} {TOP}V{base}H{WIDTH - RIGHT}" fill="none" {_stroke(INK, 1)}/>\n</svg>\n'
+        f'<path d="M{LEFT} {TOP}V{base}H{width - RIGHT}" fill="none" {_stroke(INK, 1)}/>\n</svg>\n'
     )

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from sfumato.array_types import Floats
 from sfumato.errors import TableError, UsageError
-from sfumato.reconstruction.picture import bars_picture
+from sfumato.reconstruction.picture import WIDE, Size, bars_picture
 from sfumato.wording import counted
 
 
@@ -55,9 +55,9 @@ class Shares:
         """Shares of given categories."""
         return counts_of(values, self.categories) / max(1, len(values))
 
-    def plot(self) -> str:
+    def plot(self, size: Size = WIDE) -> str:
         """The shares with their band, as an SVG picture."""
-        return bars_picture(f"Shares of {self.name}", self.categories, self.mass, self.band, self.confidence)
+        return bars_picture(f"Shares of {self.name}", self.categories, self.mass, self.band, self.confidence, size)
 
 
 def counts_of(values: Iterable[Any], categories: Sequence[str], *, left_out: bool = False) -> Floats:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.classifiers.embedding import public_map
 from sfumato.classifiers.training import Part, noise_summary
-from sfumato.errors import CardError, TableError, UsageError
+from sfumato.errors import CardError, SchemaError, TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.jobs.pooling.limits_of_cells import ends_of, far_note, within
 from sfumato.jobs.pooling.pushed import (
@@ -150,6 +150,8 @@ def checked_cards(pushed: Sequence[Pushed]) -> list[Card]:
     cards = [embedded_card(one) for one in pushed]
     check_one_space(cards, [one.name for one in pushed])
     for card, one in zip(cards, pushed, strict=True):
+        if not card.classes:
+            raise SchemaError(f"{one.name} has no label to learn.")
         if card.classes != cards[0].classes:
             raise CardError(f"{one.name} has other classes than {pushed[0].name[0].lower()}{pushed[0].name[1:]}.")
     return cards

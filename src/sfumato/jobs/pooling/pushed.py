@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from sfumato.array_types import Codes, Matrix
 from sfumato.classifiers.training import Part, part_of_card
-from sfumato.errors import CardError, SchemaError, TableError
+from sfumato.errors import CardError, TableError
 from sfumato.guarantee import Card
 from sfumato.jobs.release import card_inside, matrix_of
 from sfumato.table import Table, open_table
@@ -47,10 +47,7 @@ def embedded_card(pushed: Pushed) -> Card:
         stated = json.loads(text)
     except (pa.ArrowException, OSError, ValueError):
         raise CardError(f"{pushed.name} cannot be read as Parquet with a card: it is damaged.") from None
-    card = Card.from_dict(stated, where=f"The card of {pushed.name[0].lower()}{pushed.name[1:]}")
-    if not card.classes:
-        raise SchemaError(f"{pushed.name} has no label to learn.")
-    return card
+    return Card.from_dict(stated, where=f"The card of {pushed.name[0].lower()}{pushed.name[1:]}")
 
 
 def read_part(pushed: Pushed, card: Card, rows: int, rng: np.random.Generator) -> Part:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sfumato.classifiers.factory import CLASSIFIERS
 from sfumato.protocol.messages import ALL_SITES, DONE, TRAINED_ON, ModelInfo
+from sfumato.protocol.pool_study import trains
 from sfumato.server.access import AnyCaller, Ctx, Owner, seen_by
 from sfumato.server.context import Context
 from sfumato.server.problems import USUAL, ApiError, declared, not_found
@@ -48,15 +49,25 @@ def queue_training(classifier: str, caller: Caller, context: Context, sites: str
     if classifier not in CLASSIFIERS:
         names = ", ".join(CLASSIFIERS)
         raise ApiError(422, "unknown-classifier", f"There is no such classifier. Choose one of: {names}.")
-    if context.store.models.waiting(caller.study) >= MOST_WAITING:
-        raise _queue_full(f"{MOST_WAITING} models of this study are already waiting. Try again when some are trained.")
-    if context.store.models.waiting() >= MOST_IN_ALL:
-        raise _queue_full("Too many models of other studies are waiting. Try again later.")
+    study = context.store.studies.find(caller.study)
+    if study is not None and not trains(study.definition):
+        raise ApiError(
+            409, "no-label", "The study has no label, so there is nothing to train. Reconstruct its columns."
+        )
+    check_queue(context, caller.study)
     kept = CLASSIFIERS[classifier].keeps_rows
     queued = context.store.models.queue(caller.study, classifier, contains_rows=kept, sites=sites)
     if context.worker is not None:
         context.worker.wake()
     return queued
+
+
+def check_queue(context: Context, study: str) -> None:
+    """Models and densities share a queue: no owner fills it for the others."""
+    if context.store.models.waiting(study) >= MOST_WAITING:
+        raise _queue_full(f"{MOST_WAITING} jobs of this study are already waiting. Try again when some are done.")
+    if context.store.models.waiting() >= MOST_IN_ALL:
+        raise _queue_full("Too many jobs of other studies are waiting. Try again later.")
 
 
 def _queue_full(words: str) -> ApiError:

@@ -1,4 +1,4 @@
-"""What the forms of the pages do: train, invite, revoke, withdraw, make codes, save the received bits.
+"""What the forms of the pages do: train, reconstruct, invite, revoke, withdraw, make codes, save the received bits.
 
 Nearly all of them end on a page that may be loaded again; tokens and codes are shown once.
 """
@@ -13,6 +13,7 @@ from sfumato.protocol.messages import ALL_SITES
 from sfumato.server.access import Ctx
 from sfumato.server.context import Context
 from sfumato.server.problems import ApiError
+from sfumato.server.routes.densities import queue_density
 from sfumato.server.routes.models import queue_training
 from sfumato.server.routes.pages import study_of, study_page
 from sfumato.server.routes.releases import withdraw_release
@@ -43,6 +44,15 @@ def train(request: Request, context: Ctx, caller: OwningVisitor, sent: Form) -> 
     except ApiError as error:
         return _again(request, context, caller, error)
     return _back(caller, "training", "models")
+
+
+@router.post("/reconstruct")
+def reconstruct(request: Request, context: Ctx, caller: OwningVisitor, sent: Form) -> Response:
+    try:
+        queue_density(sent.get("column", ""), caller, context)
+    except ApiError as error:
+        return _again(request, context, caller, error)
+    return _back(caller, "reconstructing", "densities")
 
 
 @router.post("/invite")

@@ -12,15 +12,18 @@ from sfumato.protocol.messages import StudyInfo
 from sfumato.server.access import Ctx, authenticate, seen_by
 from sfumato.server.context import Context
 from sfumato.server.problems import ApiError, not_found
+from sfumato.server.routes.densities import DensityId, density_table
 from sfumato.server.routes.models import ModelId, model_file
 from sfumato.server.store import Caller
 from sfumato.server.store.token_store import OWNER
+from sfumato.server.web.density_part import densities_shown
 from sfumato.server.web.model_pages import model_page
 from sfumato.server.web.pool_page import DONE, models_shown, pool_page
 from sfumato.server.web.rendering import HEADERS, ROOT, STATIC, page, static_file
 from sfumato.server.web.session import (
     COOKIE,
     Form,
+    OwningVisitor,
     SignInError,
     Visitor,
     end_session,
@@ -110,6 +113,17 @@ def show_model(model_id: ModelId, context: Ctx, caller: Visitor) -> HTMLResponse
 @router.get("/studies/{study_id}/models/{model_id}/file")
 def save_model(model_id: ModelId, context: Ctx, caller: Visitor) -> FileResponse:
     return model_file(model_id, caller, context)
+
+
+@router.get("/studies/{study_id}/densities-part")
+def show_densities(context: Ctx, caller: OwningVisitor) -> HTMLResponse:
+    """The part of the page that is fetched again while something is reconstructed."""
+    return page("densities", study=study_of(context, caller), densities=densities_shown(context, caller.study))
+
+
+@router.get("/studies/{study_id}/densities/{density_id}/file")
+def save_density(density_id: DensityId, context: Ctx, caller: OwningVisitor) -> Response:
+    return density_table(density_id, caller, context)
 
 
 @router.get("/static/{name}")

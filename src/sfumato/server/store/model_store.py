@@ -1,4 +1,4 @@
-"""Models as a queue of jobs: any worker claims one, keeps its lease alive, and finishes it or fails.
+"""Models and densities as one queue of jobs: any worker claims one, keeps its lease alive, and finishes it or fails.
 
 A lease that runs out means that its worker died: the next one to ask takes the job again, at most `MOST_ATTEMPTS`
 times, so that a job that kills its worker does not kill all of them for ever.
@@ -28,8 +28,10 @@ class ModelStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def queue(self, study: str, classifier: str, *, contains_rows: bool, sites: str = ALL_SITES) -> ModelInfo:
-        """Ask for a model, of all sites or of those that agree."""
+    def queue(
+        self, study: str, classifier: str, *, contains_rows: bool, sites: str = ALL_SITES, column: str | None = None
+    ) -> ModelInfo:
+        """Ask for a model, of all sites or of those that agree; or for the density of a `column`, by this method."""
         identity = new_id()
         with self._database.writing() as connection:
             connection.execute(
@@ -45,9 +47,10 @@ class ModelStore:
                     uses_withdrawn=False,
                     attempts=0,
                     sites=sites,
+                    reconstructs=column,
                 )
             )
-        found = self.find(study, identity)
+        found = self.find(study, identity, density=column is not None)
         assert found is not None
         return found
 
@@ -136,14 +139,14 @@ class ModelStore:
         with self._database.writing() as connection:
             return connection.execute(update(models).where(*_held(model, worker)).values(**values)).rowcount == 1
 
-    def all(self, study: str) -> list[ModelInfo]:
-        """All models of a study, the oldest first."""
-        query = select(models).where(models.c.study == study).order_by(models.c.number)
+    def all(self, study: str, *, density: bool = False) -> list[ModelInfo]:
+        """All models of a study, or all densities, the oldest first."""
+        query = select(models).where(models.c.study == study, _is(density)).order_by(models.c.number)
         with self._database.reading() as connection:
             return [_model(row) for row in connection.execute(query)]
 
-    def find(self, study: str, model: str) -> ModelInfo | None:
-        query = select(models).where(models.c.study == study, models.c.id == model)
+    def find(self, study: str, model: str, *, density: bool = False) -> ModelInfo | None:
+        query = select(models).where(models.c.study == study, models.c.id == model, _is(density))
         with self._database.reading() as connection:
             row = connection.execute(query).one_or_none()
         return None if row is None else _model(row)
@@ -155,6 +158,10 @@ class ModelStore:
             query = query.where(models.c.study == study)
         with self._database.reading() as connection:
             return int(connection.execute(query).scalar_one())
+
+
+def _is(density: bool) -> Any:
+    return models.c.reconstructs.is_not(None) if density else models.c.reconstructs.is_(None)
 
 
 def _held(model: str, worker: str) -> tuple[Any, ...]:
@@ -175,4 +182,5 @@ def _model(row: Any) -> ModelInfo:
         card=None if row.card is None else json.loads(row.card),
         failure=row.failure,
         sites=row.sites or ALL_SITES,
+        column=row.reconstructs,
     )

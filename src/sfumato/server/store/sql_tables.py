@@ -142,6 +142,7 @@ models = Table(
     Column("lease", Double),
     Column("attempts", Integer, nullable=False),
     Column("sites", String(20)),
+    Column("reconstructs", Text),  # what is reconstructed, where this is a density and no model
 )
 
 model_releases = Table(

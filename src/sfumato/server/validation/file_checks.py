@@ -142,7 +142,8 @@ def _other_content(file: pq.ParquetFile, card: Card) -> str | None:
         return "The file contains more than rows and card: another program has written to it. Sanitize again."
     schema = file.schema_arrow
     columns = [column["name"] for column in card.release_schema["columns"]]
-    if schema.names != [*columns, card.release_schema["label"]["name"]]:
+    label = card.release_schema["label"]
+    if schema.names != [*columns, *([label["name"]] if label else [])]:
         return "The release's columns are not those of its card, in the same order: one of them was edited."
     for field in schema:
         kind = field.type

@@ -10,10 +10,12 @@ from fastapi.responses import HTMLResponse
 
 from sfumato.classifiers.factory import CLASSIFIERS
 from sfumato.protocol.messages import StudyInfo
+from sfumato.protocol.pool_study import PoolStudy, trains
 from sfumato.server.access import seen_by
 from sfumato.server.context import Context
 from sfumato.server.store import Caller
 from sfumato.server.store.token_store import OWNER
+from sfumato.server.web.density_part import densities_shown
 from sfumato.server.web.model_pages import Overview, overview
 from sfumato.server.web.rendering import address_of, page
 from sfumato.server.web.shown_study import asked, guarantee, shown_site, site_totals, totals
@@ -33,6 +35,7 @@ class Flash:
 
 DONE = {
     "training": Flash("good", "The model is queued. This page shows its progress."),
+    "reconstructing": Flash("good", "The column is queued. This page shows its distribution once it is found."),
     "revoked": Flash("good", "The site's token is revoked. Its releases remain."),
     "withdrawn": Flash("good", "The release is withdrawn and its file is deleted. Models that used it are marked."),
 }
@@ -49,6 +52,7 @@ def pool_page(
         "models": models_shown(context, caller),
         "asked": asked(study.definition),
         "address": address_of(request),
+        "trains": trains(study.definition),
     }
     if caller.role == OWNER:
         sites, shared = context.store.sites.all(study.id), context.store.shared_rows.pairs(study.id)
@@ -67,6 +71,8 @@ def pool_page(
             ],
             keeps_rows={name for name, one in CLASSIFIERS.items() if one.keeps_rows},
             test_table=context.store.releases.test_table(study.id),
+            densities=densities_shown(context, study.id),
+            columns=PoolStudy.from_dict(study.definition).reconstructible(),
         )
     releases = context.store.releases.all(study.id, caller.site)
     shown = [(one, guarantee(one.epsilon, one.earlier, one.total_epsilon)) for one in reversed(releases)]

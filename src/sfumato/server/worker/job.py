@@ -36,6 +36,8 @@ class Job:
     scratch: str | None = None
     largest_share: float | None = None
     sites: str = ALL_SITES
+    column: str | None = None
+    """To be reconstructed by the method that `classifier` names; no model is made then."""
 
     @classmethod
     def of(
@@ -48,6 +50,7 @@ class Job:
         memory: int,
         niceness: int = 10,
         sites: str = ALL_SITES,
+        column: str | None = None,
     ) -> Self:
         """Everything that the study's sites have pushed by now and not withdrawn, or that a survey has received."""
         info = store.studies.find(study)
@@ -66,6 +69,7 @@ class Job:
             test_table=None if table is None else str(folder.test_table(study, table.sha256, table.format)),
             largest_share=survey.largest_site_share if isinstance(survey, PoolStudy) else None,
             sites=sites,
+            column=column,
         )
 
     @classmethod

@@ -13,9 +13,13 @@ import resource
 import sys
 import threading
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from sfumato.server.child_process import limit, own_output, say
+
+if TYPE_CHECKING:  # the child limits itself before it loads anything large
+    from sfumato.jobs.progress import Progress
+    from sfumato.server.worker.job import Job
 
 NO_MEMORY = "Training this classifier on this pool needs more memory than the server allows. Choose another one."
 
@@ -42,6 +46,8 @@ def trained(stated: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
         say(answers, {"step": step, "progress": 0.0 if not total else done / total})
 
     try:
+        if job.column is not None:
+            return {"done": reconstructed(job, progress)}
         model, results = train_pool(job.request(), Path(job.out), progress)
     except SfumatoError as error:
         return {"failed": job.without_paths(str(error))}
@@ -49,8 +55,23 @@ def trained(stated: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
         return {"failed": NO_MEMORY}
     except Exception as error:
         name = type(error).__name__
+        if job.column is not None:
+            return {"failed": f"This column cannot be reconstructed from this pool ({name}). Try another method."}
         return {"failed": f"{job.classifier} cannot be trained on this pool ({name}). Choose another classifier."}
     return {"done": {"results": results, "card": dict(model.about)}}
+
+
+def reconstructed(job: Job, progress: Progress) -> dict[str, Any]:
+    """The distribution of a column, in the place of a model's results."""
+    from sfumato.jobs.pooling.densities import reconstruct_pool
+    from sfumato.reconstruction.plain import to_plain
+
+    assert job.column is not None
+    request = job.request()
+    found, used = reconstruct_pool(
+        request.releases, job.column, method=job.classifier, largest_share=job.largest_share, progress=progress
+    )
+    return {"results": to_plain(found), "card": {"releases": used, "contains_rows": False}}
 
 
 def _give_way(niceness: int) -> None:

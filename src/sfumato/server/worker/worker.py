@@ -100,6 +100,7 @@ class Worker:
             memory=memory,
             niceness=self._niceness,
             sites=model.sites,
+            column=model.column,
         )
         if not job.train:
             job.clean()
@@ -156,7 +157,8 @@ class Worker:
         if not self._store.models.update(model, self._name, 1.0, "writing", max(self._lease, LEASE_SECONDS)):
             return {"lost": True}
         try:
-            self._folder.settle(Path(job.out), self._folder.model(study, model))
+            if job.column is None:  # a density is small, and lies in its row
+                self._folder.settle(Path(job.out), self._folder.model(study, model))
         except (OSError, SfumatoError):
             return {"failed": GONE_WRONG}
         self._store.models.finish(
