@@ -52,6 +52,8 @@ def test_every_field_is_part_of_the_hash() -> None:
         {"batch": 50},
         {"link": "linear"},
         {"order": "value"},
+        {"balance": False},
+        {"k": 2},
         {"closes": None},
         {"by": "Somebody else"},
         {"consent": "Yes."},
@@ -60,7 +62,8 @@ def test_every_field_is_part_of_the_hash() -> None:
         {"witnesses": ["https://witness.example"]},
     ):
         hashes.add(survey(**change).hash)
-    assert len(hashes) == 12
+    assert len(hashes) == 14
+    assert survey(balance=True, k=None).hash == survey().hash, "files without them keep their hash"
 
 
 def test_numbers_are_cut_at_their_edges() -> None:
@@ -77,6 +80,8 @@ def test_closing_day_is_the_last_day() -> None:
     ("change", "words"),
     [
         ({"questions": []}, "needs a list of `questions`"),
+        ({"k": 9}, "`k` must be a whole number from 1 to 8"),
+        ({"balance": "no"}, "`balance` must be true or false"),
         ({"questions": [{"name": "a", "choices": ["one"]}]}, "2 to 500"),
         ({"questions": [{"name": "a", "choices": list(range(501))}]}, "2 to 500"),
         ({"questions": [{"name": "a", "kind": "yesno"}, {"name": "a", "kind": "yesno"}]}, "Two questions"),

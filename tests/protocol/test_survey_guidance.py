@@ -37,11 +37,21 @@ def test_rows_of_the_owner_are_counted_as_given() -> None:
 
 @pytest.mark.parametrize("order", ["magnitude", "value"])
 @pytest.mark.parametrize("link", ["square", "linear"])
-def test_honest_guidance_is_verified(order: str, link: str) -> None:
-    study, counts = survey(order=order, link=link), received()
+@pytest.mark.parametrize("more", [{}, {"balance": False}, {"k": 3}])
+def test_honest_guidance_is_verified(order: str, link: str, more: dict[str, object]) -> None:
+    study, counts = survey(order=order, link=link, **more), received()
     guidance = guidance_for(study, counts)
     verify_guidance(study, counts.to_json(), guidance.V, guidance.k)
     verify_guidance(study, SurveyCounts.empty(12).to_json(), (g := guidance_for(study, SurveyCounts.empty(12))).V, g.k)
+
+
+def test_another_level_or_weight_than_the_files_is_found_out() -> None:
+    counts = received()
+    assert guidance_for(survey(k=5), counts).k == 5
+    for asked, sent in (({"k": 5}, {"k": 2}), ({}, {"k": 9}), ({"balance": False}, {})):
+        given = guidance_for(survey(**sent), counts)
+        with pytest.raises(GuidanceError):
+            verify_guidance(survey(**asked), counts.to_json(), given.V, given.k)
 
 
 def test_counts_that_tell_nothing_leave_no_choice_of_direction() -> None:

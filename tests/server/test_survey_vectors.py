@@ -96,6 +96,8 @@ SURVEYS = [
     survey(2, [2, 4, 3, 2], 2, floor=0.0, order="value", start_up=[[1, 3, 0, 1, 0], [0, 2, 2, 0, 1], [1, 0, 0, 1, 1]]),
     survey(3, [5, 3, 2], 3, floor=0.2, link="linear"),
     survey(4, [2] * 16, 4, mu=0.4),
+    survey(5, [2, 3, 2], 2, balance=False, k=3, order="value", floor=0.0),
+    survey(6, [3, 2, 4], 3, balance=False),
 ]
 
 

@@ -32,9 +32,10 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 class SurveyStudy:
     """A study of kind `survey`.
 
-    `mu`, `order`, `link` fix the guidance, `floor` the least probability of every bit, `batch` how many answers change
-    it; `start_up` is "random" or counts of the owner's rows, as text. The server adds `ticket_key` (where there are
-    invitations: what tickets are checked by) and `origin` (the hash that an older version gave to this survey).
+    `mu`, `order`, `link`, `balance` fix the guidance (`k` its level, instead of `mu`), `floor` the least probability of
+    every bit, `batch` how many answers change it; `start_up` is "random" or counts of the owner's rows, as text. The
+    server adds `ticket_key` (where there are invitations: what tickets are checked by) and `origin` (the hash that an
+    older version gave to this survey).
     """
 
     kind: ClassVar[str] = "survey"
@@ -51,6 +52,8 @@ class SurveyStudy:
     floor: float = FLOOR
     link: Link = "square"
     order: Order = "magnitude"
+    balance: bool = True
+    k: int | None = None
     start_up: str = RANDOM
     closes: str | None = None
     witnesses: tuple[str, ...] = ()
@@ -106,6 +109,8 @@ class SurveyStudy:
             "witnesses": list(self.witnesses),
             "invitations": self.invitations,
             # Only where they are: files without them keep the hash that they always had.
+            **({} if self.balance else {"balance": False}),
+            **({} if self.k is None else {"k": self.k}),
             **({} if self.ticket_key is None else {"ticket_key": self.ticket_key}),
             **({} if self.origin is None else {"origin": self.origin}),
         }
@@ -146,6 +151,8 @@ class SurveyStudy:
             floor=_number(found, "floor", FLOOR, 0.0, 0.4999),
             link=cast(Link, _word(found, "link", LINKS)),
             order=cast(Order, _word(found, "order", ORDERS)),
+            balance=_truth(found, "balance", default=True),
+            k=None if found.get("k") is None else _whole(found, "k", 1, 1, sum(sizes)),
             start_up=read_start_up(found.get("start_up", RANDOM), sizes, classes),
             closes=_date(found.get("closes")),
             witnesses=_addresses(found.get("witnesses", ())),
@@ -205,8 +212,8 @@ def _whole(found: Mapping[str, Any], key: str, default: int, low: int, high: int
     return value
 
 
-def _truth(found: Mapping[str, Any], key: str) -> bool:
-    value = found.get(key, False)
+def _truth(found: Mapping[str, Any], key: str, *, default: bool = False) -> bool:
+    value = found.get(key, default)
     if not isinstance(value, bool):
         raise SchemaError(f"`{key}` must be true or false. Got {value!r} instead.")
     return value

@@ -54,7 +54,9 @@ def _random_choices(seed: str, place: int, size: int, number: int) -> Codes:
 
 def survey_rules(survey: SurveyStudy) -> SurveyRules:
     """The survey without its questions and people, as a simulation takes it."""
-    return SurveyRules(survey.batch, survey.mu, survey.order, survey.link, survey.floor)
+    return SurveyRules(
+        survey.batch, survey.mu, survey.order, survey.link, survey.floor, balance=survey.balance, k=survey.k
+    )
 
 
 def guidance_for(survey: SurveyStudy, received: SurveyCounts) -> Guidance:
@@ -74,7 +76,9 @@ def verify_guidance(survey: SurveyStudy, inputs: str, V: Floats, k: int) -> None
     """
     matrix = check_guidance(V, survey.width, k)
     received = SurveyCounts.from_json(inputs)
-    A = class_difference(received, link=survey.link, floor=survey.floor, startup=startup_counts(survey))
+    A = class_difference(
+        received, link=survey.link, floor=survey.floor, balance=survey.balance, startup=startup_counts(survey)
+    )
     values = np.linalg.eigvalsh(A)
     ranked = values[np.argsort(-np.abs(values) if survey.order == "magnitude" else -values, kind="stable")]
     largest = np.abs(values).max()
@@ -88,6 +92,9 @@ def verify_guidance(survey: SurveyStudy, inputs: str, V: Floats, k: int) -> None
     shown, expected = (np.abs(sigmas), np.abs(ranked)) if survey.order == "magnitude" else (sigmas, ranked)
     if np.abs(np.sort(shown)[::-1] - expected[:k]).max() > TOLERANCE * largest:
         raise GuidanceError("The guidance leaves out directions that come first in the published counts.")
-    near = {least_level(expected, survey.mu * shift) for shift in (1 - 1e-9, 1.0, 1 + 1e-9)}  # a tie may go either way
+    if survey.k is not None:
+        near = {survey.k}
+    else:  # a tie may go either way
+        near = {least_level(expected, survey.mu * shift) for shift in (1 - 1e-9, 1.0, 1 + 1e-9)}
     if k not in near:
         raise GuidanceError(f"The published counts lead to level {min(near)}, and {k} was sent.")

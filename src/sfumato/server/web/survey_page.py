@@ -65,10 +65,15 @@ def _agreed(survey: SurveyStudy) -> list[tuple[str, str]]:
         ("By", survey.by),
         ("Questions", f"{len(survey.questions)} and the label {survey.label.name}"),
         ("Floor", f"each value of a bit has a probability of at least {survey.floor:g}, whatever the answer"),
-        ("Guidance", f"changes after every {survey.batch} answers, mu = {survey.mu:g}"),
+        ("Guidance", f"changes after every {survey.batch} answers, {_level(survey)}"),
         ("Closes", f"{survey.closes} (closed: no more answers are accepted)" if over else survey.closes or "never"),
         ("Invitations", "each answer needs a code" if survey.invitations else "anybody may answer"),
     ]
+
+
+def _level(survey: SurveyStudy) -> str:
+    level = f"mu = {survey.mu:g}" if survey.k is None else f"always at level {survey.k}"
+    return level if survey.balance else f"{level}, classes weighed by their size"
 
 
 # Small pictures: counts as bars, and a figure that changes from version to version as steps

@@ -34,8 +34,8 @@ class Interface extends Conduct {
     const questions = survey.questions.map((question, place) => ({ ...question, place }));
     this.survey = { ...survey, questions, label: { ...survey.label, place: questions.length } };
     this.closes = closes ?? survey.closes ?? null;
-    const { floor, link, order, mu } = survey;
-    this.rule = { floor, link, order, mu };
+    const { floor, link, order, mu, balance, k } = survey;
+    this.rule = { floor, link, order, mu, balance, k };
     this.space = answerSpace(survey.questions.map((question) => question.choices.length));
     const kept = await this.lookUp().catch(() => undefined);
     this.still(turn);

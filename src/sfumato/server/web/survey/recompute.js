@@ -44,7 +44,7 @@ export async function startupCounts(survey, hash) {
 }
 
 /** Published counts and start-up rows -> the symmetric matrix A (rows one after another) whose eigenvectors guide. */
-export function classDifference(counts, startup, { floor, link }) {
+export function classDifference(counts, startup, { floor, link, balance = true }) {
   const { width } = counts;
   const labels = [...new Set([...Object.keys(counts.classes), ...Object.keys(startup)])].sort((a, b) => a - b);
   const parts = labels.map((label) => {
@@ -52,12 +52,12 @@ export function classDifference(counts, startup, { floor, link }) {
     let part = received ? decoded(received, width, { floor, link }) : new Float64Array(width * width);
     if (started) part = combine(part, started.A, 1, 1);
     const rows = (received?.n ?? 0) + (started?.n ?? 0);
-    return part.map((value) => value / Math.max(rows, 1)); // classes weigh alike, however many answered
+    return balance ? part.map((value) => value / Math.max(rows, 1)) : part; // alike, however many answered; or by size
   });
   if (parts.length === 0) return new Float64Array(width * width);
   if (parts.length <= 2) return parts.length === 2 ? combine(parts[0], parts[1], 1, -1) : parts[0];
   const total = parts.reduce((sum, part) => combine(sum, part, 1, 1));
-  const share = 1 / (parts.length - 1);
+  const share = balance ? 1 / (parts.length - 1) : 1; // of several others the mean, or their sum
   const apart = parts.map((part) => absolute(combine(part, total, 1 + share, -share), width));
   return apart.reduce((sum, part) => combine(sum, part, 1, 1)).map((value) => value / 2);
 }
@@ -104,10 +104,11 @@ function absolute(A, width) {
 
 /** What the published counts say: guidance of every level, and whether some guidance follows from them. */
 export class Recomputed {
-  /** `rule` is {floor, link, order, mu} from the survey, `startup` what `startupCounts` gives. */
+  /** `rule` is {floor, link, order, mu, balance, k} from the survey (the last two may be missing), `startup` what `startupCounts` gives. */
   constructor(counts, startup, rule) {
     const { order } = rule;
     this.mu = rule.mu;
+    this.fixed = rule.k ?? null;
     this.width = counts.width;
     this.A = classDifference(counts, startup, rule);
     const { values, vectors } = eigen(this.A, this.width);
@@ -127,8 +128,9 @@ export class Recomputed {
     return { V, width: n, k };
   }
 
-  /** k*: the least k with sigma_(k+1) <= mu sigma_1 [Eq. 6]; 1 when sigma_1 <= 0. */
+  /** k*: the survey's own k, or the least k with sigma_(k+1) <= mu sigma_1 [Eq. 6]; 1 when sigma_1 <= 0. */
   level(mu = this.mu) {
+    if (this.fixed !== null && this.largest > 0) return this.fixed;
     if (!(this.sizes[0] > 0)) return 1;
     const small = this.sizes.findIndex((value, at) => at > 0 && value <= mu * this.sizes[0]);
     return small < 0 ? this.sizes.length : small;
