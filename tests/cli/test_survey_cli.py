@@ -226,6 +226,15 @@ def test_a_plan_says_how_many_are_needed(tmp_path: Path, capsys: pytest.CaptureF
     said = capsys.readouterr().out
     assert "Plain answers would reach 1.000" in said
     assert "accuracy 0.9 needs 200 respondents" in said
+    more = ["--limits", "17/56/27", "--limit-levels", "1/1", "--classifier", "id3", "--whole-tuple", 0.9]
+    assert run(*command, *more) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"fundamentalists \(level 1\): \d+% sent", said)
+    assert "marginally concerned (any level): 100% sent, after 0 others arrived (95%: 0)" in said
+    assert "Whole-tuple response with theta 0.9 and" in said
+    assert run(*command, *more, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["cases"][0]["kinds"][2]["sent"] == 1
+    assert run(*command, "--limits", "17/56") == 2
     assert run("survey", "plan", file, "--accuracy", 2) == 2
     people.write_text("smokes,runs\nyes,no\n")
     assert run(*command) == 4

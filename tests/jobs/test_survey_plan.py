@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from sfumato.errors import TableError, UsageError
-from sfumato.guidance import AnswerSpace, SurveyRules
+from sfumato.guidance import AnswerSpace, SurveyCounts, SurveyRules
 from sfumato.jobs.survey_plan import assumed_population, plan_survey
+from sfumato.jobs.survey_public import Public
 
 SPACE = AnswerSpace([2] * 6)
 
@@ -22,6 +23,51 @@ def test_more_noise_needs_more_people():
     assert low.epsilon > high.epsilon
     assert low.disclosure > high.disclosure
     assert low.accuracy > high.accuracy
+
+
+def started(people, rows):
+    return SurveyCounts.of(SPACE.onehot(people[0][:rows]), people[1][:rows])
+
+
+def test_people_with_limits_wait_or_never_send():
+    """Two directions are needed, so that whoever accepts only one never sends; the others wait for nothing."""
+    people = assumed_population(SPACE, informative=3, strength=0.7, rows=4000)
+    settings = {"floors": (0.1,), "rules": SurveyRules(batch=50, k=2), "startup": started(people, 200)}
+    plan = plan_survey(SPACE, 0.99, people, sizes=(400,), repeats=2, public=Public(levels=(1, 2)), **settings)
+    first, second, third = plan.cases[0].kinds
+    assert (first.sent, first.never, first.waited) == (0, 1, None)
+    assert [(kind.sent, kind.never, kind.waited) for kind in (second, third)] == [(1, 0, 0)] * 2
+    assert (first.level, second.level, third.level) == (1, 2, None)
+    assert plan.cases[0].accuracy > 0.8, "of those who did send"
+    strict = plan_survey(SPACE, 0.99, people, sizes=(100,), repeats=1, public=Public((1, 0, 0), (1, 1)), **settings)
+    assert strict.cases[0].accuracy < 0.6, "nobody sent: everybody is taken for one class"
+
+
+def test_waiting_ends_when_the_level_falls():
+    """With a floor the level is high at first; whoever accepts little waits until enough others have sent."""
+    people = assumed_population(SPACE, informative=3, strength=0.7, rows=4000)
+    settings = {"floors": (0.25,), "rules": SurveyRules(batch=50, mu=0.3), "startup": started(people, 20)}
+    plan = plan_survey(SPACE, 1.0, people, sizes=(2000,), repeats=1, public=Public((0.5, 0, 0.5), (2, 4)), **settings)
+    first, last = plan.cases[0].kinds
+    assert first.sent == last.sent == 1
+    assert first.waited_95 > first.waited > last.waited == 0
+
+
+def test_shares_are_read_as_the_paper_has_them():
+    assert Public.read("17/56/27") == Public()
+    assert Public.read("0/0/100", "2/5").levels == (2, 5)
+    for shares, levels in (("17/56", "1/4"), ("a/b/c", "1/4"), ("50/40/30", "1/4"), ("17/56/27", "0/4")):
+        with pytest.raises(UsageError):
+            Public.read(shares, levels)
+
+
+def test_whole_tuple_response_stands_beside_it():
+    people = assumed_population(SPACE, informative=3, strength=0.7, rows=4000)
+    plan = plan_survey(SPACE, 1.0, people, floors=(0.25,), sizes=(800,), repeats=2, theta=0.8, classifier="id3")
+    told = plan.whole_tuple
+    assert told["respondents"] == 800
+    assert told["accuracy"] > 0.75
+    assert told["disclosure"] > 0.8 > 4 * plan.cases[0].disclosure
 
 
 def test_assumed_people_differ_as_told():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -12,7 +12,21 @@ from sfumato.cli.console import Console, Force
 from sfumato.cli.survey import SurveyFile, read_survey
 from sfumato.errors import UsageError
 
+if TYPE_CHECKING:  # --help needs none of it
+    from sfumato.jobs.survey_public import Kind
+
 app = typer.Typer()
+
+Classifier = Literal["naive-bayes", "id3"]
+
+
+def _waiting(kind: Kind) -> str:
+    """One line of a plan: who they are, how many sent, how long they waited."""
+    limit = "any level" if kind.level is None else f"level {kind.level}"
+    words = f"{kind.name} ({limit}): {kind.sent:.0%} sent"
+    if kind.waited is not None:
+        words += f", after {kind.waited:,.0f} others arrived (95%: {kind.waited_95:,.0f})"
+    return f"{words}; {kind.never:.0%} never" if kind.never else words
 
 
 @app.command()
@@ -29,16 +43,32 @@ def plan(
         float, typer.Option(help="Without a population: how typical of its class a telling answer is.")
     ] = 0.5,
     informative: Annotated[int, typer.Option(help="Without a population: how many questions tell the classes.")] = 3,
+    classifier: Annotated[Classifier, typer.Option(help="Learner of the received bits.")] = "naive-bayes",
+    limits: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A/B/C", help="Percent of fundamentalists, pragmatists and people who hardly mind: 17/56/27."
+        ),
+    ] = None,
+    limit_levels: Annotated[
+        str, typer.Option(metavar="A/B", help="With --limits: the largest level that the first two accept.")
+    ] = "1/4",
+    whole_tuple: Annotated[
+        float | None,
+        typer.Option(metavar="THETA", help="Compare with whole-tuple response: each answer is sent with this chance."),
+    ] = None,
 ) -> None:
     """How many respondents are needed for an accuracy, at several floors, by simulation; nobody is asked.
 
-    Without a population people are assumed, and the plan is worth what the assumption is.
+    Without a population people are assumed, and the plan is worth what the assumption is. With --limits people wait
+    until the level suits them, and the plan tells for how long and who never sends.
 
     Example: sfumato survey plan survey.yaml --accuracy 0.85 --population earlier.csv
     """
     from dataclasses import asdict
 
     from sfumato.jobs.survey_plan import FLOORS, assumed_population, plan_survey
+    from sfumato.jobs.survey_public import Public
     from sfumato.protocol.start_up import RANDOM
     from sfumato.protocol.survey_guidance import answer_space, startup_counts, survey_rules
     from sfumato.protocol.survey_table import population_of
@@ -59,6 +89,9 @@ def plan(
             rules=survey_rules(survey),
             floors=floor or FLOORS,
             startup=startup,
+            classifier=classifier,
+            public=None if limits is None else Public.read(limits, limit_levels),
+            theta=whole_tuple,
             progress=progress,
         )
     origin = "assumed people" if population is None else f"people of {population}"
@@ -69,10 +102,19 @@ def plan(
             f"{case.floor:5.2f}  {case.respondents:11,}  {case.accuracy:.3f} +- {case.spread:.3f}"
             f"  {case.disclosure:10.1%}  {case.epsilon:7.1f}  {case.level:5.1f}"
         )
+        for kind in case.kinds:
+            console.say(f"         {_waiting(kind)}")
     for tried in dict.fromkeys(case.floor for case in found.cases):
         needed = found.needed(tried)
         words = f"needs {needed:,} respondents" if needed else "was not reached by any number that was tried"
         console.say(f"Floor {tried:g}: accuracy {accuracy:g} {words}.")
+    if found.whole_tuple is not None:
+        told = found.whole_tuple
+        console.say(
+            f"Whole-tuple response with theta {told['theta']:g} and {told['respondents']:,} respondents: accuracy "
+            f"{told['accuracy']:.3f}, disclosure {told['disclosure']:.1%}, and no epsilon: a row shows the whole "
+            "answer, or all of it turned over."
+        )
     console.result({**asdict(found), "needed": {str(case.floor): found.needed(case.floor) for case in found.cases}})
 
 

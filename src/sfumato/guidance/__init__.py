@@ -34,6 +34,7 @@ from sfumato.guidance.likelihood import answer_posteriors, log_likelihoods
 from sfumato.guidance.most_disclosure import MostDisclosure, most_bits, most_disclosure
 from sfumato.guidance.simulation import SurveyRules, SurveyRun, mixed_limits, random_startup, simulate
 from sfumato.guidance.space import BLANK, AnswerSpace
+from sfumato.guidance.whole_tuple import whole_tuple_disclosure, whole_tuple_response
 from sfumato.guidance.worst_pair import RecordEpsilon, record_epsilon
 
 __all__ = [
@@ -81,4 +82,6 @@ __all__ = [
     "survey_epsilon",
     "told_by",
     "uniforms_from_bytes",
+    "whole_tuple_disclosure",
+    "whole_tuple_response",
 ]

@@ -9,18 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Codes
+from sfumato.array_types import Bits, Codes, Matrix
 from sfumato.errors import TableError, UsageError
 from sfumato.guidance import (
     AnswerSpace,
     SurveyCounts,
     SurveyRules,
     disclosure,
+    mixed_limits,
     random_startup,
     record_epsilon,
     simulate,
+    whole_tuple_disclosure,
+    whole_tuple_response,
 )
 from sfumato.jobs.progress import Progress, silent
+from sfumato.jobs.survey_public import Kind, Public, mean_kind, waiting_of
 
 SIZES = (200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 FLOORS = (0.1, 0.25, 0.35)
@@ -32,7 +36,8 @@ class Planned:
     """One floor with one number of respondents, over several simulated surveys.
 
     accuracy, spread: mean and standard deviation over repeats, on plain answers of other people. disclosure: share of
-    the answers' entropy at the end. epsilon: of the last guidance, the mean. level: last k*, the mean.
+    the answers' entropy at the end. epsilon: of the last guidance, the mean. level: last k*, the mean. kinds: who
+    waited, where people have limits.
     """
 
     floor: float
@@ -42,16 +47,21 @@ class Planned:
     disclosure: float
     epsilon: float
     level: float
+    kinds: tuple[Kind, ...] = ()
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All simulated cases, and the accuracies they lie between: of guessing the larger class, and of plain answers."""
+    """All simulated cases, and the accuracies they lie between: of guessing the larger class, and of plain answers.
+
+    whole_tuple: the older scheme as a baseline (`respondents`, `theta`, `accuracy`, `disclosure`), where asked for.
+    """
 
     target: float
     majority: float
     plain: float
     cases: tuple[Planned, ...]
+    whole_tuple: dict[str, float] | None = None
 
     def needed(self, floor: float) -> int | None:
         """The least simulated number of respondents that reaches the target at this floor; None: none of them does."""
@@ -70,6 +80,8 @@ def plan_survey(
     repeats: int = 3,
     startup: SurveyCounts | None = None,
     classifier: Any = "naive-bayes",
+    public: Public | None = None,
+    theta: float | None = None,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Plan:
@@ -77,7 +89,8 @@ def plan_survey(
 
     `population` are plain answers (m x questions) with classes: of an earlier study, or assumed (`assumed_population`).
     Half of them respond (drawn with replacement), the other half are classified. Larger sizes are not tried at a floor
-    that has reached the target.
+    that has reached the target. With `public` people have limits, wait, and some never send. With `theta` the largest
+    of these surveys is also asked by whole-tuple response [Eq. 2].
     """
     codes, y = np.atleast_2d(np.asarray(population[0])), np.asarray(population[1], dtype=np.int64)
     classes = len(np.unique(y))
@@ -91,12 +104,16 @@ def plan_survey(
     for row, floor in enumerate(floors):
         for column, size in enumerate(sorted(sizes)):
             progress("Simulating", row * len(sizes) + column, total)
-            cases.append(_case(codes, y, space, replace(base, floor=floor), size, repeats, startup, classifier, seed))
+            with_floor = replace(base, floor=floor)
+            cases.append(_case(codes, y, space, with_floor, size, repeats, startup, classifier, public, seed))
             if cases[-1].accuracy >= target:
                 break
     progress("Simulating", total, total)
     majority = float(np.bincount(y).max() / len(y))
-    return Plan(target, majority, _plain_accuracy(codes, y, space, classifier, repeats, seed), tuple(cases))
+    plain = _plain_accuracy(codes, y, space, classifier, repeats, seed)
+    largest = max(case.respondents for case in cases)
+    baseline = None if theta is None else _whole_tuple(codes, y, space, largest, theta, classifier, repeats, seed)
+    return Plan(target, majority, plain, tuple(cases), baseline)
 
 
 def _case(
@@ -108,25 +125,55 @@ def _case(
     repeats: int,
     startup: SurveyCounts | None,
     classifier: Any,
+    public: Public | None,
     seed: int,
 ) -> Planned:
-    from sfumato.classifiers.survey_bits import SurveyClassifier  # brings scikit-learn with it
-
-    found = []
+    found, kinds = [], []
     for repeat in range(repeats):
         ask, test, rng = _halves(len(codes), seed + repeat)
         who = rng.choice(ask, size)
         start = random_startup(space, int(y.max()) + 1, seed=seed + repeat) if startup is None else startup
-        run = simulate(codes[who], y[who], space, rules, startup=start, seed=seed + repeat)
+        limits = None
+        if public is not None:
+            limits = mixed_limits(size, space.width, shares=public.shares, levels=public.levels, seed=seed + repeat)
+        run = simulate(codes[who], y[who], space, rules, limits=limits, startup=start, seed=seed + repeat)
+        if public is not None and limits is not None:
+            kinds.append(waiting_of(run, limits, public, space.width))
         V = run.versions[-1].guidance.V
-        model = SurveyClassifier(classifier, V, rules.floor, rules.link).fit(run.bits, run.y)
-        hit = float((model.predict(space.onehot(codes[test])) == y[test]).mean())
+        hit = _accuracy(classifier, V, rules, run.bits, run.y, space.onehot(codes[test]), y[test])
         told = disclosure(codes[ask], space, V, rules.floor, rules.link, draws=500, seed=repeat).share
         record = record_epsilon(V, space, rules.floor, rules.link).value
         found.append((hit, told, record, float(V.shape[1])))
     accuracy, told, epsilon, level = np.mean(found, axis=0)
     spread = float(np.std([row[0] for row in found]))
-    return Planned(rules.floor, size, float(accuracy), spread, float(told), float(epsilon), float(level))
+    who_waited = tuple(mean_kind(list(one)) for one in zip(*kinds, strict=True))
+    return Planned(rules.floor, size, float(accuracy), spread, float(told), float(epsilon), float(level), who_waited)
+
+
+def _accuracy(
+    classifier: Any, V: Matrix | None, rules: SurveyRules, bits: Bits, labels: Codes, test: Bits, y: Codes
+) -> float:
+    """On plain answers; where people of at most one class sent, nothing is learned and everybody is taken for it."""
+    from sfumato.classifiers.survey_bits import SurveyClassifier  # brings scikit-learn with it
+
+    if len(np.unique(labels)) < 2:
+        return float((y == (labels[0] if len(labels) else 0)).mean())
+    model = SurveyClassifier(classifier, V, rules.floor, rules.link).fit(bits, labels)
+    return float((model.predict(test) == y).mean())
+
+
+def _whole_tuple(
+    codes: Codes, y: Codes, space: AnswerSpace, size: int, theta: float, classifier: Any, repeats: int, seed: int
+) -> dict[str, float]:
+    """The same people asked by whole-tuple response; a classifier on what they send, for plain answers."""
+    hits = []
+    for repeat in range(repeats):
+        ask, test, rng = _halves(len(codes), seed + repeat)
+        who = rng.choice(ask, size)
+        sent = whole_tuple_response(space.onehot(codes[who]), rng.random(size), theta)
+        hits.append(_accuracy(classifier, None, SurveyRules(), sent, y[who], space.onehot(codes[test]), y[test]))
+    told = whole_tuple_disclosure(codes, space, theta)
+    return {"respondents": size, "theta": theta, "accuracy": float(np.mean(hits)), "disclosure": told.share}
 
 
 def _plain_accuracy(codes: Codes, y: Codes, space: AnswerSpace, classifier: Any, repeats: int, seed: int) -> float:
