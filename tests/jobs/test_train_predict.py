@@ -52,6 +52,29 @@ def test_every_classifier_trains_saves_loads_and_answers(tmp_path, name):
     assert set(written.columns) <= {"prediction", "probability"}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "knn k=cross-validation weights=1/d^2",
+        "svm kernel=polynomial gamma=1 offset=1 scaled=false",
+        "svm kernel=sigmoid gamma=0.1",
+        "mlp solver=lbfgs decay=1 scaled=false",
+        "radius-vote n=1 prior_correction=false",
+        "kernel-smoother width=0.5 kernel=epanechnikov",
+    ],
+)
+def test_parameters_stand_in_the_model_and_survive_its_file(tmp_path, text):
+    name = text.split()[0]
+    model = train([release(tmp_path / "r")], text, tmp_path / "m.skops")
+    again = Model.load(tmp_path / "m.skops")
+    assert again.about["classifier"] == name
+    assert set(again.about["parameters"]) == set(CLASSIFIERS[name].defaults())
+    assert model.chosen == again.chosen == text
+    assert repr(again).startswith(f"<Model {text} from ")
+    assert evaluate(tmp_path / "m.skops", DATA).error < 0.2
+    assert again.about.get("chosen", {}).get("k", 1) >= 1
+
+
 @pytest.mark.parametrize("reconstruction", [None, "by-class"])
 def test_few_rows_have_few_neighbours(tmp_path, reconstruction):
     """knn asks eleven; ten rows are all there are, also inside another classifier."""

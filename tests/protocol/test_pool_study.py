@@ -66,6 +66,15 @@ def test_a_study_without_a_cap_keeps_its_hash():
     assert study_from_dict(study(largest_site_share=0.4).to_dict()).largest_site_share == 0.4
 
 
+def test_classifiers_with_parameters_have_one_spelling():
+    """However they are written; those without parameters keep the hash that they always had."""
+    named = study(classifiers=["naive-bayes", {"name": "svm", "parameters": {"scaled": False, "kernel": "sigmoid"}}])
+    assert named.to_dict()["classifiers"] == ["naive-bayes", "svm kernel=sigmoid scaled=false"]
+    assert named.hash == study(classifiers=["naive-bayes", "svm kernel=sigmoid scaled=false"]).hash
+    assert study(classifiers=["naive-bayes", {"name": "knn", "parameters": {"k": 11}}]).hash == study().hash
+    assert study_from_dict(named.to_dict()) == named
+
+
 def test_the_hash_is_that_of_canonical_json():
     assert canonical_json({"b": 1, "a": "é"}) == '{"a":"é","b":1}'
     with pytest.raises(ValueError, match="JSON"):
@@ -107,7 +116,11 @@ def test_the_space_is_computed_where_the_schema_settles_it():
         ({"space": "sha256:0"}, "space"),
         ({"classifiers": ["oracle"]}, "no classifier"),
         ({"classifiers": "knn"}, "list"),
-        ({"classifiers": [["knn"]]}, "no classifier"),
+        ({"classifiers": [["knn"]]}, "must be a name"),
+        ({"classifiers": ["knn k=0"]}, "'k' parameter of knn must be a whole number from 1"),
+        ({"classifiers": ["knn neighbours=3"]}, "has no parameter 'neighbours'. It has: k, weights"),
+        ({"classifiers": [{"parameters": {"k": 3}}]}, "must be a name"),
+        ({"classifiers": [{"name": "knn", "parameters": [3]}]}, "names with values"),
         ({"largest_site_share": 0}, "largest_site_share"),
         ({"largest_site_share": 1.0}, "largest_site_share"),
         ({"largest_site_share": True}, "largest_site_share"),

@@ -67,6 +67,13 @@ def rows_and_targets(
     return np.asarray(found.toarray() if issparse(found) else found, dtype=np.float64), targets
 
 
+def rows_and_numbers(estimator: Any, X: Any, y: Any) -> tuple[Matrix, Matrix]:
+    """Rows with a number for each of them."""
+    with no_cells_in_errors(X):
+        found, targets = validate_data(estimator, X, y, dtype=np.float64, y_numeric=True)
+    return np.asarray(found, dtype=np.float64), np.asarray(targets, dtype=np.float64)
+
+
 def check_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
     """Names and number of a data frame's columns, noted or compared; their content is the encoding's business."""
     with no_cells_in_errors(None):

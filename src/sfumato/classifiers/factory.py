@@ -1,7 +1,8 @@
-"""Classifiers by name, each ready to be trained on noisy rows."""
+"""Classifiers by name and parameters, each ready to be trained on noisy rows."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sfumato.classifiers.named.base import NamedClassifier
@@ -10,15 +11,76 @@ from sfumato.registry import discover
 
 CLASSIFIERS: dict[str, type[NamedClassifier]] = discover("sfumato.classifiers.named", NamedClassifier)  # type: ignore[type-abstract]
 
+Choice = str | NamedClassifier
+"""A classifier as it is asked for: a text such as "knn" or "svm kernel=sigmoid", or what was made of it."""
 
-def make_classifier(name: str, reconstruction: str | None = None) -> Any:
+LONGEST = 500
+"""Characters of a text."""
+
+
+def choose_classifier(choice: Choice, parameters: Mapping[str, Any] | None = None) -> NamedClassifier:
+    """The classifier that a name and its parameters mean; what does not exist is refused with a sentence.
+
+    `choice` may hold parameters itself: "svm kernel=sigmoid". `parameters` are added to them.
+
+    >>> choose_classifier("svm kernel=sigmoid", {"scaled": False}).text
+    'svm kernel=sigmoid scaled=false'
+    """
+    if isinstance(choice, NamedClassifier):
+        name, stated = choice.name, choice.parameters
+    else:
+        name, stated = read_choice(choice)
+    if name not in CLASSIFIERS:
+        raise UsageError(f"There is no classifier {name[:60]!r}. Choose one of: {', '.join(CLASSIFIERS)}.")
+    wanted = {key.replace("-", "_"): value for key, value in {**stated, **(parameters or {})}.items()}
+    known = CLASSIFIERS[name].defaults()
+    for key in wanted:
+        if key not in known:
+            has = f"It has: {', '.join(known)}." if known else "It has none."
+            raise UsageError(f"The classifier {name} has no parameter {key[:60]!r}. {has}")
+    chosen = CLASSIFIERS[name](**wanted)
+    chosen.check()
+    return chosen
+
+
+def read_choice(text: str) -> tuple[str, dict[str, Any]]:
+    """Name and parameters of a text such as "svm kernel=sigmoid"; whether they exist is not looked at."""
+    if not isinstance(text, str) or len(text) > LONGEST:
+        raise UsageError(f"A classifier must be a name, or a name and NAME=VALUE, of at most {LONGEST} characters.")
+    name, *pairs = text.split() or [""]
+    stated: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise UsageError(
+                f"A classifier is a name and then NAME=VALUE, for example 'knn k=5'. Got {pair[:60]!r} after {name}."
+            )
+        stated[key] = _value(value)
+    return name, stated
+
+
+def _value(text: str) -> Any:
+    """true, false, null and numbers are that; all else is a word."""
+    words: dict[str, Any] = {"true": True, "false": False, "null": None}
+    if text in words:
+        return words[text]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def make_classifier(
+    choice: Choice, reconstruction: str | None = None, parameters: Mapping[str, Any] | None = None
+) -> Any:
     """An unfitted classifier; `fit_on_parts` trains it with what the cards say about the noise.
 
     With a `reconstruction` ("by-class" or "global") it learns from reconstructed values instead of noisy ones.
     """
-    if name not in CLASSIFIERS:
-        raise UsageError(f"There is no classifier {name!r}. Choose one of: {', '.join(CLASSIFIERS)}.")
-    made = CLASSIFIERS[name]().make()
+    chosen = choose_classifier(choice, parameters)
+    made = chosen.make()
     if reconstruction is None:
         return made
     from sfumato.classifiers.assignment import WAYS
@@ -26,8 +88,10 @@ def make_classifier(name: str, reconstruction: str | None = None) -> Any:
 
     if reconstruction not in WAYS:
         raise UsageError(f"There is no reconstruction {reconstruction!r}. Choose one of: {', '.join(WAYS)}.")
-    if name == "reconstructed-tree":
+    if chosen.name == "reconstructed-tree":
         return made.set_params(reconstruction=reconstruction)
-    if CLASSIFIERS[name].knows_noise:
-        raise UsageError(f"{name} uses the noise itself, so it takes no reconstruction. Leave --reconstruction out.")
+    if chosen.knows_noise:
+        raise UsageError(
+            f"{chosen.name} uses the noise itself, so it takes no reconstruction. Leave --reconstruction out."
+        )
     return OnReconstruction(made, reconstruction)

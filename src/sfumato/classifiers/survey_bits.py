@@ -35,6 +35,7 @@ class SurveyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     guidance, floor, link : of the answers received last.
     queries : one of the above; None: "expected" for naive Bayes where guidance is given, else "plain".
     draws, random_state : for "redrawn".
+    min_leaf, max_depth : of "id3"; None: a thousandth of the rows, and 5 at least; no limit.
 
     Attributes
     ----------
@@ -50,6 +51,8 @@ class SurveyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         queries: str | None = None,
         draws: int = 50,
         random_state: int = 0,
+        min_leaf: int | None = None,
+        max_depth: int | None = None,
     ):
         self.classifier = classifier
         self.guidance = guidance
@@ -58,6 +61,8 @@ class SurveyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.queries = queries
         self.draws = draws
         self.random_state = random_state
+        self.min_leaf = min_leaf
+        self.max_depth = max_depth
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train on received bits (m x width) and their labels."""
@@ -82,7 +87,10 @@ class SurveyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.classifier == "naive-bayes":
             return BernoulliNB()
         if self.classifier == "id3":  # grown to single rows, a tree would learn the noise by heart
-            return DecisionTreeClassifier(criterion="entropy", min_samples_leaf=max(5, rows // 1000), random_state=0)
+            leaf = self.min_leaf or max(5, rows // 1000)
+            return DecisionTreeClassifier(
+                criterion="entropy", min_samples_leaf=leaf, max_depth=self.max_depth, random_state=0
+            )
         raise UsageError(
             f"There is no survey classifier {self.classifier!r}. Choose naive-bayes, id3, or give a classifier."
         )

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.blocks import with_blocks
-from sfumato.cli.console import Console, Force
+from sfumato.cli.console import Console, Force, parse_parameters
 from sfumato.cli.tables import Tables
 from sfumato.wording import commonest_words, counted
 
@@ -40,9 +40,14 @@ def train(
         str,
         typer.Option(
             help="radius-vote, reconstructed-naive-bayes, reconstructed-tree, noise-aware-lda, noise-aware-qda "
-            "(they use the noise), knn, naive-bayes, mlp, svm, forest or boosting."
+            "(they use the noise); knn, kernel-smoother, svm, logistic, perceptron, naive-bayes, mlp, forest, boosting; "
+            "for bits of a survey bernoulli-naive-bayes or id3 (an ID3 tree)."
         ),
     ] = "radius-vote",
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Parameter of the classifier; repeatable. See docs/classifiers.md."),
+    ] = None,
     reconstruction: Annotated[
         str | None,
         typer.Option(help="Train on reconstructed values instead of noisy ones: by-class or global."),
@@ -55,23 +60,35 @@ def train(
       sfumato train release --out model.skops
       sfumato train site-a site-b site-c --classifier forest --out model.skops
       sfumato train release --classifier forest --reconstruction by-class --out model.skops
+      sfumato train release --classifier knn --param k=cross-validation --param weights=1/d^2 --out model.skops
+      sfumato train release --classifier svm --param kernel=sigmoid --param gamma=0.5 --param scaled=false --out m.skops
     """
     from sfumato.jobs.train import train as run
 
     with console.listening():
-        model = run(folders, classifier, out, reconstruction=reconstruction, force=force)
+        model = run(
+            folders,
+            classifier,
+            out,
+            reconstruction=reconstruction,
+            parameters=parse_parameters(param or []),
+            force=force,
+        )
     about = model.about
     console.say(
-        f"Trained {classifier} on {counted(about['rows'], 'released row')} of {counted(len(folders), 'release')}: "
+        f"Trained {model.chosen} on {counted(about['rows'], 'released row')} of {counted(len(folders), 'release')}: "
         f"{out}." + (" The model contains released rows." if about["contains_rows"] else "")
     )
     console.say(
         f"The figure to beat: always answering the commonest class is right for {about['commonest']:.1%} of them."
     )
+    for name, value in about.get("chosen", {}).items():
+        if about["parameters"].get(name) == "cross-validation":
+            console.say(f"Cross-validation on the released rows chose {name} = {value:.4g}.")
     if about["answers_one_class"]:
         console.say(
-            f"The model answers one class to every released row: it is no better than that. {classifier} finds nothing "
-            "under this noise; more rows, weaker noise or another classifier may help."
+            "The model answers one class to every released row: it is no better than that. "
+            f"{about['classifier']} finds nothing under this noise; more rows, weaker noise or another classifier may help."
         )
     console.result({"model": str(out), "about": dict(about)})
 

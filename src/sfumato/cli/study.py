@@ -12,7 +12,7 @@ import typer
 from sfumato.cli.at_coordinator import AtCoordinator
 from sfumato.cli.at_server import AtServer
 from sfumato.cli.blocks import with_blocks
-from sfumato.cli.console import Console, Force
+from sfumato.cli.console import Console, Force, parse_parameters
 from sfumato.cli.push import Yes
 from sfumato.cli.survey_terms import PublicStartUp, check_start_up, respondents_link
 from sfumato.errors import CoordinatorError, OutputError, UsageError
@@ -235,7 +235,14 @@ def train(
     at: AtCoordinator,
     console: Console,
     classifier: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Repeatable; else those that the study names.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Repeatable, with parameters where wanted ('knn k=5'); else those that the study names.",
+        ),
+    ] = None,
+    param: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of every classifier named; repeatable.")
     ] = None,
     sites: Annotated[str, typer.Option(help="all, or agreeing: the sites that agree with most others.")] = "all",
     wait: Annotated[bool, typer.Option(help="Wait until all are trained, and show their errors.")] = False,
@@ -250,7 +257,8 @@ def train(
         names = classifier or list(connected.study(study).definition.get("classifiers") or ())
         if not names:
             raise UsageError("The study names no classifiers. Give one with --classifier.")
-        wanted = [connected.train(study, name, sites) for name in names]
+        parameters = parse_parameters(param or [])
+        wanted = [connected.train(study, name, sites, parameters) for name in names]
         if wait:
             with console.listening() as progress:
                 models = wait_for(connected, study, wanted, progress)

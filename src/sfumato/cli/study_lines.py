@@ -51,9 +51,9 @@ def model_lines(models: Sequence[ModelInfo]) -> Iterator[str]:
     if not models:
         yield "No model was trained yet."
         return
-    width = max(len(model.classifier) for model in models)
+    width = max(len(model.text) for model in models)
     for model in models:
-        yield f"{plain(model.id)}  {plain(model.classifier):{width}}  {_words(model)}"
+        yield f"{plain(model.id)}  {plain(model.text):{width}}  {_words(model)}"
 
 
 def _words(model: ModelInfo) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
+from sfumato.classifiers.factory import read_choice
 from sfumato.client.address import Address
 from sfumato.client.answers import BrokenOffError, RefusedError, message_of, messages_of, misshapen, pieces_of
 from sfumato.client.connection import Connection, Patience, UnansweredError
@@ -161,13 +162,22 @@ class Coordinator:
             headers={"Content-Type": kind, "Content-Length": str(size)},
         )
 
-    def train(self, study: str, classifier: str, sites: str = ALL_SITES) -> str:
-        """Queue a training, on all sites or on those that agree; returns the id of the model to come."""
+    def train(
+        self, study: str, classifier: str, sites: str = ALL_SITES, parameters: Mapping[str, Any] | None = None
+    ) -> str:
+        """Queue a training, on all sites or on those that agree; returns the id of the model to come.
+
+        `classifier` may hold parameters itself ("svm kernel=sigmoid"), as a study's definition does.
+        """
         if sites not in TRAINED_ON:
             raise UsageError(f"Models are trained on sites that are one of: {', '.join(TRAINED_ON)}. Got {sites!r}.")
-        wish = Training(classifier, sites).to_dict()
+        name, stated = read_choice(classifier)
+        stated |= parameters or {}
+        wish = Training(name, sites, stated).to_dict()
         if sites == ALL_SITES:
             del wish["sites"]  # which a server of 0.1 does not know
+        if not stated:
+            del wish["parameters"]  # which an older server does not know either
         found = self._connection.ask("POST", _path(study, "models"), json=wish, once=True)
         if not isinstance(found, dict) or not isinstance(found.get("id"), str):
             raise misshapen()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,13 @@ class Model(ModelFile):
         return compare(self, table, key=Path(key) if isinstance(key, str) else key, unknown=unknown)
 
 
-def train(releases: Releases, *, classifier: str = "radius-vote", reconstruction: str | None = None) -> Model:
+def train(
+    releases: Releases,
+    *,
+    classifier: str = "radius-vote",
+    parameters: Mapping[str, Any] | None = None,
+    reconstruction: str | None = None,
+) -> Model:
     """Pool releases of one space, and train a classifier that knows their noise.
 
     Parameters
@@ -64,7 +70,9 @@ def train(releases: Releases, *, classifier: str = "radius-vote", reconstruction
     releases : Release, path, or a sequence of them
         Releases with a label, or their folders. Each part's noise is read from its own card.
     classifier : str, default "radius-vote"
-        One of those that `sfumato list classifiers` lists.
+        One of those that `sfumato list classifiers` lists, or one with parameters: "knn k=5 weights=1/d^2".
+    parameters : mapping, default {}
+        Parameters of the classifier by name, for example `{"k": "cross-validation"}`; see docs/classifiers.md.
     reconstruction : {"by-class", "global"}, optional
         Train on reconstructed values in place of noisy ones.
 
@@ -84,7 +92,7 @@ def train(releases: Releases, *, classifier: str = "radius-vote", reconstruction
     >>> list(model.predict({"age": [30, 60]}))
     ['no', 'yes']
     """
-    found = train_on(_opened(releases), classifier, reconstruction)
+    found = train_on(_opened(releases), classifier, reconstruction, parameters)
     return Model(found.classifier, found.about)
 
 

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 
 from sfumato.array_types import Floats
+from sfumato.classifiers.factory import CLASSIFIERS, choose_classifier
 from sfumato.errors import CardError, SfumatoError
 from sfumato.files import other_version, write_whole
 from sfumato.jobs.model_file import ForeignTypeError, ModelFile, UnsoundModelError
@@ -35,7 +36,15 @@ class Model:
     about: Mapping[str, Any]
 
     def __repr__(self) -> str:
-        return f"<Model {self.about['classifier']} from {counted(self.about['rows'], 'released row')}>"
+        return f"<Model {self.chosen} from {counted(self.about['rows'], 'released row')}>"
+
+    @property
+    def chosen(self) -> str:
+        """The classifier and those of its parameters that are not the default, in one line."""
+        name = str(self.about["classifier"])
+        if name not in CLASSIFIERS:  # of a later version
+            return name
+        return choose_classifier(name, self.about.get("parameters")).text
 
     @property
     def classes(self) -> list[str]:

@@ -129,7 +129,8 @@ def _support_vectors(part: Any) -> None:
     count = len(vectors)
     rows = part.shape_fit_[0]
     pairs = classes * (classes - 1) // 2
-    settled = (part.kernel == "rbf", part._sparse is False, part._effective_probability is False, classes >= 2)
+    kernel = part.kernel in ("rbf", "poly", "sigmoid") and _whole(part.degree, 1, 10)
+    settled = (kernel, part._sparse is False, part._effective_probability is False, classes >= 2)
     shapes = (
         _shaped(vectors, (count, features)),
         _shaped(part.support_, (count,), "i"),
@@ -164,6 +165,32 @@ def _neighbours(part: Any) -> None:
     _require(part._y.min() >= 0 and part._y.max() < len(part.classes_), "a table of neighbours")
 
 
+def _nearest_vote(part: Any) -> None:
+    rows = len(part.rows_)
+    shapes = (
+        _shaped(part.rows_, (rows, part.n_features_in_)) and _shaped(part.codes_, (rows,), "i"),
+        _whole(part.k_, 1, rows) and part.weights in ("1", "1/d", "1/d^2"),
+    )
+    _require(shapes, "a table of neighbours")
+    _require(part.codes_.min() >= 0 and part.codes_.max() < len(part.classes_), "a table of neighbours")
+
+
+def _smoother(part: Any) -> None:
+    rows = len(part.rows_)
+    wide = len(part.classes_) if "classes_" in vars(part) else 1
+    shapes = (
+        _shaped(part.rows_, (rows, part.n_features_in_)) and rows >= 1,
+        _shaped(part.values_, (rows, wide)) and isinstance(part.width_, float) and part.width_ > 0,
+    )
+    _require(shapes, "a kernel smoother")
+
+
+def _planes(part: Any) -> None:
+    count = 1 if len(part.classes_) == 2 else len(part.classes_)
+    shapes = (_shaped(part.weights_, (count, part.n_features_in_)), _shaped(part.intercepts_, (count,)))
+    _require(shapes, "a hyperplane")
+
+
 def _network(part: Any) -> None:
     sizes = [part.n_features_in_, *(len(layer) for layer in part.intercepts_)]
     _require(len(part.coefs_) == len(part.intercepts_) == part.n_layers_ - 1, "a network")
@@ -196,6 +223,9 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "HistGradientBoostingClassifier": _boosting,
     "SVC": _support_vectors,
     "KNeighborsClassifier": _neighbours,
+    "NearestVote": _nearest_vote,
+    "KernelSmoother": _smoother,
+    "Hyperplanes": _planes,
     "MLPClassifier": _network,
     "RadiusVote": _voters,
     "SurveyClassifier": _survey,

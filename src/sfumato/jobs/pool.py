@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.classifiers.factory import make_classifier
+from sfumato.classifiers.factory import choose_classifier, make_classifier
 from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts
 from sfumato.errors import UsageError
 from sfumato.jobs.model import Model
@@ -27,7 +27,7 @@ from sfumato.jobs.pooling.trials import (
 )
 from sfumato.jobs.pooling.trust import Trust
 from sfumato.jobs.progress import Progress, silent
-from sfumato.jobs.train import about_model
+from sfumato.jobs.train import about_model, settled
 
 SEED = 0
 """Folds, samples and choices of sites are the same for the same pool; no privacy rests on them."""
@@ -77,7 +77,7 @@ def train_pool(request: Request, out: Path, progress: Progress = silent) -> tupl
         for kind, queries in pool.tests.items()
         if kind == PUBLIC or answers_released(request.classifier, pool.parts)
     ]
-    model = Model(fitted, _about(request, pool, trust, results))
+    model = Model(fitted, _about(request, pool, trust, fitted, results))
     model.save(out)
     count()
     return model, results
@@ -115,7 +115,8 @@ def _measured(request: Request, pool: Pool, trust: Trust, rng: np.random.Generat
             "alone": alone,
         }
     return {
-        "classifier": request.classifier,
+        "classifier": choose_classifier(request.classifier).name,
+        "parameters": choose_classifier(request.classifier).parameters,
         "sites": len(pool.sites),
         "releases": len(request.releases),
         "rows": sum(card.rows for card in pool.cards),
@@ -168,12 +169,12 @@ def _tested(fitted: Any, kind: str, queries: Queries) -> dict[str, Any]:
     return {"kind": kind, **rate.to_dict(), "commonest": commonest.to_dict()["error"], "words": TESTED_ON[kind]}
 
 
-def _about(request: Request, pool: Pool, trust: Trust, results: Mapping[str, Any]) -> dict[str, Any]:
+def _about(request: Request, pool: Pool, trust: Trust, fitted: Any, results: Mapping[str, Any]) -> dict[str, Any]:
     """The model's card, with the site and the content hash of every release used."""
     used = [
         (card, pushed) for card, pushed in zip(pool.cards, request.releases, strict=True) if pushed.site in pool.sites
     ]
-    about = about_model(request.classifier, [card for card, _ in used])
+    about = about_model(request.classifier, [card for card, _ in used]) | settled(fitted)
     for entry, (_, pushed) in zip(about["releases"], used, strict=True):
         entry |= {"site": pushed.site, "sha256": pushed.sha256}
     return {**about, "trained_rows": pool.rows, "trust": trust.on_card(results["trust"])}

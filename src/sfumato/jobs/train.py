@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.array_types import Matrix
 from sfumato.classifiers.embedding import public_map
-from sfumato.classifiers.factory import CLASSIFIERS, make_classifier
+from sfumato.classifiers.factory import Choice, choose_classifier, make_classifier
 from sfumato.classifiers.label_noise import corrected_priors
 from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, part_of_card
 from sfumato.errors import CardError, OutputError, SchemaError, UsageError
@@ -23,30 +23,43 @@ MOST_TRIED = 1_000
 
 
 def train(
-    folders: Sequence[Path], classifier: str, out: Path, *, reconstruction: str | None = None, force: bool = False
+    folders: Sequence[Path],
+    classifier: Choice,
+    out: Path,
+    *,
+    reconstruction: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    force: bool = False,
 ) -> Model:
     """Train `classifier` on the pooled releases in `folders`; every part's noise is taken from its own card.
 
     With a `reconstruction` ("by-class", "global") it learns from reconstructed values in place of the noisy ones.
     """
+    chosen = choose_classifier(classifier, parameters)
     if out.exists() and not force:
         raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
-    make_classifier(classifier, reconstruction)  # a wrong name is found before releases are read
-    model = train_on([Release.open(folder) for folder in folders], classifier, reconstruction)
+    make_classifier(chosen, reconstruction)  # what cannot be is found before releases are read
+    model = train_on([Release.open(folder) for folder in folders], chosen, reconstruction)
     model.save(out)
     return model
 
 
-def train_on(releases: Sequence[Release], classifier: str, reconstruction: str | None = None) -> Model:
+def train_on(
+    releases: Sequence[Release],
+    classifier: Choice,
+    reconstruction: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> Model:
     """The same of releases that are open, in folders or in memory; nothing is written."""
+    chosen = choose_classifier(classifier, parameters)
     if not releases:
         raise UsageError("Give at least one folder that `sfumato sanitize` wrote, or a release that it returned.")
-    unfitted = make_classifier(classifier, reconstruction)
+    unfitted = make_classifier(chosen, reconstruction)
     cards = [release.card for release in releases]
     check_one_space(cards, [str(one.folder or f"release {place}") for place, one in enumerate(releases, start=1)])
     parts = [_part(release) for release in releases]
     fitted = fit_on_parts(unfitted, parts)
-    about = about_model(classifier, cards, reconstruction)
+    about = about_model(chosen, cards, reconstruction) | settled(fitted)
     about |= {"commonest": commonest_share(parts), "answers_one_class": answers_one_class(fitted, parts)}
     return Model(fitted, about)
 
@@ -123,16 +136,25 @@ def _embedding(card: Card, plain: bool) -> dict[str, Any]:
     return {name: value for name, value in card.transform.items() if name != "variances"}
 
 
-def about_model(classifier: str, cards: Sequence[Card], reconstruction: str | None = None) -> dict[str, Any]:
+def settled(fitted: Any) -> dict[str, Any]:
+    """What training chose on the rows themselves, for the model's card; nothing where there was nothing to choose."""
+    inner = getattr(fitted, "classifier_", fitted)
+    found = {name: getattr(inner, f"{name}_") for name in ("k", "width") if hasattr(inner, f"{name}_")}
+    return {"chosen": found} if found else {}
+
+
+def about_model(classifier: Choice, cards: Sequence[Card], reconstruction: str | None = None) -> dict[str, Any]:
     """The model's own card."""
-    card, plain = cards[0], answers_plain_rows(make_classifier(classifier, reconstruction))
+    chosen = choose_classifier(classifier)
+    card, plain = cards[0], answers_plain_rows(make_classifier(chosen, reconstruction))
     return {
         "format": FORMAT,
         "version": VERSION,
-        "classifier": classifier,
+        "classifier": chosen.name,
+        "parameters": chosen.get_params(),
         "reconstruction": reconstruction,
         "answers_plain_rows": plain,
-        "contains_rows": CLASSIFIERS[classifier].keeps_rows,
+        "contains_rows": chosen.keeps_rows,
         "space": card.space,
         "source_schema": dict(card.source_schema),
         "release_columns": [column["name"] for column in card.release_schema["columns"]],

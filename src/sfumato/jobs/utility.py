@@ -61,8 +61,7 @@ class Trial:
 
 def _classifier(name: str) -> Any:
     """As `sfumato train` makes it, but with a smaller forest: it is trained many times here."""
-    made = make_classifier(name)
-    return made.set_params(n_estimators=50) if name == "forest" else made
+    return make_classifier(name, parameters={"trees": 50} if name == "forest" else None)
 
 
 def utility(evidence: Evidence, repeats: int, seed: int, progress: Progress) -> list[dict[str, Any]]:

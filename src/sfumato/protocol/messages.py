@@ -6,6 +6,7 @@ exactly somebody pushed is nobody's business.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
@@ -145,6 +146,7 @@ class Training(Message):
 
     classifier: str
     sites: str = ALL_SITES
+    parameters: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,16 @@ class ModelInfo(Message):
     sites: str = ALL_SITES
     column: str | None = None
     """What is reconstructed, where this is a density and no model."""
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The classifier and its changed parameters, in one line."""
+        given = (
+            f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+            for name, value in self.parameters.items()
+        )
+        return " ".join([self.classifier, *given])
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sfumato.classifiers.factory import CLASSIFIERS
-from sfumato.errors import SchemaError, UsageError
+from sfumato.classifiers.factory import choose_classifier
+from sfumato.errors import SchemaError
 from sfumato.guarantee import space_of
 from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.base import count_of
@@ -42,7 +42,7 @@ class PoolStudy:
 
     The mechanism's name is binding, its parameters where they are given. `space` says which rows mean the same: it is
     computed from the schema where mechanism and parameters settle it, else copied from the first release's card.
-    `quota` is the most that one site may have there.
+    `classifiers` are lines such as "knn" or "svm kernel=sigmoid". `quota` is the most that one site may have there.
     `largest_site_share`: no site is more than this share of the rows that models and densities are made from.
     A study without a label trains nothing: its columns are reconstructed.
     """
@@ -227,8 +227,20 @@ def _classifiers(found: Any, schema: Schema) -> tuple[str, ...]:
     if found is None:
         return DEFAULT_CLASSIFIERS
     if not isinstance(found, Sequence) or isinstance(found, str) or not found:
-        raise SchemaError("The study's `classifiers` must be a list of names.")
-    for name in found:
-        if not isinstance(name, str) or name not in CLASSIFIERS:
-            raise UsageError(f"There is no classifier {str(name)[:60]!r}. Choose among: {', '.join(CLASSIFIERS)}.")
-    return tuple(dict.fromkeys(found))
+        raise SchemaError("The study's `classifiers` must be a list of names, with or without parameters.")
+    return tuple(dict.fromkeys(_classifier(one) for one in found))
+
+
+def _classifier(found: Any) -> str:
+    """In one line, by which studies without parameters keep their hash."""
+    if isinstance(found, str):
+        return choose_classifier(found).text
+    if not isinstance(found, Mapping) or not set(found) <= {"name", "parameters"} or "name" not in found:
+        raise SchemaError(
+            "One of the study's `classifiers` must be a name, a name and NAME=VALUE in one line, or `name` and "
+            "`parameters`."
+        )
+    parameters = found.get("parameters") or {}
+    if not isinstance(parameters, Mapping) or not all(isinstance(key, str) for key in parameters):
+        raise SchemaError("The `parameters` of one of the study's classifiers must be names with values.")
+    return choose_classifier(str(found["name"]), parameters).text

@@ -1,40 +1,65 @@
-"""Learners of rows as they are: randomized labels are corrected, plain rows are put where the release lies."""
+"""Learners of single columns and small networks: values as they are; randomized labels are corrected."""
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
-from sfumato.classifiers.named.base import SCALED, NamedClassifier
-
-
-class NearestRows(NamedClassifier):
-    """The 11 nearest rows vote, weighted by 1/d."""
-
-    name = "knn"
-    keeps_rows = True
-    model_types = ("neighbors._classification.KNeighborsClassifier",)
-
-    def make(self) -> Any:
-        from sklearn.neighbors import KNeighborsClassifier
-
-        return KNeighborsClassifier(n_neighbors=11, weights="distance", algorithm="brute")
+from sfumato.classifiers.named.accepted import Either, Flag, Nothing, Positive, Whole, Word
+from sfumato.classifiers.named.base import SCALED, SINGLE_COLUMNS, Invariance, NamedClassifier
 
 
 class NaiveBayes(NamedClassifier):
-    """Naive Bayes: a normal density per class and number, smoothed frequencies per class and category."""
+    """Naive Bayes: a normal density per class and number, smoothed frequencies per class and category.
+
+    Parameters
+    ----------
+    pseudo_rows : float, default=1.0
+        Rows that every category of a class counts beforehand, above 0 to 1e6.
+    """
 
     name = "naive-bayes"
     model_types = ("naive_bayes.GaussianNB",)  # what a model of 0.1 holds
     own_types = ("mixed_naive_bayes.MixedNaiveBayes",)
+    accepts = MappingProxyType({"pseudo_rows": Positive()})
+
+    def __init__(self, pseudo_rows: float = 1.0) -> None:
+        self.pseudo_rows = pseudo_rows
+
+    @property
+    def invariance(self) -> Invariance:
+        return Invariance(
+            "never", "It takes columns for independent, and a rotation makes them dependent or undoes it."
+        )
 
     def make(self) -> Any:
         from sfumato.classifiers.mixed_naive_bayes import MixedNaiveBayes
 
-        return MixedNaiveBayes()
+        return MixedNaiveBayes(float(self.pseudo_rows))
 
 
 class NeuralNetwork(NamedClassifier):
-    """A neural network with ten tanh units and weight decay."""
+    """A neural network with one layer of tanh units and weight decay.
+
+    The network of the paper kernel-resampling is ``solver=lbfgs decay=1 iterations=200 scaled=false``.
+
+    Parameters
+    ----------
+    units : int, default=10
+        Hidden units, from 1 to 1,000. Noisy rows are easily learned by heart: few units and weight decay.
+    decay : float, default=0.1
+        Weight decay (L2), from 0 to 1e6.
+    solver : {"adam", "lbfgs"}, default="adam"
+        Steps of stochastic gradients, or a quasi-Newton method on all rows at once.
+    rate : float, default=0.01
+        First learning rate of adam, above 0 to 10.
+    iterations : int, default=300
+        At most, from 1 to 10,000.
+    scaled : bool, default=true
+        Whether columns are standardised first. That pays under noise, and is not kept by a rotation.
+    seed : int, default=0
+        Of the first weights and the order of rows, from 0 to 2**31 - 1.
+    """
 
     name = "mlp"
     model_types = (
@@ -43,47 +68,106 @@ class NeuralNetwork(NamedClassifier):
         "preprocessing._label.LabelBinarizer",
         *SCALED,
     )
+    accepts = MappingProxyType(
+        {
+            "units": Whole(1, 1_000),
+            "decay": Positive(or_zero=True),
+            "solver": Word(("adam", "lbfgs")),
+            "rate": Positive(10.0),
+            "iterations": Whole(1, 10_000),
+            "scaled": Flag(),
+            "seed": Whole(0, 2**31 - 1),
+        }
+    )
+
+    def __init__(
+        self,
+        units: int = 10,
+        decay: float = 0.1,
+        solver: str = "adam",
+        rate: float = 0.01,
+        iterations: int = 300,
+        scaled: bool = True,
+        seed: int = 0,
+    ) -> None:
+        self.units = units
+        self.decay = decay
+        self.solver = solver
+        self.rate = rate
+        self.iterations = iterations
+        self.scaled = scaled
+        self.seed = seed
+
+    @property
+    def invariance(self) -> Invariance:
+        scaling = " Standardising columns first (scaled=true) adds to that." if self.scaled else ""
+        return Invariance(
+            "never",
+            "The best network for rotated rows is the rotated network, but training starts from random weights that do "
+            f"not turn with the rows, and ends elsewhere.{scaling}",
+        )
 
     def make(self) -> Any:
         from sklearn.neural_network import MLPClassifier
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
 
-        # Noisy rows are easily learned by heart: few units and weight decay.
-        units: dict[str, Any] = {"hidden_layer_sizes": (10,), "activation": "tanh", "alpha": 0.1}
-        network = MLPClassifier(**units, learning_rate_init=0.01, max_iter=300, random_state=0)
-        return make_pipeline(StandardScaler(), network)
-
-
-class SupportVectors(NamedClassifier):
-    """A support vector machine with an RBF kernel on scaled columns."""
-
-    name = "svm"
-    keeps_rows = True
-    model_types = ("svm._classes.SVC", *SCALED)
-
-    def make(self) -> Any:
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-        from sklearn.svm import SVC
-
-        return make_pipeline(StandardScaler(), SVC(C=1.0, kernel="rbf"))
+        network = MLPClassifier(
+            hidden_layer_sizes=(self.units,),
+            activation="tanh",
+            alpha=self.decay,
+            solver=self.solver,
+            learning_rate_init=self.rate,
+            max_iter=self.iterations,
+            random_state=self.seed,
+        )
+        return behind_scaling(network) if self.scaled else network
 
 
 class Forest(NamedClassifier):
-    """A forest of 200 trees."""
+    """A forest of decision trees.
+
+    Parameters
+    ----------
+    trees : int, default=200
+        From 1 to 2,000.
+    min_leaf : int, default=5
+        Rows in a leaf at least, from 1 to 1,000,000: trees with larger leaves learn less noise by heart.
+    seed : int, default=0
+        Of the random choices, from 0 to 2**31 - 1.
+    """
 
     name = "forest"
     model_types = ("ensemble._forest.RandomForestClassifier", "tree._classes.DecisionTreeClassifier")
+    accepts = MappingProxyType({"trees": Whole(1, 2_000), "min_leaf": Whole(1, 1_000_000), "seed": Whole(0, 2**31 - 1)})
+
+    def __init__(self, trees: int = 200, min_leaf: int = 5, seed: int = 0) -> None:
+        self.trees = trees
+        self.min_leaf = min_leaf
+        self.seed = seed
+
+    @property
+    def invariance(self) -> Invariance:
+        return SINGLE_COLUMNS
 
     def make(self) -> Any:
         from sklearn.ensemble import RandomForestClassifier
 
-        return RandomForestClassifier(n_estimators=200, min_samples_leaf=5, random_state=0)
+        return RandomForestClassifier(self.trees, min_samples_leaf=self.min_leaf, random_state=self.seed)
 
 
 class Boosting(NamedClassifier):
-    """Gradient-boosted trees."""
+    """Gradient-boosted trees.
+
+    Parameters
+    ----------
+    rounds : int, default=100
+        Rounds of boosting, from 1 to 2,000.
+    rate : float, default=0.05
+        What each round counts, above 0 to 1.
+    max_leaves : int or null, default=31
+        Leaves of a tree at most, from 2 to 1,000; null for no limit.
+    seed : int, default=0
+        Of the random choices, from 0 to 2**31 - 1.
+    """
 
     name = "boosting"
     model_types = (
@@ -97,8 +181,35 @@ class Boosting(NamedClassifier):
         "ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "preprocessing._label.LabelEncoder",
     )
+    accepts = MappingProxyType(
+        {
+            "rounds": Whole(1, 2_000),
+            "rate": Positive(1.0),
+            "max_leaves": Either((Whole(2, 1_000), Nothing())),
+            "seed": Whole(0, 2**31 - 1),
+        }
+    )
+
+    def __init__(self, rounds: int = 100, rate: float = 0.05, max_leaves: int | None = 31, seed: int = 0) -> None:
+        self.rounds = rounds
+        self.rate = rate
+        self.max_leaves = max_leaves
+        self.seed = seed
+
+    @property
+    def invariance(self) -> Invariance:
+        return SINGLE_COLUMNS
 
     def make(self) -> Any:
         from sklearn.ensemble import HistGradientBoostingClassifier
 
-        return HistGradientBoostingClassifier(max_iter=100, learning_rate=0.05, random_state=0)
+        return HistGradientBoostingClassifier(
+            max_iter=self.rounds, learning_rate=self.rate, max_leaf_nodes=self.max_leaves, random_state=self.seed
+        )
+
+
+def behind_scaling(classifier: Any) -> Any:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), classifier)

@@ -41,11 +41,11 @@ class Limits:
     trained_rows: int = 500_000
     measured_rows: int = 10_000
     tested_rows: int = 10_000
-    slow: dict[str, int] = field(default_factory=lambda: {"svm": 20_000})
+    slow: dict[str, int] = field(default_factory=lambda: {"svm": 20_000, "kernel-smoother": 50_000})
     """Rows of classifiers whose time grows faster than the number of rows."""
 
     def rows(self, classifier: str, width: int) -> int:
-        most = min(self.trained_rows, self.slow.get(classifier, self.trained_rows))
+        most = min(self.trained_rows, self.slow.get(classifier.split()[0], self.trained_rows))
         return max(1, min(most, self.trained_cells // max(width, 1)))
 
 

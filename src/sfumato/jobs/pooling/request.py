@@ -14,6 +14,7 @@ from sfumato.jobs.pooling.pushed import Pushed
 class Request:
     """What to train on, and to test with where there is anything; the rows of `test_table` are plain and public.
 
+    `classifier` is a name, or a name with parameters ("svm kernel=sigmoid").
     No site is more than `largest_share` of the rows trained on. `agreeing`: only sites that agree with most others.
     """
 

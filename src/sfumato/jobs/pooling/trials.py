@@ -11,11 +11,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from sfumato.array_types import Codes
-from sfumato.classifiers.factory import make_classifier
+from sfumato.classifiers.factory import choose_classifier, make_classifier
 from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts
 from sfumato.jobs.pooling.error_rate import ErrorRate
 
 FOLDS = 5
+SWEPT_TREES = 50
 Step = Callable[[], None]
 """Called after every training."""
 
@@ -98,8 +99,10 @@ def answering(classifier: str, parts: Sequence[Part]) -> Callable[[Queries], Cod
 
 def _smaller(name: str) -> Any:
     """As the model itself is made, but with a smaller forest: it is trained many times here."""
-    made = make_classifier(name)
-    return made.set_params(n_estimators=50) if name == "forest" else made
+    chosen = choose_classifier(name)
+    if chosen.name == "forest":
+        chosen = choose_classifier(chosen, {"trees": min(chosen.get_params()["trees"], SWEPT_TREES)})
+    return make_classifier(chosen)
 
 
 def dealt(part: Part, folds: int, rng: np.random.Generator) -> Codes:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
 from fastapi.responses import FileResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from sfumato.classifiers.factory import CLASSIFIERS
+from sfumato.classifiers.factory import CLASSIFIERS, choose_classifier
+from sfumato.errors import UsageError
 from sfumato.protocol.messages import ALL_SITES, DONE, TRAINED_ON, ModelInfo
 from sfumato.protocol.pool_study import trains
 from sfumato.server.access import AnyCaller, Ctx, Owner, seen_by
@@ -34,29 +36,41 @@ class Training(BaseModel):
 
     classifier: Annotated[str, Field(max_length=60, json_schema_extra={"enum": list(CLASSIFIERS)})]
     sites: Literal["all", "agreeing"] = "all"
+    parameters: Annotated[dict[str, str | int | float | bool | None], Field(max_length=20)] = {}
 
 
 @router.post("", status_code=202, responses=declared(400, 403, 413))
 def train_model(training: Training, caller: Owner, context: Ctx) -> ModelInfo:
     """Ask for a model; a worker trains it in the background."""
-    return queue_training(training.classifier, caller, context, training.sites)
+    return queue_training(training.classifier, caller, context, training.sites, training.parameters)
 
 
-def queue_training(classifier: str, caller: Caller, context: Context, sites: str = ALL_SITES) -> ModelInfo:
+def queue_training(
+    classifier: str,
+    caller: Caller,
+    context: Context,
+    sites: str = ALL_SITES,
+    parameters: Mapping[str, Any] | None = None,
+) -> ModelInfo:
     """The same for pages."""
     if sites not in TRAINED_ON:
         raise ApiError(422, "invalid", f"The training sites must be one of: {', '.join(TRAINED_ON)}.")
-    if classifier not in CLASSIFIERS:
+    if (classifier.split() or [""])[0] not in CLASSIFIERS:
         names = ", ".join(CLASSIFIERS)
         raise ApiError(422, "unknown-classifier", f"There is no such classifier. Choose one of: {names}.")
+    try:
+        chosen = choose_classifier(classifier, parameters)
+    except UsageError as error:
+        raise ApiError(422, "invalid", str(error)) from None
     study = context.store.studies.find(caller.study)
     if study is not None and not trains(study.definition):
         raise ApiError(
             409, "no-label", "The study has no label, so there is nothing to train. Reconstruct its columns."
         )
     check_queue(context, caller.study)
-    kept = CLASSIFIERS[classifier].keeps_rows
-    queued = context.store.models.queue(caller.study, classifier, contains_rows=kept, sites=sites)
+    queued = context.store.models.queue(
+        caller.study, chosen.name, contains_rows=chosen.keeps_rows, sites=sites, parameters=chosen.parameters
+    )
     if context.worker is not None:
         context.worker.wake()
     return queued

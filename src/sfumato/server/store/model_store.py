@@ -29,7 +29,14 @@ class ModelStore:
         self._database = database
 
     def queue(
-        self, study: str, classifier: str, *, contains_rows: bool, sites: str = ALL_SITES, column: str | None = None
+        self,
+        study: str,
+        classifier: str,
+        *,
+        contains_rows: bool,
+        sites: str = ALL_SITES,
+        column: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
     ) -> ModelInfo:
         """Ask for a model, of all sites or of those that agree; or for the density of a `column`, by this method."""
         identity = new_id()
@@ -48,6 +55,7 @@ class ModelStore:
                     attempts=0,
                     sites=sites,
                     reconstructs=column,
+                    parameters=json.dumps(parameters, allow_nan=False) if parameters else None,
                 )
             )
         found = self.find(study, identity, density=column is not None)
@@ -183,4 +191,5 @@ def _model(row: Any) -> ModelInfo:
         failure=row.failure,
         sites=row.sites or ALL_SITES,
         column=row.reconstructs,
+        parameters=json.loads(row.parameters) if row.parameters else {},
     )

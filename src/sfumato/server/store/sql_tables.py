@@ -143,6 +143,7 @@ models = Table(
     Column("attempts", Integer, nullable=False),
     Column("sites", String(20)),
     Column("reconstructs", Text),  # what is reconstructed, where this is a density and no model
+    Column("parameters", Text),
 )
 
 model_releases = Table(

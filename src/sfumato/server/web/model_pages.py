@@ -74,7 +74,7 @@ def overview(models: Sequence[ModelInfo], *, owner: bool) -> Overview:
     first: dict[str, ModelInfo] = {}
     for model in models:
         if model.state == DONE and model.results is not None:
-            first.setdefault(model.classifier, model)
+            first.setdefault(model.text, model)
     newest = sorted(first.values(), key=lambda model: _order(model.results or {}))
     scale = Scale.of(value for model in newest for value in _ends(model.results or {}))
     told = [shown(model, scale, owner=owner) for model in newest]

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
-from sfumato.classifiers.factory import CLASSIFIERS
+from sfumato.classifiers.factory import CLASSIFIERS, choose_classifier
 from sfumato.protocol.messages import StudyInfo
 from sfumato.protocol.pool_study import PoolStudy, trains
 from sfumato.server.access import seen_by
@@ -69,7 +69,7 @@ def pool_page(
                 *wanted,
                 *[name for name in CLASSIFIERS if name not in wanted and not CLASSIFIERS[name].on_bits],
             ],
-            keeps_rows={name for name, one in CLASSIFIERS.items() if one.keeps_rows},
+            keeps_rows={name for name in [*wanted, *CLASSIFIERS] if choose_classifier(name).keeps_rows},
             test_table=context.store.releases.test_table(study.id),
             densities=densities_shown(context, study.id),
             columns=PoolStudy.from_dict(study.definition).reconstructible(),

@@ -96,7 +96,7 @@ class Worker:
             self._store,
             self._folder,
             study,
-            model.classifier,
+            model.text,
             memory=memory,
             niceness=self._niceness,
             sites=model.sites,
