@@ -58,7 +58,7 @@ def test_every_classifier_trains_saves_loads_and_answers(tmp_path, name):
         "knn k=cross-validation weights=1/d^2",
         "svm kernel=polynomial gamma=1 offset=1 scaled=false",
         "svm kernel=sigmoid gamma=0.1",
-        "mlp solver=lbfgs decay=1 scaled=false",
+        "mlp decay=1 solver=lbfgs iterations=1000 scaled=false",
         "radius-vote n=1 prior_correction=false",
         "kernel-smoother width=0.5 kernel=epanechnikov",
     ],

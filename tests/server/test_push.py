@@ -237,7 +237,10 @@ def test_a_test_table_is_checked_and_kept(study):
 
 def test_models_are_asked_for_watched_and_downloaded(study):
     refused(study.call("POST", "/models", json={"classifier": "oracle"}), 422, "unknown-classifier")
-    asked = study.call("POST", "/models", json={"classifier": "knn"})
+    wrong = study.call("POST", "/models", json={"classifier": "knn", "parameters": {"k": 0}})
+    assert "'k' parameter of knn must be a whole number from 1" in refused(wrong, 422, "invalid")["message"]
+    asked = study.call("POST", "/models", json={"classifier": "knn", "parameters": {"k": 5, "weights": "1/d"}})
+    assert asked.json()["parameters"] == {"k": 5}
     assert (asked.status_code, asked.json()["state"], asked.json()["contains_rows"]) == (202, "queued", True)
     model, site = asked.json()["id"], study.invite()
     assert study.call("GET", f"/models/{model}", site).json() == study.call("GET", "/models", site).json()[0]

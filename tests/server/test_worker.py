@@ -81,12 +81,16 @@ def place(tmp_path, bodies):
 
 
 def test_a_queued_model_is_trained_and_names_what_it_used(place, bodies):
+    """Also its parameters: here those of naive Bayes."""
     test = place.add(bodies[2], "site 0", purpose="test")
-    model = place.queue()
+    smoothed = {"pseudo_rows": 3.0}
+    model = place.store.models.queue(place.study, "naive-bayes", contains_rows=False, parameters=smoothed).id
     worker = place.worker()
     found = place.wait(model)
     worker.stop()
     assert (found.state, found.progress, found.failure) == ("done", 1.0, None)
+    assert found.parameters == found.card["parameters"] == found.results["parameters"] == smoothed
+    assert Model.load(place.folder.model(place.study, model)).classifier.pseudo_rows == 3.0
     assert [one["sha256"] for one in found.card["releases"]] == place.hashes
     assert [point["sites"] for point in found.results["by_sites"]["points"]] == [1, 2]
     assert found.results["test"][0]["kind"] == "rows embedded by sites"

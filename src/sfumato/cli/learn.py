@@ -40,8 +40,8 @@ def train(
         str,
         typer.Option(
             help="radius-vote, reconstructed-naive-bayes, reconstructed-tree, noise-aware-lda, noise-aware-qda "
-            "(they use the noise); knn, kernel-smoother, svm, logistic, perceptron, naive-bayes, mlp, forest, boosting; "
-            "for bits of a survey bernoulli-naive-bayes or id3 (an ID3 tree)."
+            "(they use the noise); knn, kernel-smoother, svm, logistic, perceptron, naive-bayes, mlp, forest or "
+            "boosting; for bits of a survey bernoulli-naive-bayes or id3 (an ID3 tree)."
         ),
     ] = "radius-vote",
     param: Annotated[
@@ -88,7 +88,8 @@ def train(
     if about["answers_one_class"]:
         console.say(
             "The model answers one class to every released row: it is no better than that. "
-            f"{about['classifier']} finds nothing under this noise; more rows, weaker noise or another classifier may help."
+            f"{about['classifier']} finds nothing under this noise; more rows, weaker noise or another classifier may "
+            "help."
         )
     console.result({"model": str(out), "about": dict(about)})
 
