@@ -53,7 +53,7 @@ def write_whole(path: Path | str, content: bytes | str, *, private: bool = False
     path = Path(path)
     data = content.encode() if isinstance(content, str) else content
     if path.exists() and not path.is_file():
-        raise OutputError(f"{path} is a folder or a device, and a file is to be written there. Choose another name.")
+        raise OutputError(f"{path} is a folder or a device, but a file must be written there. Choose another name.")
     with new_file(path, private=private) as file:
         file.write(data)
 
@@ -67,7 +67,7 @@ def new_folder(path: Path | str, *, force: bool = False) -> Iterator[Path]:
     if path.exists() and not force:
         raise OutputError(f"{path} exists already. Choose another folder, or add --force to replace it.")
     if path.exists() and not path.is_dir():
-        raise OutputError(f"{path} is a file, and a folder is to be written there. Choose another name.")
+        raise OutputError(f"{path} is a file, but a folder must be written there. Choose another name.")
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)

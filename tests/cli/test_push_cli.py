@@ -58,10 +58,10 @@ def test_a_dry_run_sends_nothing(command, served, site, release):
     _, there, _ = site
     code, out, _ = command("push", release(), *there, "--dry-run")
     assert code == 0
-    assert "would take it. Nothing was sent." in out
+    assert "would accept it. Nothing was sent." in out
     code, out, _ = command("push", release("weak", parameters={"epsilon_record": 9.0}), *there, "--dry-run")
     assert code == 0
-    assert "would not take it:\n  - The study asks for an epsilon of at most 6" in out
+    assert "would not accept it:\n  - The study asks for an epsilon of at most 6" in out
     code, out, _ = command("study", "status", served.id, *there[:2], *there[4:])
     assert "Nothing was pushed yet" in out
 

@@ -192,7 +192,7 @@ def test_a_token_that_cannot_be_written_does_not_lose_the_study(command, tmp_pat
         patch.setattr("sfumato.files.os.fsync", full)
         code, _, err = command("study", "new", tmp_path / "study.yaml", "--data", data)
     assert code == 5
-    identity = re.search(r"The study (\w+) is made", err)[1]
+    identity = re.search(r"The study (\w+) was created", err)[1]
     assert list(data.glob("*.token")) == []
     assert command("study", "owner-token", identity, "--data", data)[0] == 0
     assert [path.name for path in data.glob("*.token")] == [f"owner-{identity}.token"]

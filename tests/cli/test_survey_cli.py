@@ -84,7 +84,7 @@ def test_a_survey_from_beginning_to_end(
         assert f"{made['hash']} (as in the link)" in said
         assert "cannot be withdrawn" in said
     assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes") == 7  # this file was answered from
-    assert "another draw would tell more" in capsys.readouterr().err
+    assert "another draw would reveal more" in capsys.readouterr().err
     answers = tmp_path / "you.yaml"
     answers.write_text("smokes: no\nill: no\n")
     assert run("respond", link, "--answers", answers, "--max-level", 9, "--yes") == 8  # the code was used

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # brings scikit-learn with it, which --help does not need
 
 To = Annotated[str, typer.Option("--to", metavar="URL", help="The coordinator's address, https://...")]
 TokenFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="File with the token; else the variable SFUMATO_TOKEN.")
+    Path | None, typer.Option(metavar="FILE", help="File with the token; otherwise the variable SFUMATO_TOKEN is read.")
 ]
 InsecureHttp = Annotated[bool, typer.Option(help="Allow http:// to another machine, unencrypted.")]
 

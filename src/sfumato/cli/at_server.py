@@ -29,7 +29,8 @@ class AtServer(OptionBlock):
 
     data: Annotated[Path, typer.Option(metavar="DIR", help="The server's data folder.")]
     database: Annotated[
-        str | None, typer.Option(metavar="URL", help="PostgreSQL, else SQLite in --data; or SFUMATO_DATABASE.")
+        str | None,
+        typer.Option(metavar="URL", help="PostgreSQL URL; otherwise SQLite in --data (or SFUMATO_DATABASE)."),
     ] = None
 
     def settings(self) -> Any:

@@ -24,21 +24,23 @@ def audit(
     ] = None,
     original: Annotated[str | None, typer.Option(metavar="TABLE", help="The private table.")] = None,
     holdout: Annotated[
-        str | None, typer.Option(metavar="TABLE", help="Like people who are not in the table: the control.")
+        str | None, typer.Option(metavar="TABLE", help="Similar people who are not in the table: the control.")
     ] = None,
-    release: Annotated[str | None, typer.Option(metavar="TABLE", help="A release of any tool, instead of DIR.")] = None,
+    release: Annotated[
+        str | None, typer.Option(metavar="TABLE", help="A release made by any tool, instead of DIR.")
+    ] = None,
     label: Annotated[str | None, typer.Option(metavar="COL", help="The label, for a release without a card.")] = None,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema, for a release without a card.")] = None,
-    guess: Annotated[Path | None, typer.Option(metavar="FILE", help="Somebody else's guess, to be scored too.")] = None,
+    guess: Annotated[Path | None, typer.Option(metavar="FILE", help="Somebody else's guess, to score as well.")] = None,
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key, if it is not in DIR.")] = None,
-    public: Annotated[bool, typer.Option("--public", help="Leave out all that shows original rows.")] = False,
+    public: Annotated[bool, typer.Option("--public", help="Leave out everything that shows original rows.")] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where to write; DIR, or DIR/public with --public.")
     ] = None,
     max_rows: Annotated[int, typer.Option(help="Attack a random sample if there are more rows.")] = 20_000,
     seed: Annotated[int, typer.Option(help="For the audit's own sampling.")] = 0,
     unknown: Annotated[
-        str, typer.Option(help="Categories of the holdout alone: missing (counted, and taken as empty) or refuse.")
+        str, typer.Option(help="Categories only in the holdout: missing (counted, treated as empty) or refuse.")
     ] = "missing",
     force: Force = False,
 ) -> None:
@@ -60,7 +62,7 @@ def audit(
     if place is None:
         raise UsageError("With --release, say where to write the audit: --out DIR.")
     if place.exists() and not place.is_dir():
-        raise OutputError(f"{place} is a file, and a folder is to be written there. Choose another --out.")
+        raise OutputError(f"{place} is a file, but a folder must be written there. Choose another --out.")
     page = place / "report.html"
     if out is not None and page.exists() and not force:
         raise OutputError(f"{page} exists already. Choose another --out, or add --force to replace it.")

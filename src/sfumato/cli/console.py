@@ -23,7 +23,7 @@ INTERRUPTED = 130
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace what stands at --out.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is at --out.")]
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -50,7 +50,7 @@ def run_guarded(app: Callable[..., Any], arguments: list[str] | None = None) -> 
     except OSError as error:
         where = f"{error.filename} cannot be read or written" if error.filename else "Standard output cannot be written"
         return complain(
-            f"{where}: {error.strerror or type(error).__name__}. Files that were finished before are whole.",
+            f"{where}: {error.strerror or type(error).__name__}. Files finished before that are complete.",
             OutputError.exit_code,
         )
     except Exception as error:
@@ -161,7 +161,7 @@ def parse_parameters(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"--param wants name=value, for example --param b=0.3. Got {pair!r} instead.")
+            raise UsageError(f"--param needs name=value, for example --param b=0.3. Got {pair!r} instead.")
         try:
             parameters[name.strip().replace("-", "_")] = yaml.safe_load(value)
         except yaml.YAMLError as error:

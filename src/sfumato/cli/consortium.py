@@ -76,7 +76,7 @@ def show_consortium(say: Say) -> Shown:
         with serving(folder / "server") as (url, store):
             place = Place(url, study.hash, *store.studies.create(study))
             say(f"The coordinator serves the study {study.name!r} at {url}.")
-            say(f"Its hash, which the sites know by another way: {study.hash}")
+            say(f"Its hash, which the sites know from elsewhere: {study.hash}")
             with ThreadPoolExecutor(len(consortium.sites)) as pool:
                 for line in pool.map(lambda site: _take_part(folder / site, site, consortium, place), consortium.sites):
                     say(line)
@@ -84,7 +84,7 @@ def show_consortium(say: Say) -> Shown:
             write_table(consortium.test, test)
             with Coordinator(url, place.owner) as coordinator:
                 coordinator.put_test(place.study, test)
-                say(f"The coordinator trains {CLASSIFIER} on all of it, and tests on patients whom no site has.")
+                say(f"The coordinator trains {CLASSIFIER} on all of it, and tests on patients that no site has.")
                 wanted = coordinator.train(place.study, CLASSIFIER)
                 original = consortium.error(list(consortium.sites.values())).to_dict()
                 alone = {site: consortium.error([table]).to_dict() for site, table in consortium.sites.items()}

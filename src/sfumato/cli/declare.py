@@ -20,7 +20,9 @@ def declare(
     console: Console,
     column: Annotated[list[str] | None, typer.Option(metavar="COL", help="Column to declare; repeatable.")] = None,
     all_columns: Annotated[bool, typer.Option("--all", help="Declare every column that is still learned.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="File to write; SCHEMA itself without it.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File to write; the default is SCHEMA itself.")
+    ] = None,
 ) -> None:
     """Declare that the bounds and categories in SCHEMA are public: known from a form, a law or a code book.
 

@@ -20,8 +20,8 @@ def demo(
 ) -> None:
     """Sanitize, audit, train and predict on a table that ships with scikit-learn, and write the report.
 
-    With --consortium: starts a server on this machine, four sites sanitize and push, a model is trained on all of them;
-    afterwards everything is removed.
+    With --consortium, starts a server on this machine; four sites sanitize and push, and a model is trained on all of
+    them. Everything is removed afterwards.
 
     Examples:
       sfumato demo --out demo-out

@@ -13,11 +13,11 @@ from sfumato.cli.tables import Tables
 from sfumato.wording import commonest_words, counted
 
 Survey = Annotated[
-    Path | None, typer.Option(metavar="SURVEY_FILE", help="For a survey's model: TABLE holds plain answers to it.")
+    Path | None, typer.Option(metavar="SURVEY_FILE", help="For a survey's model: TABLE contains plain answers.")
 ]
 
 Unknown = Annotated[
-    str, typer.Option(help="Categories that training did not see: missing (counted, and taken as empty) or refuse.")
+    str, typer.Option(help="Categories that training did not see: missing (counted, treated as empty) or refuse.")
 ]
 
 
@@ -87,7 +87,7 @@ def train(
             console.say(f"Cross-validation on the released rows chose {name} = {value:.4g}.")
     if about["answers_one_class"]:
         console.say(
-            "The model answers one class to every released row: it is no better than that. "
+            "The model gives the same class for every released row, so it is no better than that. "
             f"{about['classifier']} finds nothing under this noise; more rows, weaker noise or another classifier may "
             "help."
         )
@@ -101,12 +101,12 @@ def predict(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Predictions to write: .csv or .parquet.")],
     tables: Tables,
     console: Console,
-    key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, where they have one.")] = None,
+    key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, if they have one.")] = None,
     survey: Survey = None,
     unknown: Unknown = "missing",
     force: Force = False,
 ) -> None:
-    """Classify plain rows (embedded with what card or key allow) or already perturbed ones.
+    """Classify plain rows (embedded with the card or the key) or rows that are already perturbed.
 
     Examples:
       sfumato predict model.skops new-patients.csv --out predictions.csv
@@ -148,13 +148,13 @@ def evaluate(
     source: Annotated[str, typer.Argument(metavar="TABLE_OR_DIR", help="Rows with their label, plain or released.")],
     tables: Tables,
     console: Console,
-    key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, where they have one.")] = None,
+    key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, if they have one.")] = None,
     survey: Survey = None,
     unknown: Unknown = "missing",
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON file to write, readable by you alone.")] = None,
     force: Force = False,
 ) -> None:
-    """Say how often MODEL errs on rows whose label is known; nothing is sent, and nothing written without --out.
+    """Say how often MODEL errs on rows whose label is known. Nothing is sent, and nothing is written without --out.
 
     Example: sfumato evaluate model.skops our-patients.csv
     """

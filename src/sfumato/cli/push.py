@@ -24,18 +24,20 @@ def push(
     study: Annotated[str, typer.Option(metavar="ID", help="Id of the study.")],
     at: AtCoordinator,
     console: Console,
-    dry_run: Annotated[bool, typer.Option(help="Show what would leave, and whether it would be taken.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option(help="Show what would leave, and whether the study would accept it.")
+    ] = False,
     yes: Yes = False,
     study_hash: Annotated[
-        str | None, typer.Option(metavar="HASH", help="The study's hash as agreed by another way: sha256:...")
+        str | None, typer.Option(metavar="HASH", help="The study's hash, agreed by other means: sha256:...")
     ] = None,
-    purpose: Annotated[str, typer.Option(help="train, or test: rows to test models with.")] = "train",
+    purpose: Annotated[str, typer.Option(help="train, or test (rows for testing models).")] = "train",
 ) -> None:
     """Send a release to a study: one file, DIR/release.parquet, with its card inside. Nothing else leaves.
 
     Shows what will leave and asks before the first push to a study. Compare the hash that it shows with the one that
-    the study's owner told you by another way, or give that one with --study-hash. Pushing again what was pushed before
-    does nothing. The receipt is kept as DIR/receipt-ID.json.
+    the study's owner told you by other means, or give that one with --study-hash. Pushing the same release again does
+    nothing. The receipt is kept as DIR/receipt-ID.json.
 
     Examples:
       sfumato push release --to https://study.example --study k3f9abcd2345 --dry-run
@@ -67,11 +69,11 @@ def _show_dry(console: Console, plan: object) -> None:
     console.say(plan.in_words())
     console.say()
     if plan.objections:
-        console.say("The study would not take it:")
+        console.say("The study would not accept it:")
         for line in plan.objections:
             console.say(f"  - {line}")
     else:
-        console.say("The study would take it. Nothing was sent.")
+        console.say("The study would accept it. Nothing was sent.")
     console.result({**plan.to_dict(), "receipt": None})
 
 
@@ -99,8 +101,8 @@ def withdraw(
 ) -> None:
     """Take a pushed release back: its rows are deleted at the coordinator, and models that used it are marked.
 
-    What was learned from it or copied before is not undone, and your ledger goes on counting it. The same release is
-    not taken again.
+    What was learned from it or copied before is not undone, and your ledger still counts it. The same release is not
+    accepted again.
 
     Example: sfumato withdraw release --to https://study.example --study k3f9abcd2345 --token-file site.token
     """
@@ -116,4 +118,4 @@ def withdraw(
 
 def check_hash(study_hash: str | None) -> None:
     if study_hash is not None and not re.fullmatch(r"sha256:[0-9a-f]{64}", study_hash):
-        raise UsageError("--study-hash wants sha256: and 64 hexadecimal digits, as `sfumato study new` printed them.")
+        raise UsageError("--study-hash must be sha256: and 64 hexadecimal digits, as `sfumato study new` printed them.")

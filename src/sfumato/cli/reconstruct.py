@@ -22,21 +22,21 @@ def reconstruct(
     tables: Tables,
     console: Console,
     method: Annotated[str, typer.Option(help="parzen-program or expectation-maximization.")] = "parzen-program",
-    penalty: Annotated[str | None, typer.Option(help="Of parzen-program: auto, or a number; 0 takes none.")] = None,
+    penalty: Annotated[str | None, typer.Option(help="For parzen-program: auto or a number; 0 for no penalty.")] = None,
     bins: Annotated[int, typer.Option(help="Cells of the density.")] = 75,
     confidence: Annotated[float, typer.Option(help="Of the band.")] = 0.9,
-    resamples: Annotated[int, typer.Option(help="Draws that the band is made of; 0: no band.")] = 400,
+    resamples: Annotated[int, typer.Option(help="Number of draws for the band; 0 for no band.")] = 400,
     atoms: Annotated[bool, typer.Option(help="Look for values that many people share before smoothing.")] = True,
     original: Annotated[
-        str | None, typer.Option(metavar="TABLE", help="Owner only: tell how far the density is from this table.")
+        str | None, typer.Option(metavar="TABLE", help="Owner only: measure how far the density is from this table.")
     ] = None,
     force: Force = False,
 ) -> None:
     """Reconstruct the distribution of columns from releases and their cards.
 
-    Writes OUT/density.parquet, OUT/density.csv and OUT/density.svg; of several columns each gets a folder OUT/COL.
-    Several folders (parts with different noise) give one joint estimate. Nobody's value is recovered: only how values
-    are spread.
+    Writes OUT/density.parquet, OUT/density.csv and OUT/density.svg; with several columns, each gets a folder OUT/COL.
+    Several folders (parts with different noise) give one joint estimate. Nobody's value is recovered, only the
+    distribution.
 
     Examples:
       sfumato reconstruct release --column income --out density

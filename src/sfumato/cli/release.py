@@ -22,14 +22,14 @@ def schema(
     tables: Tables,
     label: Label = None,
     query: Query = None,
-    out: Annotated[Path | None, typer.Option(help="File to write; standard output without it.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write; the default is standard output.")] = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Infer a schema from TABLE, as a file to edit.
 
-    Bounds and categories are marked `learned`; saving does not make them public. For a formal guarantee replace them
-    by what is known without looking at the data, and write `source: public` and a `reason`.
+    Bounds and categories are marked `learned`; saving does not make them public. For a formal guarantee, replace them
+    with what is known without looking at the data, and write `source: public` and a `reason`.
 
     Examples:
       sfumato schema patients.csv --label diagnosis --out schema.yaml
@@ -58,15 +58,16 @@ def sanitize(
     tables: Tables,
     console: Console,
     label: Label = None,
-    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; else one is inferred.")] = None,
+    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
     mechanism: Annotated[
-        str | None, typer.Option(help="How to perturb, see docs/mechanisms.md; else the study's, or principal-laplace.")
+        str | None,
+        typer.Option(help="How to perturb (see docs/mechanisms.md); the default is the study's, or principal-laplace."),
     ] = None,
     study: Annotated[Path | None, typer.Option(metavar="FILE", help="Study file: its schema and mechanism.")] = None,
     param: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter; repeatable.")] = None,
-    epsilon_record: Annotated[float | None, typer.Option(help="Epsilon of the whole record to reach.")] = None,
+    epsilon_record: Annotated[float | None, typer.Option(help="Target epsilon of the whole record.")] = None,
     max_posterior: Annotated[float | None, typer.Option(help="How sure somebody may become (see --prior).")] = None,
-    prior: Annotated[float | None, typer.Option(help="How sure he was before; 0.001 if not given.")] = None,
+    prior: Annotated[float | None, typer.Option(help="How sure they were before; 0.001 if not given.")] = None,
     engine: Annotated[str, typer.Option(help="memory, or stream for tables larger than memory.")] = "memory",
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key to use, or to write if new.")] = None,
     search: Annotated[int | None, typer.Option(metavar="N", help="random-rotation: the best of N rotations.")] = None,
@@ -79,16 +80,16 @@ def sanitize(
     format: Annotated[str, typer.Option(help="parquet or csv.")] = "parquet",
     like_original: Annotated[bool, typer.Option(help="Round and clip back to the source's kinds.")] = False,
     out_of_bounds: Annotated[str, typer.Option(help="Values outside declared bounds: clip or refuse.")] = "clip",
-    unlabelled: Annotated[bool, typer.Option(help="Release rows to be classified: without the label.")] = False,
+    unlabelled: Annotated[bool, typer.Option(help="Release rows to be classified, without the label.")] = False,
     private_label: Annotated[bool, typer.Option(help="Randomize the label too; learners correct for it.")] = False,
     label_epsilon: Annotated[float | None, typer.Option(help="Epsilon of a private label; 1 if not given.")] = None,
-    max_rows_per_person: Annotated[int | None, typer.Option(help="Use at most so many rows of a person.")] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Private ledger of releases, if not the usual.")] = None,
+    max_rows_per_person: Annotated[int | None, typer.Option(help="Use at most this many rows per person.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Private ledger of releases, if not the usual one.")] = None,
     only_new: Annotated[bool, typer.Option(help="Leave out rows (or people) that were released before.")] = False,
     seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests only: not for release.")] = None,
     force: Force = False,
 ) -> None:
-    """Perturb TABLE and write the release, its card and, where there is one, its key.
+    """Perturb TABLE and write the release, its card and, if there is one, its key.
 
     Writes DIR/release.parquet and DIR/card.json to share, and DIR/trace.parquet and DIR/key.json, which are private.
 
@@ -146,7 +147,7 @@ def sanitize(
     if card.guarantee["conditional_epsilon"]:
         from sfumato.guarantee.way_out import ways_out
 
-        console.say(f"To have it proved: {'; '.join(ways_out(card.guarantee['in_the_way']))}.")
+        console.say(f"To get a proof: {'; '.join(ways_out(card.guarantee['in_the_way']))}.")
     if done.known is not None:
         console.say(f"Left out because they were released before: {counted(done.known, 'row')}.")
     if done.clipped:
@@ -182,7 +183,7 @@ def sanitize(
 def forget(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Release that was made with --only-new.")],
     console: Console,
-    ledger: Annotated[Path | None, typer.Option(help="Private ledger of releases, if not the usual.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Private ledger of releases, if not the usual one.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Tell the ledger that a release never left this machine, so that its rows count as new again.
@@ -198,8 +199,8 @@ def forget(
 
     if not yes:
         if console.as_json or not sys.stdin.isatty():
-            raise UsageError("What anybody has seen must not be forgotten. If nobody has, add --yes.")
-        if not typer.confirm(f"Has nobody but you seen the release in {folder}, and will nobody?"):
+            raise UsageError("A release that anybody has seen must not be forgotten. If nobody has seen it, add --yes.")
+        if not typer.confirm(f"Are you sure that nobody but you has seen, or will see, the release in {folder}?"):
             raise UsageError("Not confirmed, so nothing was changed.")
     rows = forget_release(folder, ledger)
     console.say(f"Forgotten: {rows:,} rows or people are new again. Delete {folder} now.")

@@ -26,18 +26,23 @@ def respond(
         str, typer.Argument(metavar="URL", help="The survey's link: https://host/survey/#survey=ID&hash=HASH.")
     ],
     answers: Annotated[Path, typer.Option(metavar="FILE", help="Your answers, name: answer, as YAML or JSON.")],
-    max_level: Annotated[int, typer.Option(metavar="K", help="The highest level you accept; it is told to nobody.")],
+    max_level: Annotated[int, typer.Option(metavar="K", help="The highest level you accept; nobody is told.")],
     console: Console,
-    wait: Annotated[float, typer.Option(metavar="SECONDS", help="Ask again for so long if the level is higher.")] = 0.0,
+    wait: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Keep asking for this long if the level is higher.")
+    ] = 0.0,
     max_epsilon: Annotated[
         float | None,
-        typer.Option(metavar="E", help="Send nothing if more than this could be learned; else it need only be finite."),
+        typer.Option(
+            metavar="E",
+            help="Send nothing if more than this could be learned; the default only requires it to be finite.",
+        ),
     ] = None,
     witnesses: Witnesses = None,
     code_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help=f"Your invitation; else the variable {CODE_VARIABLE}.")
+        Path | None, typer.Option(metavar="FILE", help=f"Your invitation; otherwise the variable {CODE_VARIABLE}.")
     ] = None,
-    again: Annotated[bool, typer.Option(help="Answer although this file was answered from before.")] = False,
+    again: Annotated[bool, typer.Option(help="Answer even if an answer from this file was sent before.")] = False,
     dry_run: Annotated[bool, typer.Option(help="Show what would be sent, and send nothing.")] = False,
     yes: Yes = False,
     insecure_http: InsecureHttp = False,
@@ -45,7 +50,7 @@ def respond(
     """Answer a survey: ask for the level, recompute the guidance, blur the answers here, show the bits, send them.
 
     The hash in the link says which survey this must be; without one, what is shown is taken on trust. An invitation is
-    exchanged for a ticket first, which does not tell whose answer it comes with.
+    exchanged for a ticket first, which does not reveal whose answer it comes with.
 
     A question that the file leaves out counts as "prefer not to say". Bits are drawn once: if sending fails, the same
     command sends the same bits again. An answer that was sent is not drawn a second time without --again.
@@ -65,8 +70,8 @@ def respond(
     with server, nullcontext() if dry_run else alone(pending):
         if was_sent(pending) and not (again or dry_run):
             raise NothingNewError(
-                f"The answers in {answers} were sent to this survey before, and another draw would tell more of them. "
-                "Nothing was sent. Add --again if the file now holds somebody else's."
+                f"The answers in {answers} were sent to this survey before, and another draw would reveal more about "
+                "them. Nothing was sent. Add --again if the file now contains somebody else's answers."
             )
         if pending.exists() and not (was_sent(pending) or dry_run):
             new = resend(server, pending, tickets, code)
@@ -98,7 +103,7 @@ def respond(
             _ask(console.as_json)
         new = send(server, prepared, pending)
         tickets.clear()
-    console.say("Sent." if new else "The survey had this answer already.")
+    console.say("Sent." if new else "The survey already had this answer.")
     console.result({**told, "sent": True, "counted": new})
 
 
@@ -134,7 +139,7 @@ def shown(prepared: Any, *, linked: bool) -> list[str]:
     survey, ones = prepared.survey, set(prepared.drawn.bits)
     lines = [
         f"{survey.name}, asked by {survey.by}",
-        f"{survey.hash} " + ("(as in the link)" if linked else "(the link names none: compare it by another way)"),
+        f"{survey.hash} " + ("(as in the link)" if linked else "(the link names none: compare it by other means)"),
         f"Level {prepared.k}; epsilon {epsilon_at_most(prepared.epsilon)} for all answers together; "
         f"{prepared.witnesses}.",
         "These bits would be sent (1: the mark is set), with your answer to "

@@ -15,11 +15,11 @@ from sfumato.errors import OutputError, UsageError
 @with_blocks
 def serve(
     server: AtServer,
-    host: Annotated[str, typer.Option(help="Address to listen at; behind a proxy, leave it.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen at; 0 takes a free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; behind a proxy, keep the default.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")] = 8000,
     quiet: Quiet = False,
 ) -> None:
-    """Serve studies until interrupted; requests under way are finished first.
+    """Serve studies until interrupted; requests in progress are finished first.
 
     Prints its address and writes it to DIR/address. Sites reach it over HTTPS through a proxy: see docs/consortium.md.
     Other settings are variables, SFUMATO_MAX_PUSH_BYTES and the like: see docs/operations.md.
@@ -30,7 +30,7 @@ def serve(
         raise UsageError(f"--port must be between 0 and 65535. Got {port} instead.")
     data = server.data
     if data.exists() and not data.is_dir():
-        raise OutputError(f"{data} is a file, and the server needs a folder. Choose another name.")
+        raise OutputError(f"{data} is a file, but the server needs a folder. Choose another name.")
     from sfumato.files import write_whole
 
     console = Console(quiet)

@@ -18,7 +18,7 @@ from sfumato.cli.survey_terms import PublicStartUp, check_start_up, respondents_
 from sfumato.errors import CoordinatorError, OutputError, UsageError
 from sfumato.wording import counted
 
-app = typer.Typer(no_args_is_help=True, help="Studies: make them, invite sites, train, download.")
+app = typer.Typer(no_args_is_help=True, help="Studies: create them, invite sites, train, download.")
 
 StudyId = Annotated[str, typer.Argument(metavar="ID", help="Id of the study.")]
 
@@ -26,15 +26,15 @@ StudyId = Annotated[str, typer.Argument(metavar="ID", help="Id of the study.")]
 @app.command()
 @with_blocks
 def new(
-    file: Annotated[Path, typer.Argument(metavar="STUDY_FILE", help="What the study asks for, as YAML.")],
+    file: Annotated[Path, typer.Argument(metavar="STUDY_FILE", help="What the study requires, as YAML.")],
     server: AtServer,
     console: Console,
     public_start_up: PublicStartUp = False,
 ) -> None:
-    """Make a study on this machine's server, and write its owner's token to a file that only you can read.
+    """Create a study on this machine's server, and write its owner's token to a file that only you can read.
 
-    Tell the sites the id and the hash by another way than the server: the hash says that they and you mean the same
-    study. Works while the server runs, and before.
+    Tell the sites the id and the hash by other means than the server: the hash shows that they and you mean the same
+    study. Works before the server is started and while it runs.
 
     Example: sfumato study new study.yaml --data server
     """
@@ -69,7 +69,7 @@ def make_study(file: Path, server: AtServer, console: Console, *, public_start_u
         write_whole(token_file, token + "\n", private=True)
     except OutputError as error:
         raise OutputError(
-            f"{error} The study {identity} is made; once that is mended, its owner gets a token by: "
+            f"{error} The study {identity} was created. Once that is fixed, its owner can get a token with: "
             f"sfumato study owner-token {identity} --data {server.data}"
         ) from None
     console.say(
@@ -87,7 +87,8 @@ def renew_owner_token(
     server: AtServer,
     console: Console,
 ) -> None:
-    """Make a new token for an owner who lost hers, or whose token leaked; the old one ends. At the server itself.
+    """Create a new token for an owner whose token was lost or leaked; the old one becomes invalid. Run it on the
+    server.
 
     Example: sfumato study owner-token k3f9abcd2345 --data server
     """
@@ -113,10 +114,12 @@ def invite(
     site: Annotated[str, typer.Option(metavar="NAME", help="Name of the site.")],
     at: AtCoordinator,
     console: Console,
-    days: Annotated[int, typer.Option(help="How long the token is good.")] = 365,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the token there; else it is printed.")] = None,
+    days: Annotated[int, typer.Option(help="How long the token is valid.")] = 365,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the token to this file; otherwise it is printed.")
+    ] = None,
 ) -> None:
-    """Let a site in. Its token is shown this once; inviting a site again replaces its token.
+    """Invite a site. Its token is shown only once; inviting the site again replaces its token.
 
     Example: sfumato study invite k3f9abcd2345 --site North --to https://study.example --token-file owner.token
     """
@@ -238,7 +241,7 @@ def train(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Repeatable, with parameters where wanted ('knn k=5'); else those that the study names.",
+            help="Repeatable, with optional parameters ('knn k=5'); the default is those that the study names.",
         ),
     ] = None,
     param: Annotated[
@@ -247,7 +250,7 @@ def train(
     sites: Annotated[str, typer.Option(help="all, or agreeing: the sites that agree with most others.")] = "all",
     wait: Annotated[bool, typer.Option(help="Wait until all are trained, and show their errors.")] = False,
 ) -> None:
-    """Have classifiers trained on all that was pushed; the server does it in the background.
+    """Train classifiers on everything that was pushed; the server does it in the background.
 
     Example: sfumato study train k3f9abcd2345 --classifier naive-bayes --wait --to https://study.example
     """

@@ -22,7 +22,7 @@ from sfumato.wording import counted
 if TYPE_CHECKING:  # --help needs none of it
     from sfumato.protocol.survey_file import SurveyStudy
 
-app = typer.Typer(no_args_is_help=True, help="Surveys whose respondents blur their answers themselves.")
+app = typer.Typer(no_args_is_help=True, help="Surveys whose respondents blur their own answers.")
 
 SurveyFile = Annotated[Path, typer.Argument(metavar="SURVEY_FILE", help="The survey, as YAML.")]
 
@@ -48,10 +48,10 @@ def new(
     console: Console,
     public_start_up: PublicStartUp = False,
 ) -> None:
-    """Make a survey on this machine's server; the same as `sfumato study new`.
+    """Create a survey on this machine's server; the same as `sfumato study new`.
 
     Respondents get the link that is printed: its hash says which survey they are asked to answer, whatever the server
-    shows them. A survey cannot be edited afterwards: make a new one.
+    shows them. A survey cannot be edited afterwards: create a new one.
 
     Example: sfumato survey new survey.yaml --data server
     """
@@ -62,10 +62,10 @@ def new(
 @app.command()
 def preview(
     file: SurveyFile,
-    port: Annotated[int, typer.Option(help="Port to listen at; 0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")] = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Show the survey in a browser on this machine until Ctrl-C; nothing that is answered is kept.
+    """Show the survey in a browser on this machine until Ctrl-C; no answer is kept.
 
     Example: sfumato survey preview survey.yaml
     """
@@ -90,11 +90,13 @@ def preview(
 def codes(
     study: StudyId,
     number: Annotated[int, typer.Option(help="How many single-use codes.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write them to, one a line; only you can read it.")],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="File to write them to, one per line; only you can read it.")
+    ],
     at: AtCoordinator,
     console: Console,
 ) -> None:
-    """Make codes of invitation for a survey that asks for them; which answer used which code cannot be told.
+    """Create invitation codes for a survey that requires them; nobody can tell which answer used which code.
 
     Example: sfumato survey codes k3f9abcd2345 --number 500 --out codes.txt --to https://study.example
     """
@@ -117,7 +119,7 @@ def status(
     at: AtCoordinator,
     console: Console,
 ) -> None:
-    """How a survey goes: answers, versions of the guidance, the level and what it allows to learn.
+    """Show the progress of a survey: answers, versions of the guidance, the level, and what it lets anybody learn.
 
     Example: sfumato survey status k3f9abcd2345 --to https://study.example --token-file owner.token
     """
@@ -145,7 +147,7 @@ def export(
 ) -> None:
     """Fetch the received bits with their cards, one folder for each version of the guidance.
 
-    Train on them like on any release: sfumato train DIR/part-* --classifier bernoulli-naive-bayes --out model.skops
+    Train on them as on any release: sfumato train DIR/part-* --classifier bernoulli-naive-bayes --out model.skops
 
     Example: sfumato survey export k3f9abcd2345 --out bits --to https://study.example --token-file owner.token
     """

@@ -40,9 +40,11 @@ def plan(
     ] = None,
     floor: Annotated[list[float] | None, typer.Option(help="Floors to try; repeatable.")] = None,
     strength: Annotated[
-        float, typer.Option(help="Without a population: how typical of its class a telling answer is.")
+        float, typer.Option(help="Without a population: how typical of its class an informative answer is.")
     ] = 0.5,
-    informative: Annotated[int, typer.Option(help="Without a population: how many questions tell the classes.")] = 3,
+    informative: Annotated[
+        int, typer.Option(help="Without a population: how many questions separate the classes.")
+    ] = 3,
     classifier: Annotated[Classifier, typer.Option(help="Learner of the received bits.")] = "naive-bayes",
     limits: Annotated[
         str | None,
@@ -55,12 +57,15 @@ def plan(
     ] = "1/4",
     whole_tuple: Annotated[
         float | None,
-        typer.Option(metavar="THETA", help="Compare with whole-tuple response: each answer is sent with this chance."),
+        typer.Option(
+            metavar="THETA", help="Compare with whole-tuple response: each answer is sent with this probability."
+        ),
     ] = None,
 ) -> None:
-    """How many respondents are needed for an accuracy, at several floors, by simulation; nobody is asked.
+    """Simulate how many respondents an accuracy needs, at several floors; nobody is asked.
 
-    Without a population people are assumed, and the plan is worth what the assumption is. With --limits people wait
+    Without a population, people are invented, and the plan is only as good as that assumption. With --limits people
+    wait
     until the level suits them, and the plan tells for how long and who never sends.
 
     Example: sfumato survey plan survey.yaml --accuracy 0.85 --population earlier.csv
@@ -123,7 +128,7 @@ def plan(
 def audit_survey(
     file: SurveyFile,
     population: Annotated[Path, typer.Option(metavar="TABLE", help="Plain answers of people who play respondents.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; it holds the people and is private.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; it contains the people and is private.")],
     console: Console,
     part: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A part that `survey export` wrote: its guidance is audited.")
@@ -135,7 +140,7 @@ def audit_survey(
 
     It ends with the paper's two degrees: of disclosure, over all guidance of this level, and of error.
 
-    Without --part the guidance is the one that a survey of these people would end with.
+    Without --part, the guidance is what a survey of these people would end with.
 
     Example: sfumato survey audit survey.yaml --population earlier.csv --out survey-audit
     """
@@ -177,7 +182,7 @@ def audit_survey(
     for line in attack_lines(found.audit.data):
         console.say(line)
     console.say()
-    console.say("Collectors who make up the guidance, at the question that they read best:")
+    console.say("Collectors who make up the guidance, for the question that they read best:")
     for one in found.miners:
         read = one.reading
         console.say(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # --help needs none of it
     from sfumato.protocol.survey_file import SurveyStudy
 
 PublicStartUp = Annotated[
-    bool, typer.Option(help="A survey's few start-up rows may be told from their counts, which everybody reads.")
+    bool, typer.Option(help="Accept that a survey's few start-up rows can be read from their public counts.")
 ]
 
 
@@ -30,7 +30,8 @@ def check_start_up(file: Path, survey: SurveyStudy) -> None:
     fewest = fewest_rows(survey.start_up)
     if fewest is not None and fewest < FEW_ROWS:
         raise UsageError(
-            f"{file}: a class has {counted(fewest, 'start-up row')}, fewer than {FEW_ROWS}. Everybody reads the counts "
-            "of these rows, and from so few the rows themselves can be told. Give more rows, write `start_up: random`, "
+            f"{file}: a class has {counted(fewest, 'start-up row')}, fewer than {FEW_ROWS}. Everybody can read the "
+            "counts of these rows, and so few counts reveal the rows themselves. Give more rows, write `start_up: "
+            "random`, "
             "or add --public-start-up if these people agreed that anybody may read their answers."
         )

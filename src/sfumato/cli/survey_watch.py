@@ -33,7 +33,7 @@ Witnesses = Annotated[
 def verify(
     link: Link,
     console: Console,
-    last: Annotated[int, typer.Option(help="Recompute so many of the newest versions; 0 for all.")] = 0,
+    last: Annotated[int, typer.Option(help="Recompute this many of the newest versions; 0 for all.")] = 0,
     witnesses: Witnesses = None,
     insecure_http: InsecureHttp = False,
 ) -> None:
@@ -48,7 +48,7 @@ def verify(
         raise UsageError(f"--last must be at least 0. Got {last} instead.")
     with SurveyServer(link, insecure_http=insecure_http) as server, console.listening() as progress:
         found = verify_survey(server, last=last or None, pinned=witnesses or (), progress=progress)
-    named = "the one in the link" if found.pinned else "the link names none: compare it by another way"
+    named = "the one in the link" if found.pinned else "the link names none: compare it by other means"
     console.say(
         f"{found.entries} versions follow from each other; {found.recomputed} were recomputed from their counts and "
         f"are right. {found.answers:,} answers were counted.\nhead {found.head} (version {found.version}); "
@@ -68,7 +68,7 @@ def witness(
     """Be a witness: check that the log continues what FILE says, and write its newest entry there for others to see.
 
     Run it every few minutes and publish FILE; respondents compare it with what the server shows them. Its address goes
-    into the link (&witness=ADDRESS), so that it is not the server that names its own witnesses.
+    into the link (&witness=ADDRESS), so that the server does not name its own witnesses.
 
     Example: sfumato survey witness 'https://study.example/survey/#survey=k3f9abcd2345&hash=HASH' --out public/head.json
     """
@@ -85,11 +85,11 @@ def witness(
 @with_blocks
 def page(
     console: Console,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder to write, to be served by anybody.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder to write, for anybody to serve.")] = None,
     show_hash: Annotated[bool, typer.Option("--hash", help="Only print the hash of the page's files.")] = False,
     force: Force = False,
 ) -> None:
-    """Write the respondents' page into a folder, for another host than the survey's server; or print its hash.
+    """Write the respondents' page to a folder, for a host other than the survey's server, or print its hash.
 
     A page from elsewhere asks for the survey at the address in its link:
     https://elsewhere/DIR/#survey=https://study.example/api/v1/surveys/ID&hash=HASH
@@ -107,7 +107,7 @@ def page(
     if digest != published["current"]:
         raise UsageError(
             "The page in this installation is not the one that was packaged: its files were changed. Install sfumato "
-            "anew."
+            "again."
         )
     version = next((name for name, known in published["released"].items() if known == digest), None)
     if out is not None:

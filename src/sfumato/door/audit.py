@@ -25,7 +25,7 @@ FIGURES = ("score", "low", "high", "baseline", "control", "worst")
 
 
 class Audit:
-    """What every attacker gets out of a release, and what the release is still good for.
+    """What each attacker gets from a release, and what the release is still good for.
 
     The owner's audit shows original records and is private: `save` and `save_report` write files that only the owner
     can read, unless it was made with `public=True`.
@@ -33,7 +33,7 @@ class Audit:
     Attributes
     ----------
     data : dict
-        All of it, as it stands in `audit.json`.
+        The whole audit, as in `audit.json`.
     """
 
     def __init__(self, data: dict[str, Any], kind: str) -> None:
@@ -48,16 +48,16 @@ class Audit:
 
     @property
     def scores(self) -> Any:
-        """One row an attack: success from 0 to 1 (higher is worse for privacy) with its interval, the same for a
-        baseline that never saw the release and for a control group, the worst record; `note` says why an attack has no
-        score. A frame of the kind of `original`."""
+        """One row per attack: success from 0 to 1 (higher is worse for privacy) with its interval, the same for a
+        baseline that never saw the release and for a control group, and the worst record. `note` says why an attack
+        has no score. The frame has the same type as `original`."""
         rows = [_row(attack) for attack in self.data["attacks"]]
         types = {"attack": pa.string(), **dict.fromkeys(FIGURES, pa.float64()), "note": pa.string()}
         return as_frame(pa.Table.from_pylist(rows, schema=pa.schema(types)), self._kind)
 
     @property
     def utility(self) -> Any:
-        """One row a classifier: accuracy when it learns from original and from released rows."""
+        """One row per classifier: accuracy when trained on original and on released rows."""
         rows = [{name: entry[name] for name in ("classifier", "original", "release", "phi")} for entry in self._learned]
         types = {"classifier": pa.string(), "original": pa.float64(), "release": pa.float64(), "phi": pa.float64()}
         return as_frame(pa.Table.from_pylist(rows, schema=pa.schema(types)), self._kind)
@@ -72,7 +72,7 @@ class Audit:
         return list(self.data["notes"])
 
     def attack(self, name: str) -> dict[str, Any]:
-        """All that is known of one attack; raises `UsageError` where there is none of that name."""
+        """Everything about one attack; raises `UsageError` if there is none with that name."""
         for entry in self.data["attacks"]:
             if entry["name"] == name:
                 return dict(entry)
@@ -83,7 +83,7 @@ class Audit:
         write_audit(self.data, Path(folder))
 
     def save_report(self, path: Path | str) -> None:
-        """Write one page of HTML that a data steward can read, print and keep."""
+        """Write one HTML page that a data steward can read, print and keep."""
         write_report(self.data, Path(path))
 
 
@@ -114,7 +114,7 @@ def audit(
     out: Path | str | None = None,
     progress: Progress = silent,
 ) -> Audit:
-    """Attack a release with everything there is, and measure what it is still good for.
+    """Run every attack on a release, and measure what the release is still good for.
 
     Parameters
     ----------
@@ -131,21 +131,21 @@ def audit(
     guess : path, optional
         Table with somebody else's guesses: source columns, one row for each row of the release.
     key : path, optional
-        Key file, where the release has one that is not in its folder.
+        Key file, if the release has one that is not in its folder.
     attacks : sequence of str, optional
         Names of the attacks to run; all by default.
     public : bool, default False
-        Leave out all that shows original rows, and round the rest.
+        Leave out everything that shows original rows, and round the rest.
     max_rows : int, default 20000
-        Attack a random sample where there are more people, at least 2.
+        Attack a random sample if there are more people; at least 2.
     repeats : int, default 10
         Splits of the table for measuring accuracy, at least 0; 0 leaves it out.
     tolerance : float, default 0.05
         How near a guessed number counts as right, as a share of the column's range, between 0 and 1.
     unknown : {"missing", "refuse"}, default "missing"
-        What to do with categories of the holdout alone.
+        What to do with categories that only the holdout has.
     seed : int, default 0
-        Of the audit's own sampling, at least 0; the same seed gives the same audit.
+        Seed of the audit's own sampling, at least 0; the same seed gives the same audit.
     out : path, optional
         Folder to write audit.json and audit.parquet to; nothing is written without it.
     progress : callable, optional

@@ -27,7 +27,7 @@ Releases = Release | Path | str | Sequence[Release | Path | str]
 class Model(ModelFile):
     """A classifier that was trained on releases, with what it needs to answer for plain rows.
 
-    `sfumato.train` and `sfumato.load_model` give one; `model.save("model.skops")` writes it, never as a pickle.
+    `sfumato.train` and `sfumato.load_model` return one; `model.save("model.skops")` writes it, never as a pickle.
 
     Attributes
     ----------
@@ -38,11 +38,11 @@ class Model(ModelFile):
     """
 
     def predict(self, table: Any, *, key: Key | Path | str | None = None, unknown: str = "missing") -> NDArray[Any]:
-        """The class of every row, as the words of the label; see `sfumato.predict`."""
+        """The class of every row, in the words of the label; see `sfumato.predict`."""
         return np.asarray(self.classes, dtype=object)[self._classified(table, key, unknown).codes]
 
     def predict_proba(self, table: Any, *, key: Key | Path | str | None = None, unknown: str = "missing") -> Floats:
-        """The probability of every class for every row; parameters as of `predict`."""
+        """The probability of every class for every row; the parameters are those of `predict`."""
         found = self._classified(table, key, unknown).probabilities
         if found is None:
             raise UsageError(f"{self.about['classifier']} gives no probabilities. Use predict, or train another.")
@@ -74,7 +74,7 @@ def train(
     parameters : mapping, default {}
         Parameters of the classifier by name, for example `{"k": "cross-validation"}`; see docs/classifiers.md.
     reconstruction : {"by-class", "global"}, optional
-        Train on reconstructed values in place of noisy ones.
+        Train on reconstructed values instead of noisy ones.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def train(
 
 
 def load_model(path: Path | str) -> Model:
-    """Read a model file. Its sizes, types and structure are checked before anything of it is built.
+    """Read a model file. Its sizes, types and structure are checked before anything is built from it.
 
     Parameters
     ----------
@@ -119,13 +119,13 @@ def predict(
     Parameters
     ----------
     model : Model or path
-        What `train` gave, or its file.
+        What `train` returned, or its file.
     table : DataFrame, Arrow table, path or Release
         Rows with the columns of the source; or a release of the same space.
     key : Key or path, optional
-        The releases' key, where their mechanism has one and the rows are plain.
+        The releases' key, if their mechanism has one and the rows are plain.
     unknown : {"missing", "refuse"}, default "missing"
-        Categories that training did not see: count them and take them as empty, or refuse.
+        Categories that training did not see: count them and treat them as empty, or refuse.
 
     Returns
     -------
@@ -138,18 +138,18 @@ def predict(
 def evaluate(
     model: Model | Path | str, table: Any, *, key: Key | Path | str | None = None, unknown: str = "missing"
 ) -> Evaluation:
-    """Say how often a model errs on rows whose label is known; nothing is written or sent.
+    """Measure how often a model errs on rows whose label is known; nothing is written or sent.
 
     Parameters
     ----------
     model : Model or path
-        What `train` gave, or its file.
+        What `train` returned, or its file.
     table : DataFrame, Arrow table, path or Release
         Rows with their label.
     key : Key or path, optional
-        The releases' key, where their mechanism has one and the rows are plain.
+        The releases' key, if their mechanism has one and the rows are plain.
     unknown : {"missing", "refuse"}, default "missing"
-        Categories that training did not see: count them and take them as empty, or refuse.
+        Categories that training did not see: count them and treat them as empty, or refuse.
 
     Returns
     -------
@@ -170,7 +170,7 @@ def reconstruct(
     resamples: int = 50,
     seed: int = 0,
 ) -> Density | Shares:
-    """The distribution of a column behind its noise. Nobody's value is recovered: only how values are spread.
+    """The distribution of a column behind its noise. Nobody's value is recovered, only the distribution.
 
     Parameters
     ----------
@@ -181,15 +181,15 @@ def reconstruct(
     method : {"parzen-program", "expectation-maximization"}, default "parzen-program"
         How to undo the noise.
     penalty : float or "auto", optional
-        Of parzen-program; 0 takes none.
+        Of parzen-program; 0 means no penalty.
     bins : int, default 75
         Cells of the density, from 2 to 1000.
     confidence : float, default 0.9
-        Of the band, between 0 and 1.
+        Confidence of the band, between 0 and 1.
     resamples : int, default 50
-        Bootstrap samples for the band, from 0 (no band) to 10000.
+        Number of draws for the band, from 0 (no band) to 10000.
     seed : int, default 0
-        Of the bootstrap.
+        Seed of these draws.
 
     Returns
     -------

@@ -49,10 +49,10 @@ def sanitize(
     force: bool = False,
     progress: Progress = silent,
 ) -> Release:
-    """Perturb a private table row by row, and say what the release guarantees.
+    """Perturb a private table row by row, and state what the release guarantees.
 
-    Every call counts as a release of these rows in the owner's ledger, also one whose result is thrown away: what
-    several releases give away adds up. A trial run has a `seed`; it is not counted, and must not be released.
+    Every call counts as a release of these rows in the owner's ledger, even if you discard the result: what several
+    releases reveal adds up. A trial run has a `seed`; it is not counted, and must not be released.
 
     Parameters
     ----------
@@ -64,13 +64,13 @@ def sanitize(
         Columns with their bounds, categories and roles. Without one it is inferred, with a `PrivacyLeakWarning`: what
         was learned from the data cannot carry a formal guarantee.
     study : path or Terms, optional
-        Study file of a consortium, or what was read from one: its schema, mechanism, parameters and guarantee hold.
+        Study file of a consortium, or what was read from one: its schema, mechanism, parameters and guarantee apply.
     mechanism : str, default "principal-laplace", or the study's
         How to perturb: one of those that `sfumato list mechanisms` lists.
     parameters : mapping, default {}
         Of the mechanism, for example `{"law": "normal", "scale": 0.25}`.
     epsilon_record : float, optional
-        The epsilon of the whole record to reach, above 0; the strength of the noise follows from it.
+        Target epsilon of the whole record, above 0; the strength of the noise follows from it.
     max_posterior : float, optional
         Instead of `epsilon_record`: how sure somebody may become of a fact, between `prior` and 1.
     prior : float, default 0.001
@@ -82,19 +82,19 @@ def sanitize(
     basis_from : DataFrame, Arrow table, path or SqlQuery, optional
         For principal-laplace: public rows with the same columns. The basis is that of their principal components.
     reason : str, optional
-        Why these rows are public, in one sentence. Needed with `basis_from`; it stands on the card.
+        Why these rows are public, in one sentence. Needed with `basis_from`; it appears on the card.
     unlabelled : bool, default False
         Release rows that are to be classified, without a label.
     max_rows_per_person : int, optional
-        Use at most so many rows of a person, at least 1. Needs a column with the role person.
+        Use at most this many rows per person, at least 1. Needs a column with the role person.
     out_of_bounds : {"clip", "refuse"}, default "clip"
-        What to do with values outside of declared bounds.
+        What to do with values outside declared bounds.
     like_original : bool, default False
         Round and clip the release to the kinds of the source's columns.
     key : Key or path, optional
         For mechanisms with a secret: the key to use, or a path to write a new one to.
     search : int, optional
-        For random-rotation: the best of so many rotations, at least 1.
+        For random-rotation: the best of this many rotations, at least 1.
     search_goal : {"minimum", "average"}, default "minimum"
         Which guarantee a search raises.
     only_new : bool, default False
@@ -108,7 +108,7 @@ def sanitize(
     engine : {"memory", "stream"}, default "memory"
         "stream" is for tables larger than memory, and needs `out`.
     format : {"parquet", "csv"}, default "parquet"
-        Of the released rows in `out`.
+        Format of the released rows in `out`.
     force : bool, default False
         Replace an earlier release in `out`.
     progress : callable, optional
@@ -123,7 +123,7 @@ def sanitize(
     Raises
     ------
     UsageError, TableError, SchemaError, OutputError, CardError
-        One sentence each: what was wrong, where, what to do. No error quotes a cell.
+        One sentence each: what was wrong, where, and what to do. No error quotes a cell.
 
     Examples
     --------
