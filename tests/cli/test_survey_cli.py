@@ -122,6 +122,7 @@ def test_a_survey_from_beginning_to_end(
     status = json.loads(capsys.readouterr().out)
     assert (status["answers"], status["counted"], status["codes"]) == (4, 3, {"given": 5, "used": 5})
     assert status["versions"][-1]["epsilon"] > 0
+    assert 0 < status["disclosure"]["share"] < 1
     assert run("survey", "export", made["id"], "--out", tmp_path / "bits", *owner) == 0
     parts = sorted((tmp_path / "bits").iterdir())
     assert sum(json.loads((part / "card.json").read_text())["rows"] for part in parts) == 4

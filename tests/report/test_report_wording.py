@@ -95,7 +95,7 @@ FORMAL = {
 def test_a_proved_guarantee():
     shown = shown_guarantee(FORMAL)
     assert shown.state == "formal"
-    assert [(title, value) for title, value, _, _ in shown.levels] == [
+    assert [(title, value) for title, value, _, _, _ in shown.levels] == [
         ("One released number", "0.25"),
         ("One column of a person", "0.25"),
         ("A person's whole record", "2"),
@@ -119,7 +119,7 @@ def test_all_releases_of_the_rows_come_first():
     assert "by seeing all 4 releases" in shown.words
     assert "This release alone: at most 0.735% (epsilon 2)" in shown.words
     assert shown.levels[0][:2] == ("All 4 releases together", "8")
-    assert [title for title, _, _, main in shown.levels if main] == ["All 4 releases together"]
+    assert [title for title, _, _, _, main in shown.levels if main] == ["All 4 releases together"]
     assert shown.beliefs[0][:2] == ("0.1%", "74.9%")
     unbounded = shown_guarantee(FORMAL, {"count": 1, "total_epsilon_record": None})
     assert unbounded.state == "repeated"

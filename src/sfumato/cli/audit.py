@@ -91,6 +91,8 @@ def audit(
         console.say(line)
     for line in utility_lines(found.data):
         console.say(line)
+    for line in measure_lines(found.data):
+        console.say(line)
     console.say(f"Report{'' if public else ' (private)'}: {page}")
     console.result({"folder": str(place), "report": str(page), **found.data})
 
@@ -118,6 +120,23 @@ def utility_lines(found: Mapping[str, Any]) -> Iterator[str]:
         line = f"{row['classifier']:<26}{_figure(row['original']):>9}{_figure(row['release']):>10}{phi:>9}"
         line += f"{_figure(row.get('commonest')):>17}"
         yield line + (f"   {than} than guessing" if (than := row.get("than_commonest")) in (NO_BETTER, WORSE) else "")
+
+
+def measure_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """The papers' measures, one line each; none of them is a guarantee."""
+    measures = found["measures"]
+    if average := measures["average_privacy"]:
+        mean = average.get("width_of_mean")
+        beside = "" if mean is None else f", {mean:.3f} by guessing the mean"
+        yield f"average privacy {average['width']:.3f} ({average['attack']}{beside}; wider is safer)"
+    losses = [one["privacy_loss"] for one in measures["channels"] if one["privacy_loss"] is not None]
+    if losses:
+        yield f"privacy loss {sum(losses) / len(losses):.3f} on average, {max(losses):.3f} at most (lower is safer)"
+    if unified := measures["unified"]:
+        least, attack = unified["sigma_min"], unified["sigma_min_attack"]
+        yield f"lowest sigma over all attacks {least:.3f} ({attack}; larger is safer)"
+    if dapl := measures["dapl"]:
+        yield f"DAPL {dapl['loss']:.3f} (the error of the density estimate; it says nothing about privacy)"
 
 
 def _figure(value: float | None) -> str:

@@ -131,6 +131,11 @@ def status(
     console.say(f"{counted(found['answers'], 'answer')}, of which the guidance has counted {found['counted']:,}.")
     epsilon = epsilon_at_most(latest["epsilon"], none="none (no floor)")
     console.say(f"Guidance version {latest['version']}: level {latest['k']}, epsilon {epsilon} for one answer.")
+    if told := found.get("disclosure"):
+        console.say(
+            f"Degree of disclosure: {told['share']:.1%} of the answers' entropy, if every choice is equally likely. "
+            "It is an average over people; epsilon is the bound."
+        )
     if found["codes"]:
         console.say(f"Invitations: {found['codes']['used']:,} of {found['codes']['given']:,} codes were used.")
     console.result(found)

@@ -63,6 +63,12 @@ class Audit:
         return as_frame(pa.Table.from_pylist(rows, schema=pa.schema(types)), self._kind)
 
     @property
+    def measures(self) -> dict[str, Any]:
+        """The papers' own measures: average privacy, privacy loss of every released column, the lowest unified privacy
+        over all attacks, and DAPL. They are measured, and guarantee nothing."""
+        return dict(self.data["measures"])
+
+    @property
     def _learned(self) -> list[dict[str, Any]]:
         return list(self.data["utility"])
 

@@ -12,7 +12,7 @@ from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.card import Card
 from sfumato.guarantee.guarantee import summarized
 from sfumato.guarantee.own_words import own_words
-from sfumato.guarantee.rounding import at_most, epsilon_at_most, percent_down
+from sfumato.guarantee.rounding import amplification_at_most, at_most, epsilon_at_most, percent_down
 
 MOST_LINES = 20
 OWN = "the release's own words"
@@ -64,7 +64,10 @@ def _levels(card: Card, together: AllReleases) -> list[str]:
         lines.append(f"Epsilon of all {together.count:,} releases: {_figures(total)}")
     if figures["record"] is not None:
         which = " of this release alone" if together.earlier else ""
-        lines.append(f"Epsilon{which}{' (conditional)' if conditional else ''}: {_figures(figures)}")
+        which += " (conditional)" if conditional else ""
+        lines.append(f"Epsilon{which}: {_figures(figures)}")
+        factors = "  ".join(f"{level} {amplification_at_most(value)}" for level, value in figures.items())
+        lines.append(f"Amplification{which}, the largest factor on anybody's odds: {factors}")
     return lines
 
 

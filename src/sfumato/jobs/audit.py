@@ -11,6 +11,7 @@ from sfumato.jobs.auditing.attacking import Attempt, attack_all, chosen_attacks
 from sfumato.jobs.auditing.document import check, document, write_audit
 from sfumato.jobs.auditing.evidence import Evidence
 from sfumato.jobs.auditing.guess_file import attempt_from_file
+from sfumato.jobs.auditing.measures import measures
 from sfumato.jobs.auditing.pictures import correlations, distributions
 from sfumato.jobs.auditing.read_folder import evidence_from_release
 from sfumato.jobs.auditing.read_tables import evidence_from_tables
@@ -37,10 +38,12 @@ def audit(request: AuditRequest, progress: Progress = silent) -> Audit:
     attempts = attack_all(arena, attacks, progress)
     if request.guess is not None:
         attempts.append(attempt_from_file(Path(request.guess), arena))
+    entries = [attempt.to_dict() for attempt in attempts]
     data = document(
         evidence,
         request,
-        attacks=[attempt.to_dict() for attempt in attempts],
+        attacks=entries,
+        measures=measures(evidence, entries),
         utility=utility(evidence, request.repeats, request.seed, progress),
         distributions=distributions(evidence, request.public),
         correlations=correlations(evidence, request.public),

@@ -12,7 +12,7 @@ from typing import Any
 from sfumato.guarantee import AllReleases, Guarantee
 from sfumato.guarantee.guarantee import LOCAL_DP, summarized
 from sfumato.guarantee.own_words import own_words
-from sfumato.guarantee.rounding import epsilon_at_most, percent_down, percent_up
+from sfumato.guarantee.rounding import amplification_at_most, epsilon_at_most, percent_down, percent_up
 
 LEVELS = (
     ("component", "One released number", "what a single cell of the release gives away"),
@@ -50,7 +50,7 @@ class Shown:
     words: str
     kind: str
     unprotected: bool
-    levels: list[tuple[str, str, str, bool]]
+    levels: list[tuple[str, str, str, str, bool]]
     beliefs: list[tuple[str, str, str]]
     in_the_way: list[str]
     everything_in_the_way: list[str]
@@ -99,19 +99,23 @@ def _state(together: AllReleases) -> str:
     return "conditional" if together.alone.record < float("inf") else "none"
 
 
-def _levels(together: AllReleases) -> list[tuple[str, str, str, bool]]:
+def _levels(together: AllReleases) -> list[tuple[str, str, str, str, bool]]:
+    """Title, epsilon, amplification, meaning, and whether it is the main one."""
     alone, several = together.alone, together.earlier > 0
     if not alone.record < float("inf"):
         return []
     figures = {level: getattr(alone, level) for level, _, _ in LEVELS}
     levels = [
-        (title, epsilon_at_most(figures[level]), meaning, level == "record" and not several)
-        for level, title, meaning in LEVELS
+        (title, *_both(figures[level]), meaning, level == "record" and not several) for level, title, meaning in LEVELS
     ]
     if not several:
         return levels
-    total = (f"All {together.count:,} releases together", epsilon_at_most(together.record), ALL_RELEASES, True)
+    total = (f"All {together.count:,} releases together", *_both(together.record), ALL_RELEASES, True)
     return [total, *levels]
+
+
+def _both(epsilon: float | None) -> tuple[str, str]:
+    return epsilon_at_most(epsilon), amplification_at_most(epsilon)
 
 
 def _own(lines: Sequence[str]) -> list[str]:

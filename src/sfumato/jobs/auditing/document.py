@@ -34,6 +34,7 @@ def document(
     request: AuditRequest,
     *,
     attacks: list[dict[str, Any]],
+    measures: dict[str, Any],
     utility: list[dict[str, Any]],
     distributions: list[dict[str, Any]],
     correlations: dict[str, Any],
@@ -43,7 +44,9 @@ def document(
     """All results in the order of the report."""
     card = evidence.card
     if request.public:
-        attacks, utility, distributions, correlations = published([attacks, utility, distributions, correlations])
+        attacks, measures, utility, distributions, correlations = published(
+            [attacks, measures, utility, distributions, correlations]
+        )
     whole: dict[str, Any] = finite(
         {
             "private": not request.public,
@@ -56,6 +59,7 @@ def document(
             else card.stated_guarantee().to_dict() | {"words": card.guarantee["words"]},
             "threat_model": _threat_model(evidence),
             "attacks": attacks,
+            "measures": measures,
             "utility": utility,
             "distributions": distributions,
             "correlations": correlations,

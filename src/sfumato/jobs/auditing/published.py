@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-SPREADS = ("rmse_of_mean", "vod_of_mean")
-"""Standard deviation and variance of an original column, which guessing its mean comes to."""
+SPREADS = ("rmse_of_mean", "vod_of_mean", "width_of_mean")
+"""Standard deviation, variance and width of an original column, which guessing its mean comes to."""
 OF_THE_RELEASE = ("edges", "release", "names", "categories")
 """Parts that anybody with the release computes."""
 

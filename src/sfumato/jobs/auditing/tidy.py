@@ -24,8 +24,8 @@ BESIDE = ("name", "baseline", "control")
 
 
 def tidy_table(audit: dict[str, Any]) -> pa.Table:
-    """kind: attack, utility, distribution or correlation; attack: its name (of a utility: the classifier)."""
-    rows = [*_attacks(audit), *_utility(audit), *_distances(audit)]
+    """kind: attack, measure, utility, distribution or correlation; attack: its name (of a utility: the classifier)."""
+    rows = [*_attacks(audit), *_measures(audit), *_utility(audit), *_distances(audit)]
     return pa.Table.from_pylist([{**dict.fromkeys(SCHEMA.names), **row} for row in rows], schema=SCHEMA)
 
 
@@ -50,6 +50,31 @@ def _attacks(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
                     "value": value,
                     **(beside if name == "score" else {"column": column["name"]}),
                 }
+
+
+def _measures(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    found = audit.get("measures") or {}
+    average, unified, dapl = (found.get(name) for name in ("average_privacy", "unified", "dapl"))
+    if average:
+        yield {"kind": "measure", "attack": average["attack"], "metric": "average-privacy", "value": average["width"]}
+        for column in average["columns"]:
+            yield {
+                "kind": "measure",
+                "column": column["name"],
+                "metric": "average-privacy",
+                "value": column["width"],
+                "baseline": column.get("width_of_mean"),
+            }
+    if unified:
+        for name in ("minimum", "average", "sigma_min", "sigma_avg"):
+            here = {"kind": "measure", "attack": unified[f"{name}_attack"]}
+            yield {**here, "metric": f"unified-{name.replace('_', '-')}", "value": unified[name]}
+    for column in found.get("channels") or ():
+        if column["privacy_loss"] is not None:
+            here = {"kind": "measure", "column": column["name"]}
+            yield {**here, "metric": "privacy-loss", "value": column["privacy_loss"]}
+    if dapl:
+        yield {"kind": "measure", "metric": "dapl", "value": dapl["loss"]}
 
 
 def _utility(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.guidance import AnswerSpace, Link, decode_matrix, encode_matrix, survey_epsilon
+from sfumato.array_types import Matrix
+from sfumato.guidance import AnswerSpace, Link, decode_matrix, disclosure, encode_matrix, survey_epsilon
 from sfumato.protocol.survey_file import SurveyStudy
+from sfumato.protocol.survey_log import LogEntry
 from sfumato.server.store.survey_store import SurveyStore
 from sfumato.server.survey.received_answer import unpack
 
@@ -42,6 +44,7 @@ def survey_progress(store: SurveyStore, study: str, survey: SurveyStudy) -> dict
             }
             for place, (entry, _) in enumerate(log)
         ],
+        "disclosure": _disclosure(store, study, survey, log[-1][0]) if log else None,
         "codes": {"given": codes, "used": used} if survey.invitations else None,
         "floor": survey.floor,
         "accuracy": _accuracy(store, study, survey, len(log)),
@@ -68,13 +71,31 @@ def _accuracy(store: SurveyStore, study: str, survey: SurveyStudy, latest: int) 
 
 
 def _epsilon(store: SurveyStore, study: str, survey: SurveyStudy, number: int, k: int) -> float | None:
+    V = _guidance(store, study, survey, number, k)
+    return _cached_epsilon(encode_matrix(V), k, survey.sizes, survey.floor, survey.link)
+
+
+def _disclosure(store: SurveyStore, study: str, survey: SurveyStudy, latest: LogEntry) -> dict[str, float]:
+    V = _guidance(store, study, survey, latest.version, latest.k)
+    return _cached_disclosure(encode_matrix(V), latest.k, survey.sizes, survey.floor, survey.link)
+
+
+def _guidance(store: SurveyStore, study: str, survey: SurveyStudy, number: int, k: int) -> Matrix:
     version = store.version(study, number)
     assert version is not None
-    V = np.frombuffer(version.matrix, dtype="<f8").reshape(survey.width, k)
-    return _cached_epsilon(encode_matrix(V), k, survey.sizes, survey.floor, survey.link)
+    return np.asarray(np.frombuffer(version.matrix, dtype="<f8").reshape(survey.width, k))
 
 
 @lru_cache(maxsize=4 * MOST_POINTS)
 def _cached_epsilon(matrix: str, k: int, sizes: tuple[int, ...], floor: float, link: Link) -> float | None:
     epsilon = survey_epsilon(decode_matrix(matrix, sum(sizes), k), AnswerSpace(sizes), floor, link).record
     return epsilon if math.isfinite(epsilon) else None
+
+
+@lru_cache(maxsize=64)
+def _cached_disclosure(matrix: str, k: int, sizes: tuple[int, ...], floor: float, link: Link) -> dict[str, float]:
+    """Degree of disclosure where every choice is as likely as another: who answered what, the server does not know."""
+    rng = np.random.default_rng(0)
+    people = np.column_stack([rng.integers(0, size, 1000) for size in sizes])
+    found = disclosure(people, AnswerSpace(sizes), decode_matrix(matrix, sum(sizes), k), floor, link, draws=1000)
+    return {"share": found.share, "error": found.error * found.share / found.bits if found.bits else 0.0}

@@ -1,0 +1,117 @@
+"""The papers' own measures, each with the sentence that says what it is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.report.wording import DASH, figure
+
+AVERAGE = (
+    "Average privacy",
+    "Width of the interval that holds 95% of the errors of the strongest attack on numbers, over the column's range, "
+    "averaged over columns. Wider is safer. It is an average: a single person may be guessed much better.",
+)
+LOSS = (
+    "Privacy loss",
+    "1 - 2^-I, I being the bits that a released value tells of its own source, averaged over columns. Lower is safer. "
+    "Each column is taken alone; together they tell more.",
+)
+UNIFIED = (
+    "Multi-column guarantee",
+    "Standard deviation of the error on the column guessed best, the lowest over all attacks made here. Larger is "
+    "safer. The paper calls it a guarantee; it is a measurement, and an attack that was not made may leave less.",
+)
+UNIFIED_AVERAGE = (
+    "The same on average",
+    "Over all columns, for the attack that leaves least. Larger is safer.",
+)
+DAPL = (
+    "DAPL",
+    "Half the distance between the density that rows were drawn from and that of the people held apart. Lower means a "
+    "better estimate; with eight columns or more it is near 1 whatever is done. The paper calls it privacy loss; it "
+    "says nothing about the privacy of a person.",
+)
+FEW_COLUMNS = 12
+"""A table of so many columns stands open."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One figure, what it is read against, and its sentence."""
+
+    name: str
+    value: str
+    below: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What the page shows; `columns` has name, average privacy, that of guessing the mean, bits and privacy loss."""
+
+    figures: list[Measure]
+    columns: list[tuple[str, str, str, str, str]]
+    has_mean: bool
+    open: bool
+    dapl: Measure | None
+
+
+def shown_measures(found: Mapping[str, Any] | None) -> Measures:
+    """Nothing where the audit holds none."""
+    found = found or {}
+    average, unified, channels = found.get("average_privacy"), found.get("unified"), found.get("channels") or ()
+    figures = []
+    if average:
+        figures.append(Measure(AVERAGE[0], figure(average["width"]), _beside(average), AVERAGE[1]))
+    losses = [one["privacy_loss"] for one in channels if one.get("privacy_loss") is not None]
+    if losses:
+        below = f"{figure(min(losses))} to {figure(max(losses))}" if len(losses) > 1 else ""
+        figures.append(Measure(LOSS[0], figure(sum(losses) / len(losses)), below, LOSS[1]))
+    if unified:
+        below = f"{unified['sigma_min_attack']}; variance, weighted and capped: {figure(unified['minimum'])}"
+        figures.append(Measure(UNIFIED[0], figure(unified["sigma_min"]), below, UNIFIED[1]))
+        below = f"{unified['sigma_avg_attack']}; variance, weighted and capped: {figure(unified['average'])}"
+        figures.append(Measure(UNIFIED_AVERAGE[0], figure(unified["sigma_avg"]), below, UNIFIED_AVERAGE[1]))
+    columns = _columns(average, channels)
+    return Measures(
+        figures,
+        columns,
+        has_mean=any(row[2] != DASH for row in columns),
+        open=len(columns) <= FEW_COLUMNS,
+        dapl=_dapl(found.get("dapl")),
+    )
+
+
+def _beside(average: Mapping[str, Any]) -> str:
+    parts = [f"{average['attack']} leaves least"]
+    if average.get("filtered") is not None and average["attack"] != "principal-filter":
+        parts.append(f"{figure(average['filtered'])} after filtering as in the paper")
+    if average.get("width_of_mean") is not None:
+        parts.append(f"{figure(average['width_of_mean'])} by guessing the mean")
+    return "; ".join(parts)
+
+
+def _columns(
+    average: Mapping[str, Any] | None, channels: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, str, str, str, str]]:
+    """Source columns first, then the release's own, where it mixes them."""
+    widths = {one["name"]: one for one in (average or {}).get("columns", ())}
+    told = {one["name"]: one for one in channels}
+    return [
+        (
+            name,
+            figure(widths.get(name, {}).get("width")),
+            figure(widths.get(name, {}).get("width_of_mean")),
+            figure(told.get(name, {}).get("bits")),
+            figure(told.get(name, {}).get("privacy_loss")),
+        )
+        for name in [*widths, *[name for name in told if name not in widths]]
+    ]
+
+
+def _dapl(found: Mapping[str, Any] | None) -> Measure | None:
+    if not found:
+        return None
+    return Measure(DAPL[0], figure(found["loss"]), f"standard error {figure(found['error'])}", DAPL[1])
