@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,13 +17,24 @@ from sfumato.wording import counted
 @with_blocks
 def reconstruct(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that `sfumato sanitize` wrote.")],
-    column: Annotated[list[str], typer.Option(metavar="COL", help="A column of the release; may be repeated.")],
     out: Annotated[Path, typer.Option(metavar="OUT", help="Folder to write.")],
     tables: Tables,
     console: Console,
+    column: Annotated[
+        list[str] | None, typer.Option(metavar="COL", help="A column of the release; may be repeated.")
+    ] = None,
+    joint: Annotated[
+        list[str] | None, typer.Option(metavar="A,B", help="Two columns together; may be repeated.")
+    ] = None,
+    independent: Annotated[bool, typer.Option(help="Of --joint: the product of both, as published.")] = False,
+    along: Annotated[
+        list[str] | None, typer.Option(metavar="SUM", help='A weighted sum, such as "a - 2 * b"; may be repeated.')
+    ] = None,
     method: Annotated[str, typer.Option(help="parzen-program or expectation-maximization.")] = "parzen-program",
     penalty: Annotated[str | None, typer.Option(help="For parzen-program: auto or a number; 0 for no penalty.")] = None,
-    bins: Annotated[int, typer.Option(help="Cells of the density.")] = 75,
+    bins: Annotated[
+        int | None, typer.Option(help="Cells of the density; 75 if not given, and 25 of each column of --joint.")
+    ] = None,
     confidence: Annotated[float, typer.Option(help="Of the band.")] = 0.9,
     resamples: Annotated[int, typer.Option(help="Number of draws for the band; 0 for no band.")] = 400,
     atoms: Annotated[bool, typer.Option(help="Look for values that many people share before smoothing.")] = True,
@@ -36,11 +47,12 @@ def reconstruct(
 
     Writes OUT/density.parquet, OUT/density.csv and OUT/density.svg; with several columns, each gets a folder OUT/COL.
     Several folders (parts with different noise) give one joint estimate. Nobody's value is recovered, only the
-    distribution.
+    distribution. In --along, put a name that is no single word between `backticks`.
 
     Examples:
       sfumato reconstruct release --column income --out density
       sfumato reconstruct release --column income --column age --out densities
+      sfumato reconstruct release --joint income,age --along "income - 2 * rent" --out together
       sfumato reconstruct site-a site-b --column age --method expectation-maximization --out density
     """
     from sfumato.jobs.reconstruct import reconstruct_columns
@@ -48,24 +60,26 @@ def reconstruct(
     with console.listening() as progress:
         done = reconstruct_columns(
             folders,
-            column,
+            column or [],
             out,
+            joint=[_pair(one) for one in joint or ()],
+            independent=independent,
+            along=along or [],
             method=method,
             penalty=_penalty(penalty),
             original=tables.open_if_given(original),
             force=force,
             progress=progress,
-            bins=bins,
+            **({} if bins is None else {"bins": bins, "joint_bins": bins}),
             confidence=confidence,
             resamples=resamples,
             atoms=atoms,
         )
     summaries = [one.summary() for one in done]
     for one, summary in zip(done, summaries, strict=True):
-        figure = f"mean {summary['mean']:.5g}" if "mean" in summary else f"{len(summary['shares'])} categories"
         where = (out / one.files[0]).parent
-        rows = counted(summary["rows"], "released row")
-        console.say(f"Reconstructed {summary['column']} from {rows} into {where}: {figure}.")
+        rows, name = counted(summary["rows"], "released row"), summary.get("column") or " and ".join(summary["columns"])
+        console.say(f"Reconstructed {name} from {rows} into {where}: {_figure(summary)}.")
         for atom in summary.get("atoms", ()):
             console.say(
                 f"Point mass at {atom['value']:.5g}: {atom['share']:.0%} of the people "
@@ -76,6 +90,22 @@ def reconstruct(
                 f"Information loss against the original: {one.information_loss:.4f} (0 is perfect, 1 is disjoint)."
             )
     console.result(summaries[0] if len(summaries) == 1 else {"columns": summaries})
+
+
+def _figure(summary: dict[str, Any]) -> str:
+    if "mean" in summary:
+        return f"mean {summary['mean']:.5g}"
+    if "shares" in summary:
+        return f"{len(summary['shares'])} categories"
+    correlation = f"correlation {summary['correlation']:.2f}, " if "correlation" in summary else ""
+    return f"{correlation}{summary['mutual_information']:.2f} bits in common"
+
+
+def _pair(given: str) -> tuple[str, str]:
+    found = [name.strip() for name in given.split(",")]
+    if len(found) != 2 or not all(found):
+        raise UsageError(f"--joint takes two columns with a comma between them, such as income,age. Got {given!r}.")
+    return found[0], found[1]
 
 
 def _penalty(given: str | None) -> float | str | None:

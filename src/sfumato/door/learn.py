@@ -15,10 +15,11 @@ from sfumato.guarantee import Key
 from sfumato.jobs.evaluate import Evaluation, compare
 from sfumato.jobs.model import Model as ModelFile
 from sfumato.jobs.predict import Predicted, classify
-from sfumato.jobs.reconstruct import reconstruct_from
+from sfumato.jobs.reconstruct_together import JOINT_BINS, along_from, joint_from
 from sfumato.jobs.release import Release
+from sfumato.jobs.released_values import reconstruct_from
 from sfumato.jobs.train import train_on
-from sfumato.reconstruction import Density, Shares
+from sfumato.reconstruction import Density, JointDensity, Shares
 from sfumato.reconstruction.reconstruct import make_method
 
 Releases = Release | Path | str | Sequence[Release | Path | str]
@@ -161,29 +162,38 @@ def evaluate(
 
 def reconstruct(
     releases: Releases,
-    column: str,
+    column: str | None = None,
     *,
+    joint: tuple[str, str] | None = None,
+    independent: bool = False,
+    along: str | None = None,
     method: str = "parzen-program",
     penalty: float | str | None = None,
-    bins: int = 75,
+    bins: int | None = None,
     confidence: float = 0.9,
     resamples: int = 50,
     seed: int = 0,
-) -> Density | Shares:
+) -> Density | Shares | JointDensity:
     """The distribution of a column behind its noise. Nobody's value is recovered, only the distribution.
 
     Parameters
     ----------
     releases : Release, path, or a sequence of them
         Parts with different noise give one joint estimate.
-    column : str
-        A column of the release.
+    column : str, optional
+        A column of the release; give this, `joint` or `along`.
+    joint : tuple of two str, optional
+        Two columns, to learn how they are spread together.
+    independent : bool, default False
+        Of `joint`: take the product of both, as published.
+    along : str, optional
+        A weighted sum of columns with additive noise, such as "income - 2 * rent".
     method : {"parzen-program", "expectation-maximization"}, default "parzen-program"
         How to undo the noise.
     penalty : float or "auto", optional
         Of parzen-program; 0 means no penalty.
-    bins : int, default 75
-        Cells of the density, from 2 to 1000.
+    bins : int, optional
+        Cells of the density, from 2 to 1000; 75 if not given, and 25 of each column of `joint`.
     confidence : float, default 0.9
         Confidence of the band, between 0 and 1.
     resamples : int, default 50
@@ -193,8 +203,9 @@ def reconstruct(
 
     Returns
     -------
-    Density or Shares
-        A density for numbers and dates, shares for categories; both have `table()`, `summary()` and `plot()` (SVG).
+    Density, Shares or JointDensity
+        A density for numbers and dates, shares for categories, a joint density for two columns; all of them have
+        `table()`, `summary()` and `plot()` (SVG).
 
     Examples
     --------
@@ -205,8 +216,16 @@ def reconstruct(
     >>> bool(abs(found.mean - 44.6) < 5)
     True
     """
-    options = {"bins": bins, "confidence": confidence, "resamples": resamples, "seed": seed}
-    return reconstruct_from(_opened(releases, public=True), column, make_method(method, penalty), **options)
+    if sum(wish is not None for wish in (column, joint, along)) != 1:
+        raise UsageError("Give one of column, joint and along.")
+    opened, chosen = _opened(releases, public=True), make_method(method, penalty)
+    if joint is not None:
+        return joint_from(opened, joint, chosen, bins=bins or JOINT_BINS, independent=independent, seed=seed)
+    options = {"bins": bins or 75, "confidence": confidence, "resamples": resamples, "seed": seed}
+    if along is not None:
+        return along_from(opened, along, chosen, **options)
+    assert column is not None
+    return reconstruct_from(opened, column, chosen, **options)
 
 
 def _model(given: Model | Path | str) -> Model:

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from sfumato.array_types import Floats
-from sfumato.errors import CardError, SchemaError, UsageError
+from sfumato.errors import SchemaError, UsageError
 from sfumato.files import new_folder, write_whole
+from sfumato.jobs.reconstruct_together import JOINT_BINS, along_from, joint_from
 from sfumato.jobs.release import Release
+from sfumato.jobs.released_values import as_numbers, reconstruct_from
 from sfumato.metrics.information import information_loss
-from sfumato.reconstruction import Density, Shares, reconstruct
-from sfumato.reconstruction.described import Described, describe
+from sfumato.reconstruction import Density, JointDensity, Shares
+from sfumato.reconstruction.described import describe
 from sfumato.reconstruction.evidence import Method
+from sfumato.reconstruction.projection import Projection
 from sfumato.reconstruction.reconstruct import make_method
 from sfumato.table import open_table, write_table
-from sfumato.table.arrays import day_numbers, numbers, plain
 
-BLOCK = 1 << 18
 _LONGEST_NAME = 80
 Progress = Callable[[str, int, int | None], None]
+Found = Density | Shares | JointDensity
 
 
 @dataclass(frozen=True)
 class Reconstructed:
     """The distribution, the files it was written to, and (for the owner) how far it is from the original."""
 
-    found: Density | Shares
+    found: Found
     files: tuple[str, ...]
     information_loss: float | None
 
@@ -56,39 +55,70 @@ def reconstruct_columns(
     original: Any = None,
     force: bool = False,
     progress: Progress | None = None,
+    joint: Sequence[tuple[str, str]] = (),
+    independent: bool = False,
+    along: Sequence[str] = (),
+    joint_bins: int = JOINT_BINS,
     **options: Any,
 ) -> list[Reconstructed]:
     """Reconstruct each of `columns` from the releases in `folders`, each a part with its own noise, read as streams.
 
-    One column's files lie in `out`, those of several in a folder for each. All are written, or none.
+    `joint` are pairs of columns (`independent`: as products), `along` weighted sums. The files of one wish lie in
+    `out`, those of several in a folder for each. All are written, or none.
     """
     if len({Path(folder).resolve() for folder in folders}) < len(folders):
         raise UsageError("A release is given twice: its values would count twice. Give each folder once.")
-    if not columns or len(set(columns)) < len(columns):
-        raise UsageError("Name at least one column, and each of them once.")
+    names = [*columns, *(f"{one} and {other}" for one, other in joint), *along]
+    if not names or len(set(names)) < len(names):
+        raise UsageError(
+            "Name at least one column (or two with --joint, or a sum with --along), and each of them once."
+        )
     releases = [Release.public(folder) for folder in folders]
-    described = {column: [describe(release.card, column) for release in releases] for column in columns}
-    chosen = make_method(method, penalty)
-    truths = {column: None if original is None else _original(original, described[column][0]) for column in columns}
-    places = [""] if len(columns) == 1 else folder_names(columns)
+    for column in (*columns, *(one for pair in joint for one in pair)):
+        describe(releases[0].card, column)  # what cannot be had is said before the work, not after
+    chosen, table = make_method(method, penalty), _Original(original, releases[0])
+    makers: list[Callable[[], tuple[Found, float | None]]] = [
+        *(partial(_column, releases, chosen, table, options, column) for column in columns),
+        *(partial(_pair, releases, chosen, table, (pair, joint_bins, independent)) for pair in joint),
+        *(partial(_sum, releases, chosen, table, options, expression) for expression in along),
+    ]
+    places = [""] if len(names) == 1 else folder_names(names)
     done = []
     with new_folder(out, force=force) as folder:  # a place that is taken is found before the work, not after
-        for number, (column, place) in enumerate(zip(columns, places, strict=True)):
-            found = reconstruct_from(releases, column, chosen, **options)
-            truth = truths[column]
-            loss = None if truth is None else information_loss(truth, found)
+        for number, (make, place) in enumerate(zip(makers, places, strict=True)):
+            found, loss = make()
             done.append(Reconstructed(found, write_found(found, folder, place), loss))
             if progress is not None:
-                progress("Columns", number + 1, len(columns))
+                progress("Columns", number + 1, len(names))
     return done
 
 
-def reconstruct_from(releases: Sequence[Release], column: str, method: Method, **options: Any) -> Density | Shares:
-    """One column of releases that are open, in folders or in memory; nothing is written."""
-    if not releases or len(set(map(id, releases))) < len(releases):
-        raise UsageError("Give at least one release, and each of them once: values would count twice.")
-    values = [_values(release, describe(release.card, column)) for release in releases]
-    return reconstruct(values, [release.card for release in releases], column=column, method=method, **options)
+def _column(
+    releases: Sequence[Release], method: Method, table: _Original, options: dict[str, Any], column: str
+) -> tuple[Found, float | None]:
+    truth = table.values(column)
+    found = reconstruct_from(releases, column, method, **options)
+    return found, None if truth is None else information_loss(truth, found)
+
+
+def _pair(
+    releases: Sequence[Release], method: Method, table: _Original, wish: tuple[tuple[str, str], int, bool]
+) -> tuple[Found, float | None]:
+    pair, bins, independent = wish
+    truth = [table.values(column) for column in pair]
+    found = joint_from(releases, pair, method, bins=bins, independent=independent)
+    return found, None if truth[0] is None else found.information_loss(*truth)
+
+
+def _sum(
+    releases: Sequence[Release], method: Method, table: _Original, options: dict[str, Any], expression: str
+) -> tuple[Found, float | None]:
+    projection = Projection.read(expression, releases[0].card.made_by().names())
+    truth = {name: table.values(name) for name in projection.weights}
+    found = along_from(releases, expression, method, **options)
+    if any(values is None for values in truth.values()):
+        return found, None
+    return found, information_loss(projection.values(truth), found)
 
 
 def folder_names(columns: Sequence[str]) -> list[str]:
@@ -104,7 +134,7 @@ def folder_names(columns: Sequence[str]) -> list[str]:
     return names
 
 
-def write_found(found: Density | Shares, folder: Path, place: str) -> tuple[str, ...]:
+def write_found(found: Found, folder: Path, place: str) -> tuple[str, ...]:
     """The files of one column in `folder`/`place`; returns them as seen from `folder`."""
     inside = folder / place
     inside.mkdir(exist_ok=True)
@@ -115,32 +145,20 @@ def write_found(found: Density | Shares, folder: Path, place: str) -> tuple[str,
     return tuple(sorted(path.relative_to(folder).as_posix() for path in inside.iterdir()))
 
 
-def _values(release: Release, one: Described) -> Iterator[Any]:
-    """The released column, block by block."""
-    return _blocks(release.blocks(one.name, BLOCK), one, release)
+@dataclass(frozen=True)
+class _Original:
+    """The owner's table, where it was given, to compare with."""
 
+    table: Any
+    release: Release
 
-def _blocks(batches: Iterator[pa.RecordBatch], one: Described, release: Release) -> Iterator[Any]:
-    met = 0
-    for batch in batches:
-        met += batch.num_rows
-        yield batch.column(0).to_pylist() if one.is_categorical else as_numbers(batch.column(0), one)
-    if met != release.card.rows:
-        raise CardError(f"The card of {release.folder} speaks of {release.card.rows} rows, the release has {met}.")
-
-
-def as_numbers(array: Any, one: Described) -> Floats:
-    """Cells as raw numbers, empty ones as NaN; dates as days."""
-    read = day_numbers if one.kind == "date" else numbers
-    found, empty = read(plain(array), one.name)
-    return found if empty is None else np.where(empty, np.nan, found)
-
-
-def _original(table: Any, one: Described) -> Any:
-    opened = open_table(table)
-    if one.name not in opened.names:
-        raise SchemaError(
-            f"The original table has no column {one.name!r}. Only source columns can be compared with an original."
-        )
-    column = open_table(table, columns=[one.name]).read().column(0)
-    return column.to_pylist() if one.is_categorical or one.kind == "ordinal" else as_numbers(column, one)
+    def values(self, column: str) -> Any:
+        if self.table is None:
+            return None
+        one = describe(self.release.card, column)
+        if one.name not in open_table(self.table).names:
+            raise SchemaError(
+                f"The original table has no column {one.name!r}. Only source columns can be compared with an original."
+            )
+        cells = open_table(self.table, columns=[one.name]).read().column(0)
+        return cells.to_pylist() if one.is_categorical or one.kind == "ordinal" else as_numbers(cells, one)

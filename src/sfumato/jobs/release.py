@@ -148,10 +148,10 @@ class Release:
         assert self.folder is not None  # a release without rows in memory has a folder
         return read_release(self.folder)
 
-    def blocks(self, column: str, rows: int) -> Iterator[pa.RecordBatch]:
-        """One released column, block by block; of a folder no more is read."""
+    def blocks(self, *columns: str, rows: int) -> Iterator[pa.RecordBatch]:
+        """Released columns, block by block; of a folder no more is read."""
         source = self._rows if self.folder is None or self._rows is not None else release_file(self.folder)
-        return open_table(source, columns=[column]).blocks(rows)
+        return open_table(source, columns=list(columns)).blocks(rows)
 
     @property
     def encoding(self) -> Encoding:

@@ -5,6 +5,7 @@ from sfumato.reconstruction.bins import Bins
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
 from sfumato.reconstruction.joint import Product, reconstruct_along, reconstruct_product
+from sfumato.reconstruction.joint_density import JointDensity
 from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.parzen_program import ParzenProgram
 from sfumato.reconstruction.programme import ConvergenceError, simplex_program
@@ -18,6 +19,7 @@ __all__ = [
     "ConvergenceError",
     "Density",
     "ExpectationMaximization",
+    "JointDensity",
     "LeaveOneOut",
     "Options",
     "ParzenProgram",

@@ -114,7 +114,7 @@ class EmSolver:
             return float(np.abs(mass - before).sum()) < 1e-6
         if self.method.stopping == "discrepancy" and all(_explained(part, mass) for part in evidence):
             return True
-        return _successive(mass, before, total)
+        return successive(mass, before, total)
 
     def _step(self, evidence: Sequence[Evidence], mass: Floats, total: int) -> Floats:
         """All parts together: their likelihoods multiply, so their sums add up."""
@@ -155,9 +155,10 @@ def best_rounds(solver: EmSolver) -> int:
     return max(1, int(np.argmin(np.mean([loss[:common] for loss in losses], axis=0))))
 
 
-def _successive(mass: Floats, before: Floats, total: int) -> bool:
+def successive(mass: Floats, before: Floats, total: int) -> bool:
+    """Agrawal & Srikant's rule for stopping."""
     change = total * float(np.sum((mass - before) ** 2 / np.maximum(before, 1e-300)))
-    return change < 0.01 * float(chi2.ppf(0.95, max(1, len(mass) - 1)))
+    return change < 0.01 * float(chi2.ppf(0.95, max(1, mass.size - 1)))
 
 
 def _explained(part: Evidence, mass: Floats) -> bool:

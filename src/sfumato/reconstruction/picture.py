@@ -62,11 +62,11 @@ def steps_picture(
     shapes.append(f'<polyline points="{" ".join(steps(height))}" fill="none" {_stroke(LINE)}/>')
     shapes.append(f'<path d="M{across(mean):.1f} {base}V{TOP}" {_stroke(INK, 1)} stroke-dasharray="4 4"/>')
     legend.append((f'{_stroke(INK, 1)} stroke-dasharray="4 4"', f"mean {plain(mean)}"))
-    for tick, words in _ticks(x0, x1, size.marks):
+    for tick, words in ticks(x0, x1, size.marks):
         half = 0.5 * _LETTER * len(words)
-        shapes.append(_text(min(across(tick), size.width - 2 - half), base + 18, words, "middle"))
-    shapes.append(_text(0.5 * (LEFT + size.width - RIGHT), size.height - 10, _fitting(axis, size.width // 8), "middle"))
-    return _page(title, "density", [*shapes, *_heights(top, base), *_legend(legend)], base, size)
+        shapes.append(text(min(across(tick), size.width - 2 - half), base + 18, words, "middle"))
+    shapes.append(text(0.5 * (LEFT + size.width - RIGHT), size.height - 10, fitting(axis, size.width // 8), "middle"))
+    return framed(title, "density", [*shapes, *_heights(top, base), *_legend(legend)], base, size)
 
 
 def bars_picture(
@@ -75,7 +75,7 @@ def bars_picture(
     """One bar per category, with its band as a line. Names that are too long to stand side by side are turned."""
     top = float(np.max(height if band is None else band[1])) or 1.0
     step = (size.width - LEFT - RIGHT) / len(names)
-    words = [_fitting(name, _LONGEST) for name in names]
+    words = [fitting(name, _LONGEST) for name in names]
     turned = _LETTER * max(map(len, words)) > step - 4
     base = size.height - BOTTOM - (48 if turned else 0)
     every = math.ceil(13 / step) if turned else 1  # names of hundreds of categories: the table has them all
@@ -91,12 +91,12 @@ def bars_picture(
             ends = [_up(end[number], top, base) for end in band]
             shapes.append(f'<path d="M{middle:.1f} {ends[0]:.1f}V{ends[1]:.1f}" {_stroke(INK)}/>')
         if turned and number % every == 0:
-            shapes.append(_text(middle + 4, base + 14, words[number], "end", turn=-60))
+            shapes.append(text(middle + 4, base + 14, words[number], "end", turn=-60))
         elif not turned:
-            shapes.append(_text(middle, base + 18, words[number], "middle"))
+            shapes.append(text(middle, base + 18, words[number], "middle"))
     if band is not None:
         legend.append((_stroke(INK), f"{confidence:.0%} band"))
-    return _page(title, "share", [*shapes, *_heights(top, base), *_legend(legend)], base, size)
+    return framed(title, "share", [*shapes, *_heights(top, base), *_legend(legend)], base, size)
 
 
 def plain(value: float) -> str:
@@ -106,7 +106,7 @@ def plain(value: float) -> str:
     return f"{value:,.{max(0, 4 - math.floor(math.log10(abs(value))))}f}"
 
 
-def _ticks(low: float, high: float, wanted: int = 6) -> list[tuple[float, str]]:
+def ticks(low: float, high: float, wanted: int = 6) -> list[tuple[float, str]]:
     """Round numbers within [low, high], with as many digits as tell neighbours apart."""
     rough = (high - low) / wanted
     size = 10.0 ** math.floor(math.log10(rough))
@@ -126,7 +126,7 @@ def _up(value: float, top: float, base: float) -> float:
 
 
 def _heights(top: float, base: float) -> list[str]:
-    return [_text(LEFT - 6, _up(tick, top, base) + 4, words, "end") for tick, words in _ticks(0.0, top)]
+    return [text(LEFT - 6, _up(tick, top, base) + 4, words, "end") for tick, words in ticks(0.0, top)]
 
 
 def _stroke(colour: str, width: int = 2) -> str:
@@ -138,27 +138,27 @@ def _legend(entries: Sequence[tuple[str, str]]) -> list[str]:
     shapes, x = [], float(LEFT)
     for stroke, words in entries:
         shapes.append(f'<path d="M{x:.0f} 44H{x + 24:.0f}" {stroke}/>')
-        shapes.append(_text(x + 30, 48, words, "start"))
+        shapes.append(text(x + 30, 48, words, "start"))
         x += 30 + _LETTER * len(words) + 20
     return shapes
 
 
-def _fitting(words: str, longest: int) -> str:
+def fitting(words: str, longest: int) -> str:
     return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
 
-def _text(x: float, y: float, words: str, anchor: str, turn: int = 0) -> str:
+def text(x: float, y: float, words: str, anchor: str, turn: int = 0) -> str:
     turned = f' transform="rotate({turn} {x:.1f} {y:.1f})"' if turn else ""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{turned}>{escape(words)}</text>'
 
 
-def _page(title: str, measure: str, shapes: list[str], base: float, size: Size) -> str:
+def framed(title: str, measure: str, shapes: list[str], base: float, size: Size) -> str:
     body, (width, height, _) = "\n".join(shapes), size
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         f'role="img" font-family="sans-serif" font-size="12" fill="{INK}">\n<title>{escape(title)}</title>\n'
         f'<rect width="{width}" height="{height}" fill="#fff"/>\n'
-        f'<text x="{LEFT}" y="24" font-size="15">{escape(_fitting(title, width // 10))}</text>\n'
-        f"{_text(LEFT - 6, TOP - 10, measure, 'end')}\n{body}\n"
+        f'<text x="{LEFT}" y="24" font-size="15">{escape(fitting(title, width // 10))}</text>\n'
+        f"{text(LEFT - 6, TOP - 10, measure, 'end')}\n{body}\n"
         f'<path d="M{LEFT} {TOP}V{base}H{width - RIGHT}" fill="none" {_stroke(INK, 1)}/>\n</svg>\n'
     )

@@ -19,7 +19,7 @@ from sfumato.guarantee import Card
 from sfumato.jobs.pooling.pushed import Pushed, chosen_rows, embedded_card, picked_blocks
 from sfumato.jobs.pooling.shares import capped_rows, spread
 from sfumato.jobs.progress import Progress, silent
-from sfumato.jobs.reconstruct import as_numbers
+from sfumato.jobs.released_values import as_numbers
 from sfumato.jobs.train import check_one_space
 from sfumato.reconstruction import Density, Shares, reconstruct
 from sfumato.reconstruction.described import Described, describe
