@@ -167,3 +167,17 @@ def parse_parameters(pairs: list[str]) -> dict[str, Any]:
         except yaml.YAMLError as error:
             raise UsageError(f"The value of --param {name} cannot be read. Write a number or a plain word.") from error
     return parameters
+
+
+def parse_column_parameters(pairs: list[str]) -> dict[str, dict[str, Any]]:
+    """`--column-param column.name=value`; a column's name may have dots in it, a choice has none."""
+    columns: dict[str, dict[str, Any]] = {}
+    for pair in pairs:
+        column, dot, _ = pair.partition("=")[0].rpartition(".")
+        if not dot or not column or "=" not in pair:
+            raise UsageError(
+                f"--column-param wants column.name=value, for example --column-param income.scale=0.5. Got {pair!r} "
+                "instead."
+            )
+        columns.setdefault(column, {}).update(parse_parameters([pair[len(column) + 1 :]]))
+    return columns

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.blocks import with_blocks
-from sfumato.cli.console import Console, Force, Quiet, parse_parameters
+from sfumato.cli.console import Console, Force, Quiet, parse_column_parameters, parse_parameters
 from sfumato.cli.tables import Query, TableArgument, Tables
 from sfumato.errors import OutputError, UsageError
 from sfumato.wording import counted
@@ -65,6 +65,9 @@ def sanitize(
     ] = None,
     study: Annotated[Path | None, typer.Option(metavar="FILE", help="Study file: its schema and mechanism.")] = None,
     param: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter; repeatable.")] = None,
+    column_param: Annotated[
+        list[str] | None, typer.Option(metavar="COL.NAME=VALUE", help="A column's own choice; repeatable.")
+    ] = None,
     epsilon_record: Annotated[float | None, typer.Option(help="Target epsilon of the whole record.")] = None,
     max_posterior: Annotated[float | None, typer.Option(help="How sure somebody may become (see --prior).")] = None,
     prior: Annotated[float | None, typer.Option(help="How sure they were before; 0.001 if not given.")] = None,
@@ -97,6 +100,7 @@ def sanitize(
       sfumato sanitize wine.csv --label label --out release
       sfumato sanitize patients.csv --schema schema.yaml --epsilon-record 4 --out release
       sfumato sanitize patients.csv --label y --mechanism additive-noise --param law=normal --param scale=0.25 --out r
+      sfumato sanitize patients.csv --label y --mechanism additive-noise --column-param income.scale=0.5 --out r
       sfumato sanitize patients.csv --label y --mechanism random-rotation --search 50 --key study-key.json --out r
       sfumato sanitize a.csv --schema s.yaml --epsilon-record 4 --basis-from b.csv --reason "a census" --out r
       sfumato sanitize february.csv --study study.yaml --only-new --out february
@@ -115,6 +119,7 @@ def sanitize(
             study=terms,
             mechanism=mechanism,
             parameters=parameters,
+            columns=parse_column_parameters(column_param or []),
             epsilon_record=epsilon_record,
             max_posterior=max_posterior,
             prior=prior,

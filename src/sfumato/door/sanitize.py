@@ -26,6 +26,7 @@ def sanitize(
     study: Terms | Path | str | None = None,
     mechanism: str | None = None,
     parameters: Mapping[str, Any] | None = None,
+    columns: Mapping[str, Mapping[str, Any]] | None = None,
     epsilon_record: float | None = None,
     max_posterior: float | None = None,
     prior: float | None = None,
@@ -69,6 +70,8 @@ def sanitize(
         How to perturb: one of those that `sfumato list mechanisms` lists.
     parameters : mapping, default {}
         Of the mechanism, for example `{"law": "normal", "scale": 0.25}`.
+    columns : mapping, default {}
+        What single columns choose instead, for example `{"income": {"scale": 0.5}}`; as `noise` in the schema.
     epsilon_record : float, optional
         Target epsilon of the whole record, above 0; the strength of the noise follows from it.
     max_posterior : float, optional
@@ -143,6 +146,7 @@ def sanitize(
     options = Options(
         mechanism=mechanism,
         parameters=dict(parameters or {}),
+        columns=dict(columns or {}),
         label=label,
         schema=schema,
         engine=engine,

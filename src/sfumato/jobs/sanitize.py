@@ -105,7 +105,7 @@ def _perturb(
 ) -> _Made:
     """The road that every release takes, wherever it lands. `run` ends when it is certain whether it stands."""
     opened = open_table(table)
-    schema = schema_for(opened, options.agreed_schema(), options.label)
+    schema = options.with_own_noise(schema_for(opened, options.agreed_schema(), options.label))
     encoding = Encoding(schema)
     if not encoding.groups:
         raise SchemaError("No column is private, so there is nothing to release. Check the roles in the schema.")

@@ -48,6 +48,13 @@ class Options:
     terms: Terms | None = None
     basis_from: Any = None
     reason: str | None = None
+    columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def with_own_noise(self, schema: Schema) -> Schema:
+        """The schema with what the owner chose for single columns; a study has settled that for all."""
+        if self.columns and self.terms is not None:
+            raise UsageError("The study settles how every column is perturbed. Leave --column-param out.")
+        return schema.with_noise(self.columns)
 
     def public_rows(self) -> PublicRows | None:
         """The rows that a basis is made from, where some were given."""

@@ -8,13 +8,13 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.channels import Additive, Channel, Identity, Recipe, laplace_channels
-from sfumato.errors import UsageError
+from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Mechanism
-from sfumato.mechanisms.columnwise import columnwise_channel
+from sfumato.mechanisms.columnwise import columnwise_channel, epsilon_shares
 from sfumato.noise import LAWS, Laplace, Law, make_law
 from sfumato.statistics import Statistics
-from sfumato.table import Encoding
+from sfumato.table import Column, Encoding, Group
 
 NO_BOUND = (
     "Noise of this law has no bounded amplification: a value far enough out gives its source away "
@@ -32,7 +32,8 @@ class AdditiveNoise(Mechanism):
     Noise is relative to a column's range: with Laplace noise of scale b each column is exp(1/b)-amplifying and a
     record of d columns exp(d/b) [principal-laplace, Eq. 7]. Categories and "missing" are reported by randomized
     response, with the same epsilon as the numeric columns unless `category_epsilon` says otherwise. A missing
-    value is noised at the middle of its range, and shown or withheld as the randomized "missing" says.
+    value is noised at the middle of its range, and shown or withheld as the randomized "missing" says. A column of the
+    schema may choose its own law and scale (`noise`), and columns share the epsilon as their weights say.
 
     Parameters
     ----------
@@ -49,6 +50,7 @@ class AdditiveNoise(Mechanism):
     name = "additive-noise"
     columnwise = True
     proves = True
+    column_choices = frozenset({"law", "scale", "low", "high", "df", "epsilon_share"})
     papers = ("principal-laplace", "density-reconstruction")
     rests_on = (
         "The noise of different rows and columns is independent and secret.",
@@ -96,10 +98,32 @@ class AdditiveNoise(Mechanism):
         return self
 
     def _recipe(self, law: Law) -> Recipe:
-        """Every number gets this noise; categories and "missing" are randomized."""
-        number = self._number(law)
-        channels = (columnwise_channel(group, number, self._response_epsilon(law)) for group in self.encoding_.groups)
-        return Recipe(self.encoding_, Identity(self.encoding_.width), tuple(channels))
+        """Every number gets this noise, or the one it asks for; categories and "missing" are randomized."""
+        pairs = zip(self.encoding_.groups, epsilon_shares(self.encoding_.groups), strict=True)
+        return Recipe(
+            self.encoding_,
+            Identity(self.encoding_.width),
+            tuple(self._channel(group, share, law) for group, share in pairs),
+        )
+
+    def _channel(self, group: Group, share: float, law: Law) -> Channel:
+        """A column that says how strong its noise is has settled it; others get their share of the epsilon."""
+        own, fixed = self._own_law(group.column, law), group.column.choices.settles_strength
+        told = own if fixed or share == 1.0 else own.scaled(1.0 / share)
+        answered = self._response_epsilon(own) * (1.0 if fixed and not group.is_onehot else share)
+        return columnwise_channel(group, self._number(told), answered)
+
+    def _own_law(self, column: Column, law: Law) -> Law:
+        own = column.choices
+        if column.is_categorical or not {"law", "scale", "low", "high", "df"} & own.chosen.keys():
+            return law
+        name = own.law or self.law
+        df = own.df if own.df is not None or name != self.law else self.df
+        try:
+            scale = own.scale if own.settles_strength else spread_of(law)
+            return make_law(name, scale=scale, low=own.low, high=own.high, df=df)
+        except UsageError as error:
+            raise SchemaError(f"Column {column.name!r}: {error}") from None
 
     def _number(self, law: Law) -> Channel:
         if isinstance(law, Laplace) and self.noise == "exact":
@@ -118,21 +142,24 @@ class AdditiveNoise(Mechanism):
     def _response_epsilon(self, law: Law) -> float:
         if self.category_epsilon is not None:
             return float(self.category_epsilon)
-        return 1.0 / float(getattr(law, "scale", None) or math.sqrt(law.variance))
+        return 1.0 / spread_of(law)
 
     def _scale_for(self, wanted: float) -> float:
         """The scale whose record epsilon is the wanted one, approached from the safe side."""
-        if not math.isfinite(self.law_.log_amplification(1.0)):
-            raise UsageError(f"No scale of {self.law} noise gives a record epsilon. {NO_BOUND} Use law=laplace.")
+        if not math.isfinite(self._recipe(self.law_).epsilons().record):
+            laws = {self._own_law(group.column, self.law_) for group in self.encoding_.groups if not group.is_onehot}
+            name = next((law.name for law in laws if not math.isfinite(law.log_amplification(1.0))), self.law)
+            raise UsageError(f"No scale of {name} noise gives a record epsilon. {NO_BOUND} Use law=laplace.")
 
         def excess(log_scale: float) -> float:
             return self._recipe(self._law(math.exp(log_scale))).epsilons().record - wanted
 
         least, most = (math.log(scale) for scale in SCALES)
         if excess(most) > 0:
-            fixed = "the categorical columns alone exceed it. Lower category_epsilon."
+            fixed = "the columns whose noise is fixed alone exceed it. Lower category_epsilon, or raise their scale."
             small = f"that needs noise of more than {SCALES[1]:g} times the range. Ask for a larger epsilon."
-            reason = small if self.category_epsilon is None else fixed
+            settled = any(group.column.choices.settles_strength for group in self.encoding_.groups)
+            reason = small if self.category_epsilon is None and not settled else fixed
             raise UsageError(f"A record epsilon of {wanted:g} cannot be reached: {reason}")
         if excess(least) < 0:
             raise UsageError(
@@ -153,3 +180,8 @@ class AdditiveNoise(Mechanism):
         law = self.law_.to_dict()
         used = {name: law.get(name) for name in ("scale", "low", "high", "df")}
         return {**super().parameters_used(), **used, "category_epsilon": self._response_epsilon(self.law_)}
+
+
+def spread_of(law: Law) -> float:
+    """The law's scale, or its standard deviation where it has none."""
+    return float(getattr(law, "scale", None) or math.sqrt(law.variance))

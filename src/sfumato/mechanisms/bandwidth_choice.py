@@ -42,15 +42,16 @@ def _of_columns(given: Any, columns: Sequence[str]) -> dict[str, Choice]:
     if isinstance(given, Mapping):
         if strange := [name for name in given if name not in columns]:
             raise _wrong(f"there is no numeric column {strange[0]!r}")
-        return {name: _one(given.get(name, POOLING)) for name in columns}
+        return {name: one_choice(given.get(name, POOLING)) for name in columns}
     if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
         if len(given) != len(columns):
             raise _wrong(f"the list has {len(given)} entries for {len(columns)} numeric columns")
-        return dict(zip(columns, map(_one, given), strict=True))
-    return dict.fromkeys(columns, _one(given))
+        return dict(zip(columns, map(one_choice, given), strict=True))
+    return dict.fromkeys(columns, one_choice(given))
 
 
-def _one(given: Any) -> Choice:
+def one_choice(given: Any) -> Choice:
+    """A rule or a share of the range; anything else is refused."""
     if isinstance(given, str) and given in RULES:
         return given
     if isinstance(given, Real) and not isinstance(given, bool) and 0 < float(given) < np.inf:

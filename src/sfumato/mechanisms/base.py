@@ -18,6 +18,7 @@ from sfumato.errors import TableError, UsageError
 from sfumato.guarantee import Guarantee, Key
 from sfumato.guarantee.guarantee import learned_domain
 from sfumato.guarantee.proved import proved
+from sfumato.mechanisms.columnwise import check_choices
 from sfumato.mechanisms.parameters import Parameters
 from sfumato.noise import Streams
 from sfumato.statistics import Statistics
@@ -59,6 +60,9 @@ class Mechanism(Parameters, ABC):
     papers: ClassVar[tuple[str, ...]] = ()
     not_protected: ClassVar[tuple[str, ...]] = ()
 
+    column_choices: ClassVar[frozenset[str]] = frozenset()
+    """What a column of the schema may choose for itself (`noise`); anything else is refused."""
+
     rests_on: ClassVar[tuple[str, ...]] = ()
     """Assumptions behind a stated guarantee, beyond public bounds."""
 
@@ -77,6 +81,7 @@ class Mechanism(Parameters, ABC):
         if X.shape[1] != encoding.width:
             raise TableError(f"The rows have {X.shape[1]} encoded columns, the encoding {encoding.width}.")
         _check_encoded(X)
+        check_choices(self.name, self.column_choices, encoding)
         if self.needs_key and key is None:
             key = self.draw_key(encoding)
         learned = self.statistics(X, codes) if self.needs_statistics else Statistics.empty(encoding.width)

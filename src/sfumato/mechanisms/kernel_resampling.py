@@ -16,7 +16,7 @@ from sfumato.channels import Additive, Channel, Exact, Identity, OrMissing, Rand
 from sfumato.errors import TableError, UsageError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.bandwidth import LIKELIHOOD, POOLING, PUBLISHED, category_mixing, rule_width
-from sfumato.mechanisms.bandwidth_choice import Choice, choices
+from sfumato.mechanisms.bandwidth_choice import Choice, choices, one_choice
 from sfumato.mechanisms.kernel_shapes import KERNELS
 from sfumato.mechanisms.leave_one_out import RowSample, best_constant
 from sfumato.mechanisms.row_drawing import RowDrawing
@@ -75,6 +75,7 @@ class KernelResampling(RowDrawing):
 
     name = "kernel-resampling"
     columnwise = True
+    column_choices = frozenset({"kernel", "bandwidth"})
     papers = ("kernel-resampling",)
     not_protected = (
         "Every released row lies within its bandwidth of a real person's row, and most have that row as their nearest: "
@@ -97,6 +98,8 @@ class KernelResampling(RowDrawing):
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
         self._check_choice(tuple(KERNELS), kernel=self.kernel)
+        for group in encoding.groups:
+            self._check_choice(tuple(KERNELS), kernel=self._kernel_of(group))
         self._check_mixing()
         self.encoding_ = encoding
         self._set_draws(statistics)
@@ -114,7 +117,14 @@ class KernelResampling(RowDrawing):
 
     def _choices(self, encoding: Encoding, classes: Mapping[int, Any]) -> dict[int, dict[str, Choice]]:
         words = {code: encoding.classes[code] if 0 <= code < len(encoding.classes) else str(code) for code in classes}
-        return choices(self.bandwidth, [group.column.name for group in self._numbers()], words)
+        columns = [group.column for group in self._numbers()]
+        found = choices(self.bandwidth, [column.name for column in columns], words)
+        own = {c.name: one_choice(c.choices.bandwidth) for c in columns if c.choices.bandwidth is not None}
+        return {code: {**chosen, **own} for code, chosen in found.items()}
+
+    def _kernel_of(self, group: Group) -> str:
+        """The column's own kernel, or that of all."""
+        return group.column.choices.kernel or self.kernel
 
     def _uses_a_rule(self, code: int) -> bool:
         return any(isinstance(choice, str) for choice in self.choices_[code].values())
@@ -152,7 +162,7 @@ class KernelResampling(RowDrawing):
         found: list[Channel] = []
         for place, group in enumerate(self.encoding_.groups):
             width = float(widths[group.start])
-            number: Channel = Additive(KERNELS[self.kernel].law(width)) if width > 0 else Exact()
+            number: Channel = Additive(KERNELS[self._kernel_of(group)].law(width)) if width > 0 else Exact()
             if group.is_onehot:
                 number = responses[place]
             elif group.has_indicator:
@@ -190,7 +200,7 @@ class KernelResampling(RowDrawing):
             if isinstance(choice, str):
                 columns = len(chosen) if choice == PUBLISHED else varying
                 widths[group.start] = sigma[group.start] and sigma[group.start] * rule_width(
-                    choice, self.kernel, moments.n, columns, constant
+                    choice, self._kernel_of(group), moments.n, columns, constant
                 )
             elif not group.is_constant:
                 widths[group.start] = choice
@@ -219,7 +229,7 @@ class KernelResampling(RowDrawing):
         for group in self._numbers():
             width = float(kernel.widths[group.start])
             if width > 0:
-                law, values = KERNELS[self.kernel].law(width), columns[group.start]
+                law, values = KERNELS[self._kernel_of(group)].law(width), columns[group.start]
                 for start in range(0, len(values), TILE):
                     part = values[start : start + TILE]
                     part += law.sample(rng, len(part))
@@ -242,9 +252,11 @@ class KernelResampling(RowDrawing):
 
     def sentence(self) -> str:
         has_categories = any(kernel.responses for kernel in self.kernels_.values())
+        used = {self._kernel_of(group) for group in self._numbers()} or {self.kernel}
+        bounded = all(KERNELS[kernel].bounded for kernel in used)
         return NO_GUARANTEE.format(
-            near=NEAR[KERNELS[self.kernel].bounded],
-            moved=MOVED[KERNELS[self.kernel].bounded],
+            near=NEAR[bounded],
+            moved=MOVED[bounded],
             categories=PER_DRAW if has_categories else "",
         )
 

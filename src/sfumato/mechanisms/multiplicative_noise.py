@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfumato.mechanisms.noisy_operator import NoisyOperator
+from sfumato.mechanisms.noisy_operator import USUAL, NoisyOperator
 from sfumato.noise import OperatorNoise, make_law, make_operator
+from sfumato.table import Column
 
 
 class MultiplicativeNoise(NoisyOperator):
@@ -13,7 +14,8 @@ class MultiplicativeNoise(NoisyOperator):
 
     z = x (base + e). With `low` and `high` the noise is the factor itself, uniform between them (base 0), as in the
     paper: 1 to 3 by default. With `scale` it is the relative error of the factor 1 (base 1), of any law. A range that
-    contains 0 is refused: 0 times anything stays 0. There is no worst-case guarantee; bounded noise gives a hard
+    contains 0 is refused, for 0 times anything stays 0, unless such columns get noise that is added. A column of the
+    schema may choose its own operator and law (`noise`). There is no worst-case guarantee; bounded noise gives a hard
     interval for every record.
 
     Parameters
@@ -23,6 +25,8 @@ class MultiplicativeNoise(NoisyOperator):
     scale : b for Laplace, standard deviation for normal and uniform, scale for Student's t, of the relative error.
     df : degrees of freedom of Student's t.
     base : what is added to the noise to give the factor; 0 with low and high, 1 with scale.
+    zero : "refuse" columns whose range contains 0, or give them "additive" noise of the law: of standard deviation (for
+        Laplace, Student's t: of scale) 0.3 of their range.
     category_epsilon : epsilon of one categorical column.
     """
 
@@ -37,6 +41,7 @@ class MultiplicativeNoise(NoisyOperator):
         df: float | None = None,
         base: float | None = None,
         category_epsilon: float = 1.0,
+        zero: str = "refuse",
     ):
         self.law = law
         self.low = low
@@ -45,6 +50,15 @@ class MultiplicativeNoise(NoisyOperator):
         self.df = df
         self.base = base
         self.category_epsilon = category_epsilon
+        self.zero = zero
+
+    def _instead(self, column: Column) -> OperatorNoise:
+        self._check_choice(("refuse", "additive"), zero=self.zero)
+        low, high = column.bounds
+        if self.zero == "refuse" or not low <= 0.0 <= high:
+            return self.noise_
+        law = make_law(self.law, scale=USUAL * (high - low), df=self.df)
+        return OperatorNoise(make_operator("additive"), law)
 
     def _noise(self) -> OperatorNoise:
         low, high, scale = self.low, self.high, self.scale

@@ -9,18 +9,19 @@ from numpy.typing import ArrayLike
 
 from sfumato.array_types import Matrix
 from sfumato.channels import Additive, Carried, Channel, Exact, Identity, Recipe
-from sfumato.errors import UsageError
+from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Mechanism, as_matrix
-from sfumato.mechanisms.columnwise import columnwise_channel
+from sfumato.mechanisms.columnwise import columnwise_channel, epsilon_shares
 from sfumato.noise import CUSTOM, LAWS, Law, Operator, OperatorNoise, make_law, make_operator
 from sfumato.statistics import Statistics
-from sfumato.table import Encoding, Group
+from sfumato.table import Column, Encoding, Group
 
 BOUNDED = (
     "The noise is bounded, so every released value confines its source to a known interval with certainty, and values "
     "near the ends of what is possible give their source away."
 )
+USUAL = 0.3
 UNBOUNDED = "What a released value tells depends on where it lies; nothing is proved for the worst case."
 
 
@@ -31,7 +32,7 @@ class NoisyOperator(Mechanism):
     (Python only; the card then says "custom", and readers need the same operator from you). Its declared inverse is
     checked against its forward map over every column's range. Density reconstruction needs nothing but the card.
     Categories and "missing" are reported by randomized response; a missing value is noised at the middle of its
-    range. There is no worst-case guarantee.
+    range. There is no worst-case guarantee. A column of the schema may choose its own operator and law (`noise`).
 
     Parameters
     ----------
@@ -45,6 +46,7 @@ class NoisyOperator(Mechanism):
 
     name = "noisy-operator"
     columnwise = True
+    column_choices = frozenset({"law", "scale", "low", "high", "df", "operator", "base", "epsilon_share"})
     papers = ("density-reconstruction",)
     not_protected = (
         "Columns are perturbed one by one: where columns are correlated, filtering removes part of the noise.",
@@ -78,12 +80,16 @@ class NoisyOperator(Mechanism):
         self._check_positive(scale=self.scale, df=self.df, category_epsilon=self.category_epsilon)
         self.noise_ = self._noise()
         self.encoding_ = encoding
+        self.noises_ = {group.start: self._noise_of(group.column) for group in self._numeric()}
         for group in self._numeric():
             low, high = (float(bound) for bound in group.column.bounds)
             # Learned bounds are somebody's values: an error must not tell them.
             told = "" if group.column.source == "learned" else f" (range {low:g} to {high:g})"
-            self.noise_.check(low, high, where=f"Column {group.column.name!r}{told}")
-        channels = (columnwise_channel(one, self._number(one), self.category_epsilon) for one in encoding.groups)
+            self.noises_[group.start].check(low, high, where=f"Column {group.column.name!r}{told}")
+        pairs = zip(encoding.groups, epsilon_shares(encoding.groups), strict=True)
+        channels = (
+            columnwise_channel(one, self._number(one), float(self.category_epsilon) * share) for one, share in pairs
+        )
         self.recipe_ = Recipe(encoding, Identity(encoding.width), tuple(channels))
         return self
 
@@ -92,9 +98,39 @@ class NoisyOperator(Mechanism):
         if group.is_onehot or group.is_constant:
             return Exact()
         low, high = (float(bound) for bound in group.column.bounds)
-        if self.noise_.operator.is_additive:
-            return Additive(self.noise_.law.scaled(1 / (high - low)), low=0.0, high=1.0)
-        return Carried.of(self.noise_, low, high - low)
+        noise = self.noises_[group.start]
+        if noise.operator.is_additive:
+            return Additive(noise.law.scaled(1 / (high - low)), low=0.0, high=1.0)
+        return Carried.of(noise, low, high - low)
+
+    def _noise_of(self, column: Column) -> OperatorNoise:
+        """What the column asks for in the schema; the mechanism's own where it asks for nothing."""
+        own = column.choices
+        if not own.chosen.keys() - {"epsilon_share"}:
+            return self._instead(column)
+        try:
+            return self._own_noise(column)
+        except UsageError as error:
+            raise SchemaError(f"Column {column.name!r}: {error}") from None
+
+    def _own_noise(self, column: Column) -> OperatorNoise:
+        own, usual = column.choices, self.noise_
+        name = own.operator or usual.operator.name
+        carried = usual.operator
+        if name != carried.name or own.base is not None:
+            factor = 0.0 if own.low is not None or own.high is not None else 1.0
+            base = own.base if own.base is not None else factor
+            carried = make_operator(name, {"base": base} if name == "multiplicative" else {})
+        law = own.law or usual.law.name
+        if own.settles_strength:
+            return OperatorNoise(carried, make_law(law, scale=own.scale, low=own.low, high=own.high, df=own.df))
+        if name == usual.operator.name and law == usual.law.name:
+            return OperatorNoise(carried, usual.law if own.df is None else make_law(law, scale=self.scale, df=own.df))
+        return OperatorNoise(carried, make_law(law, scale=_usual_scale(name, column), df=own.df))
+
+    def _instead(self, column: Column) -> OperatorNoise:  # noqa: ARG002 (subclasses look at the column)
+        """The noise of a column that asks for nothing."""
+        return self.noise_
 
     def _noise(self) -> OperatorNoise:
         """The operator with its law, from the parameters."""
@@ -118,8 +154,8 @@ class NoisyOperator(Mechanism):
         out = as_matrix(X).copy()
         for group in self._numeric():
             low, high = group.column.bounds
-            offset = (self.noise_.slope - 1.0) * low / (high - low)
-            out[:, group.start] = self.noise_.slope * out[:, group.start] + offset
+            slope = self.noises_[group.start].slope
+            out[:, group.start] = slope * out[:, group.start] + (slope - 1.0) * low / (high - low)
         return out
 
     def restore(self, Z: Matrix) -> Matrix:
@@ -127,15 +163,22 @@ class NoisyOperator(Mechanism):
         out = Z.copy()
         for group in self._numeric():
             low, high = group.column.bounds
-            if self.noise_.slope != 0.0:
-                offset = (self.noise_.slope - 1.0) * low / (high - low)
-                out[:, group.start] = (Z[:, group.start] - offset) / self.noise_.slope
+            slope = self.noises_[group.start].slope
+            if slope != 0.0:
+                out[:, group.start] = (Z[:, group.start] - (slope - 1.0) * low / (high - low)) / slope
         return out
 
     def sentence(self) -> str:
-        return BOUNDED if all(math.isfinite(end) for end in self.noise_.law.support) else UNBOUNDED
+        laws = [noise.law for noise in self.noises_.values()] or [self.noise_.law]
+        return BOUNDED if all(math.isfinite(end) for law in laws for end in law.support) else UNBOUNDED
 
     def parameters_used(self) -> dict[str, Any]:
         law = self.noise_.law.to_dict()
         used = {name: law.get(name) for name in ("scale", "low", "high", "df")}
         return {**super().parameters_used(), **used, "operator": self.noise_.operator.name}
+
+
+def _usual_scale(operator: str, column: Column) -> float:
+    """Of noise whose strength nobody chose: 0.3 of the column's range, or a factor that is off by 0.3."""
+    low, high = column.bounds
+    return USUAL * (high - low) if operator == "additive" else USUAL

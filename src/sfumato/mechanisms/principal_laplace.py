@@ -17,6 +17,7 @@ from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.proved import BORROWED_BASIS, LEARNED_BASIS
 from sfumato.mechanisms.base import Mechanism, as_matrix, count_of
 from sfumato.mechanisms.basis import LEARNED, NAMES, Basis, given_basis, principal_components
+from sfumato.mechanisms.columnwise import epsilon_shares
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding
 
@@ -36,6 +37,7 @@ class PrincipalLaplace(Mechanism):
     ``"data"`` takes the scores' own range, as published (Eq. 8 then gives e^(1/b) per component, but the range
     is itself learned). Scores are clipped to their interval, so the record's epsilon is at most s / b; with public
     widths the figure is smaller, exact up to 18 components and certified beyond (see `sfumato.channels.affine_bound`).
+    Where the schema gives columns weights, a component's noise is multiplied by the mean weight of its columns.
 
     Parameters
     ----------
@@ -54,6 +56,7 @@ class PrincipalLaplace(Mechanism):
 
     name = "principal-laplace"
     proves = True
+    column_choices = frozenset({"epsilon_share"})
     papers = ("principal-laplace",)
     rests_on = (
         "The noise of different rows and components is independent and secret.",
@@ -140,18 +143,27 @@ class PrincipalLaplace(Mechanism):
         if self.epsilon_record is not None:
             b = self._b_for(float(self.epsilon_record), low, high)
         self.b_ = b
-        channels = laplace_channels(low, high, b * widths, exact=exact)
+        channels = laplace_channels(low, high, b * widths * self._effort(), exact=exact)
         reason = self.basis_reason if self._declared_public else None
         self.recipe_ = Recipe(self.encoding_, Affine(self.matrix_, self.offset_, self.variances_, reason), channels)
+
+    def _effort(self) -> Matrix:
+        """How much more noise than usual each component gets: the mean of what its columns deserve."""
+        groups, loads = self.encoding_.groups, np.abs(self.matrix_)
+        deserved = np.repeat([1.0 / share for share in epsilon_shares(groups)], [group.width for group in groups])
+        loaded = loads.any(axis=1)
+        if (deserved == 1.0).all():
+            return np.ones(len(loads))
+        return np.where(loaded, (loads @ deserved) / np.where(loaded, loads.sum(axis=1), 1.0), 1.0)
 
     def _b_for(self, wanted: float, low: Matrix, high: Matrix) -> float:
         """The b whose record epsilon is the wanted one, rounding included, approached from the safe side."""
         widths = high - low
-        at_one = affine_epsilons(self.matrix_, widths, widths, self.encoding_.groups).record
+        at_one = affine_epsilons(self.matrix_, widths * self._effort(), widths, self.encoding_.groups).record
         if at_one == 0:  # no two records differ: any noise will do
             return float(self.b)
         exact = self.noise == "exact"
-        channels = laplace_channels(low, high, at_one / wanted * widths, exact=exact)
+        channels = laplace_channels(low, high, at_one / wanted * widths * self._effort(), exact=exact)
         rounding = math.fsum(channel.rounding for channel in channels)
         if rounding > wanted / 2:
             raise UsageError(

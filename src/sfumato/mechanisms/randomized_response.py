@@ -9,6 +9,7 @@ from sfumato.channels import RandomizedResponse as RandomizedResponseChannel
 from sfumato.errors import SchemaError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.columnwise import epsilon_shares
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding
 
@@ -17,12 +18,13 @@ class RandomizedResponse(Mechanism):
     """Report every category truly with probability e^eps / (e^eps + k - 1), else another at random [Warner 1965].
 
     Each column has epsilon `epsilon` whatever its number of categories k; a record of d columns d times that.
-    With `epsilon_record` the columns share it evenly.
+    With `epsilon_record` the columns share it. They share evenly unless the schema gives them weights.
     """
 
     name = "randomized-response"
     columnwise = True
     proves = True
+    column_choices = frozenset({"epsilon_share"})
     papers = ("principal-laplace",)
     rests_on = ("The responses of different rows and columns are independent and their randomness is secret.",)
     not_protected = (
@@ -47,7 +49,8 @@ class RandomizedResponse(Mechanism):
             )
         self.encoding_ = encoding
         self.epsilon_ = float(self.epsilon if self.epsilon_record is None else self._share_of(self.epsilon_record))
-        channels = (RandomizedResponseChannel.of_epsilon(self.epsilon_, group.width) for group in encoding.groups)
+        pairs = zip(encoding.groups, epsilon_shares(encoding.groups), strict=True)
+        channels = (RandomizedResponseChannel.of_epsilon(self.epsilon_ * share, group.width) for group, share in pairs)
         self.recipe_ = Recipe(encoding, Identity(encoding.width), tuple(channels))
         return self
 

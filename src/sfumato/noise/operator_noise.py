@@ -116,9 +116,10 @@ class OperatorNoise:
         """Refuse an operator that is not sound for x in [low, high]: zero, wrong branches, inverses or derivatives."""
         if self.operator.avoids_zero and low <= 0.0 <= high:
             raise UsageError(
-                f"{where} can be 0, and {self.operator.name} noise does not protect a 0 at all. Declare bounds that "
-                "leave 0 out (for learned bounds: write a schema), make the column categorical, drop it "
-                "(role: identifier), or use additive-noise."
+                f"{where} can be 0, and {self.operator.name} noise does not protect a 0 at all. Give this column noise "
+                "that is added (`noise: {operator: additive}` in the schema), declare bounds that leave 0 out (for "
+                "learned bounds: write a schema), make it categorical, drop it (role: identifier), or use "
+                "additive-noise."
             )
         check_operator(self.operator, self.law, self.limits, low, high)
 

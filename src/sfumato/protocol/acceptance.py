@@ -44,6 +44,8 @@ def _schema(study: PoolStudy, card: Card) -> Iterator[str]:
         for field in MAP_FIELDS:
             if getattr(column, field) != getattr(wanted, field):
                 yield f"Column {wanted.name!r}: {field!r} differs from the study's. Sanitize with the study's schema."
+        if wanted.noise is not None and column.choices != wanted.choices:
+            yield f"Column {wanted.name!r}: its `noise` is not the study's. Sanitize with the study's schema."
     label = card.release_schema["label"]
     if study.schema.label is None:
         return

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from sfumato.errors import SchemaError
+from sfumato.table.column_noise import ColumnNoise
 
 KINDS = ("numeric", "integer", "ordinal", "categorical", "date")
 ROLES = ("private", "label", "person", "identifier")
@@ -48,6 +49,8 @@ class Column:
         The share of the privacy effort that the column gets, relative to others; above 0.
     missing : bool, default False
         Whether cells may be empty.
+    noise : ColumnNoise or mapping, optional
+        How this column is perturbed, where it differs from the others: `{"law": "normal", "scale": 0.1}`.
     """
 
     name: str
@@ -60,8 +63,10 @@ class Column:
     reason: str | None = None
     weight: float = 1.0
     missing: bool = False
+    noise: ColumnNoise | Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", ColumnNoise.of(self.noise, self.name))
         if self.categories is not None:
             object.__setattr__(self, "categories", tuple(str(category) for category in self.categories))
         for bound in ("low", "high"):
@@ -72,6 +77,11 @@ class Column:
     def __repr__(self) -> str:
         """Without bounds and categories: learned ones are values of people."""
         return f"<Column {self.name!r}: {self.kind}, {self.role}, {self.source}{', missing' if self.missing else ''}>"
+
+    @property
+    def choices(self) -> ColumnNoise:
+        """How this column is perturbed, where it differs from the others."""
+        return ColumnNoise.of(self.noise, self.name) or ColumnNoise()
 
     @property
     def is_categorical(self) -> bool:
@@ -105,6 +115,8 @@ class Column:
             found["missing"] = True
         if self.weight != 1.0:
             found["weight"] = self.weight
+        if self.noise is not None:
+            found["noise"] = self.choices.chosen
         found["source"] = self.source
         if self.reason is not None:
             found["reason"] = self.reason

@@ -106,6 +106,17 @@ class Schema:
         self[name]
         return Schema(tuple(replace(c, **changes) if c.name == name else c for c in self.columns))
 
+    def with_noise(self, columns: Mapping[str, Mapping[str, Any]]) -> Schema:
+        """The same schema with some columns perturbed in their own way, beside what the schema says of them."""
+        found = self
+        for name, choices in columns.items():
+            if self[name].role != "private":
+                raise SchemaError(f"Column {name!r} is not perturbed: its role is {self[name].role}.")
+            if not isinstance(choices, Mapping):
+                raise SchemaError(f"Column {name!r}: its noise must be names with values.")
+            found = found.with_column(name, noise={**self[name].choices.chosen, **choices})
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for YAML and JSON."""
         return {"version": VERSION, "columns": [column.to_dict() for column in self.columns]}

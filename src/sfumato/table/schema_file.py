@@ -22,7 +22,10 @@ HEADER = """\
 #           person      says which rows belong to one person; never released
 #           identifier  never released (names, numbers of people or samples)
 # missing   true where cells may be empty
-# weight    how much privacy the column deserves relative to the others (1 is usual)
+# weight    how much privacy the column deserves relative to the others (1 is usual): a column of weight 2 gets
+#           half the epsilon of one of weight 1
+# noise     how this column is perturbed where it differs from the others, for example {law: normal, scale: 0.1};
+#           keys: law, scale, low, high, df, operator, base, epsilon_share, kernel, bandwidth
 # source    learned     bounds and categories were read off the private table: they tell something about
 #                       the people in it, and no formal guarantee can rest on them
 #           public      you know them from elsewhere (a law, a form, a code book). Only you can say so: give

@@ -13,6 +13,7 @@ from sfumato.jobs.engines.passes import each_block
 from sfumato.jobs.progress import Progress
 from sfumato.jobs.source import Source, SourceBlock
 from sfumato.mechanisms import Mechanism
+from sfumato.mechanisms.columnwise import check_choices
 from sfumato.statistics import Statistics
 
 
@@ -31,6 +32,8 @@ def fit_on_source(
     The first pass is always made: it reads and checks every value before any noise is drawn, and counts and
     fingerprints the rows for the ledger.
     """
+
+    check_choices(mechanism.name, mechanism.column_choices, source.encoding)
 
     def observe(block: SourceBlock) -> Statistics:
         if mechanism.needs_statistics:
