@@ -13,9 +13,9 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 
 # fmt: off
 ROOMS = [
-    "errors", "array_types", "registry", "wording", "files", "table", "noise", "statistics", "neighbours", "guidance",
-    "channels", "guarantee", "mechanisms", "reconstruction", "classifiers", "attacks", "metrics", "jobs", "report",
-    "protocol", "door", "client", "server", "cli",
+    "errors", "array_types", "accepted", "registry", "wording", "files", "table", "noise", "statistics", "neighbours",
+    "guidance", "channels", "guarantee", "mechanisms", "reconstruction", "classifiers", "attacks", "metrics", "jobs",
+    "report", "protocol", "door", "client", "server", "cli",
     "__main__",
 ]
 # fmt: on

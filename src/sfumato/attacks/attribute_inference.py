@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 
+from sfumato.accepted import Whole
 from sfumato.array_types import Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Secrets
 from sfumato.attacks.gaps import nearest_reported
@@ -18,12 +21,18 @@ class AttributeInference(Attack):
     the secret of the `neighbours` nearest release rows, weighted by 1/distance^2: the weighted median of a number, the
     weighted vote for a category. A row that fits exactly therefore decides alone. The same attack on people who were
     not in the table says how much of it is only what anybody can infer about such a person.
+
+    Parameters
+    ----------
+    neighbours : int, default=5
+        Released rows that are asked, from 1 to 1,000.
     """
 
     name = "attribute-inference"
     reads_gaps = True
     knows = frozenset({"release", "targets", "secret"})
     helps = frozenset({"transform", "noise", "noise_covariance", "column_moments"})
+    accepts = MappingProxyType({"neighbours": Whole(1, 1_000)})
 
     def __init__(self, neighbours: int = 5) -> None:
         self.neighbours = neighbours

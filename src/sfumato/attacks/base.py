@@ -10,14 +10,16 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from sfumato.accepted import Accepted
 from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.channels import Channel, Guided, Line, NotApplicableError
 from sfumato.channels.maps import places
-from sfumato.errors import SfumatoError
+from sfumato.errors import SfumatoError, UsageError
 from sfumato.table import Encoding
 
 
@@ -300,6 +302,8 @@ class Attack(ABC):
     helps: ClassVar[frozenset[str]] = frozenset()
     reads_gaps: ClassVar[bool] = False
     """Whether it makes sense of cells that were not reported (NaN); the others abstain, and invent nothing."""
+    accepts: ClassVar[Mapping[str, Accepted]] = MappingProxyType({})
+    """What every parameter may be: those of the constructor."""
 
     @abstractmethod
     def guess(self, known: Knowledge) -> Guess:
@@ -316,6 +320,15 @@ class Attack(ABC):
             return self.guess(everything.limited(self.knows, self.helps))
         except NotApplicableError as error:
             return Abstain(str(error))
+
+    def check(self) -> None:
+        """Refuse a parameter that is out of its range, in a sentence."""
+        for name, accepted in self.accepts.items():
+            if not accepted.allows(getattr(self, name)):
+                raise UsageError(
+                    f"The {name!r} parameter of the attack {self.name} must be {accepted.words}. "
+                    f"Got {str(getattr(self, name))[:60]!r} instead."
+                )
 
     def parameters(self) -> dict[str, Any]:
         """The constructor's arguments and their values."""

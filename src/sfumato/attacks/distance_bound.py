@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 
+from sfumato.accepted import Flag, Positive, Whole
 from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.attacks.base import Abstain, Attack, Bounds, Guess, Knowledge
 from sfumato.attacks.norm_bounds import row_norm_bound, value_bound
@@ -28,11 +31,21 @@ class DistanceBound(Attack):
     variance 2/s, which the leaked rows betray): values within `sureness` standard deviations count as possible, and
     the guess is the interval that they span. Slots that were answered by randomized response, and numbers that were
     multiplied or otherwise not kept at their distances, are left out.
+
+    Parameters
+    ----------
+    leaked : int, default=10
+        Leaked rows that are used, from 1 to 10,000.
+    lemma : bool, default=false
+        Whether to use the paper's lemma instead.
+    sureness : float, default=4.0
+        Standard deviations within which a value counts as possible, above 0 to 100.
     """
 
     name = "distance-bound"
     knows = frozenset({"release", "known_rows", "targets", "images", "secret"})
     helps = frozenset({"noise", "noise_covariance"})
+    accepts = MappingProxyType({"leaked": Whole(1, 10_000), "lemma": Flag(), "sureness": Positive(100.0)})
 
     def __init__(self, leaked: int = 10, lemma: bool = False, sureness: float = 4.0) -> None:
         self.leaked, self.lemma, self.sureness = leaked, lemma, sureness

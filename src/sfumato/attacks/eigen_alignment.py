@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
+from sfumato.accepted import Whole
 from sfumato.array_types import Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values
 from sfumato.attacks.observation import covariance_of, into_domain
@@ -35,11 +37,21 @@ class EigenAlignment(Attack):
     changes the axes' order: there the attack is weak, which is not the same as the release being safe. A release with
     fewer columns is taken to hold the first axes. `restarts` and `seed` are those of the search for signs,
     which has `most_axes` axes at most, those that vary most.
+
+    Parameters
+    ----------
+    restarts : int, default=20
+        Starts of the search for signs, from 1 to 1,000.
+    seed : int, default=0
+        Of that search, from 0 to 2**31 - 1.
+    most_axes : int, default=100
+        Axes that are signed, from 1 to 1,000.
     """
 
     name = "eigen-alignment"
     knows = frozenset({"release", "sample"})
     helps = frozenset({"noise_covariance"})
+    accepts = MappingProxyType({"restarts": Whole(1, 1_000), "seed": Whole(0, 2**31 - 1), "most_axes": Whole(1, 1_000)})
 
     def __init__(self, restarts: int = 20, seed: int = 0, most_axes: int = 100) -> None:
         self.restarts, self.seed, self.most_axes = restarts, seed, most_axes

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from sfumato.accepted import Whole
 from sfumato.array_types import Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values
 from sfumato.attacks.eigen_alignment import NOTHING_MIXED, axes_of
@@ -42,10 +44,20 @@ class IndependentComponents(Attack):
     converge, which is no privacy: another start, or another attack, may still succeed. (On a small table of normal
     columns the runs may also agree on an accident of the sample; the guess is then wrong.) The release is put on its
     principal axes first, signed by their skewness, so that the result is the same for every rotation of the same rows.
+
+    Parameters
+    ----------
+    runs : int, default=6
+        Starts that are tried, from 1 to 100.
+    iterations : int, default=200
+        Of one run at most, from 1 to 10,000.
+    seed : int, default=0
+        Of the starts, from 0 to 2**31 - 1.
     """
 
     name = "independent-components"
     knows = frozenset({"release", "column_moments", "column_distributions"})
+    accepts = MappingProxyType({"runs": Whole(1, 100), "iterations": Whole(1, 10_000), "seed": Whole(0, 2**31 - 1)})
 
     def __init__(self, runs: int = 6, iterations: int = 200, seed: int = 0) -> None:
         self.runs, self.iterations, self.seed = runs, iterations, seed

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 
+from sfumato.accepted import Either, Nothing, Whole
 from sfumato.array_types import Matrix
 from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Transform, Values
 from sfumato.attacks.linear_estimate import wiener
@@ -39,11 +42,17 @@ class KnownRows(Attack):
 
     There too the mean of the columns is one pair more, with no more than d rows.
     `rows` uses only the first so many of the known ones; see `metrics.recovery_curve`.
+
+    Parameters
+    ----------
+    rows : int or null, default=null
+        Known rows that are used, from 1 to 1,000,000; null for all of them.
     """
 
     name = "known-rows"
     knows = frozenset({"release", "known_rows"})
     helps = frozenset({"noise", "noise_covariance", "column_moments"})
+    accepts = MappingProxyType({"rows": Either((Whole(1, 1_000_000), Nothing()))})
 
     def __init__(self, rows: int | None = None) -> None:
         self.rows = rows

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
+from sfumato.accepted import Flag
 from sfumato.attacks.base import Attack, Knowledge, Values
 from sfumato.attacks.observation import into_domain, reversed_release
 
@@ -15,12 +18,18 @@ class KnownTransform(Attack):
     projection it is the pseudo-inverse of [principal-laplace, 6.1.3].
 
     `clip=False` leaves the guess as it comes out, as published; an adversary who knows the domain clips to it.
+
+    Parameters
+    ----------
+    clip : bool, default=true
+        Whether guesses are clipped to the domain; false as published.
     """
 
     name = "known-transform"
     reads_gaps = True
     knows = frozenset({"release", "transform"})
     helps = frozenset({"column_moments"})
+    accepts = MappingProxyType({"clip": Flag()})
 
     def __init__(self, clip: bool = True) -> None:
         self.clip = clip

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 
+from sfumato.accepted import Word
 from sfumato.array_types import Matrix
 from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Values
 from sfumato.attacks.gaps import patterns
@@ -26,12 +28,18 @@ class LinearEstimate(Attack):
     error, so none of the filters does. `moments="known"` takes mu and S from what is known of the columns and, where
     nothing is, from the release; `moments="release"` always from the release: S = A^+ (cov(Z) - N) A^+', negative
     eigenvalues set to 0.
+
+    Parameters
+    ----------
+    moments : {"known", "release"}, default="known"
+        Where mean and covariance come from.
     """
 
     name = "linear-estimate"
     reads_gaps = True
     knows = frozenset({"release", "transform", "noise_covariance"})
     helps = frozenset({"noise", "column_moments"})
+    accepts = MappingProxyType({"moments": Word(("known", "release"))})
 
     def __init__(self, moments: Literal["known", "release"] = "known") -> None:
         self.moments = moments

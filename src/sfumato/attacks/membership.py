@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 
+from sfumato.accepted import Word
 from sfumato.array_types import Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, MembershipScores
 from sfumato.attacks.gaps import nearest_reported
@@ -26,12 +28,18 @@ class Membership(Attack):
     f(z - (A x + c)) for added noise, over its sum over all these people. (The mean of f over the rows, which needs no
     comparison, mostly tells who is ordinary.) `statistic="distance"`, and whenever no column has a law: how near the
     nearest release row is.
+
+    Parameters
+    ----------
+    statistic : {"likelihood", "distance"}, default="likelihood"
+        What is compared.
     """
 
     name = "membership"
     reads_gaps = True
     knows = frozenset({"release", "candidates"})
     helps = frozenset({"transform", "noise", "noise_covariance", "sample", "guided"})
+    accepts = MappingProxyType({"statistic": Word(("likelihood", "distance"))})
 
     def __init__(self, statistic: Literal["likelihood", "distance"] = "likelihood") -> None:
         self.statistic = statistic

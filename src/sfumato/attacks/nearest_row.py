@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 
 import numpy as np
 
+from sfumato.accepted import Either, Nothing, Several, Whole
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Links
 from sfumato.attacks.gaps import nearest_reported
@@ -21,12 +23,18 @@ class NearestRow(Attack):
     he holds of the record; None: all of it. With only some columns of a release that mixes them, he turns the
     transform back and compares in the source space. The same attack on people who were not in the table says how near
     a stranger comes.
+
+    Parameters
+    ----------
+    columns : list of int or null, default=null
+        Positions of the columns that are known, from 0; null for all.
     """
 
     name = "nearest-row"
     reads_gaps = True
     knows = frozenset({"release", "targets"})
     helps = frozenset({"transform", "noise", "noise_covariance", "column_moments"})
+    accepts = MappingProxyType({"columns": Either((Several(Whole(0, 100_000)), Nothing()))})
 
     def __init__(self, columns: Sequence[int] | None = None) -> None:
         self.columns = columns

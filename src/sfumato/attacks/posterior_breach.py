@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sfumato.accepted import Share, Whole
 from sfumato.array_types import Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Posteriors, Property
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood, normalised
 from sfumato.attacks.observation import reversed_release
 from sfumato.channels import Channel
+from sfumato.errors import UsageError
 from sfumato.table import Group
 
 
 class PosteriorBreach(Attack):
     """The adversary knows how values are spread in the population and the law of the noise, and applies Bayes' rule.
 
-    A rho1-to-rho2 breach [principal-laplace, Def. 1]: a property that had prior probability of at most rho1 = `rare`
-    has posterior probability of at least rho2 = `sure`; downward: from at least `sure` to at most `rare`. The
+    A rho1-to-rho2 breach [principal-laplace, Def. 1]: a property that had prior probability of at most `rho1`
+    has posterior probability of at least `rho2`; downward: from at least `rho2` to at most `rho1`. The
     properties are the `parts` quantile intervals of each numeric column (20: priors of 5%), each category and each
     "is missing".
 
@@ -30,17 +33,47 @@ class PosteriorBreach(Attack):
     For others the posterior runs over the known `sample` of at most `rows` people: weight of a person x is the product
     over release columns of f_i(z_i - (A x + c)_i). A release without any noise whose transform has full rank is read
     exactly; one of lower rank with a normal kernel of the width of the sample's own spacing.
+
+    Parameters
+    ----------
+    rho1 : float, default=0.1
+        A property is unlikely up to this prior probability, between 0 and 1, below rho2.
+    rho2 : float, default=0.5
+        A property is believed from this posterior probability on, between 0 and 1.
+    parts : int, default=20
+        Quantile intervals of a number, from 2 to 1,000.
+    grid : int, default=500
+        Values of a column that beliefs are computed at, from 10 to 100,000.
+    rows : int, default=1000
+        People of the sample, from 2 to 100,000.
     """
 
     name = "posterior-breach"
     reads_gaps = True
     knows = frozenset({"release", "noise", "column_distributions"})
     helps = frozenset({"transform", "sample", "column_moments", "guided"})
+    accepts = MappingProxyType(
+        {
+            "rho1": Share(),
+            "rho2": Share(),
+            "parts": Whole(2, 1_000),
+            "grid": Whole(10, 100_000),
+            "rows": Whole(2, 100_000),
+        }
+    )
 
     def __init__(
-        self, rare: float = 0.1, sure: float = 0.5, parts: int = 20, grid: int = 500, rows: int = 1000
+        self, rho1: float = 0.1, rho2: float = 0.5, parts: int = 20, grid: int = 500, rows: int = 1000
     ) -> None:
-        self.rare, self.sure, self.parts, self.grid, self.rows = rare, sure, parts, grid, rows
+        self.rho1, self.rho2, self.parts, self.grid, self.rows = rho1, rho2, parts, grid, rows
+
+    def check(self) -> None:
+        super().check()
+        if not self.rho1 < self.rho2:
+            raise UsageError(
+                "The 'rho1' parameter of the attack posterior-breach must be below rho2: a belief is to grow from one "
+                f"to the other. Got {self.rho1} and {self.rho2} instead."
+            )
 
     def guess(self, known: Knowledge) -> Guess:
         """Prior and posterior of every property for every record."""
@@ -65,7 +98,7 @@ class PosteriorBreach(Attack):
     def _read_off(self, known: Knowledge, properties: tuple[Property, ...], Z: Matrix) -> Posteriors:
         """Nothing was done to the values: what they show is certain."""
         after = np.column_stack([item.holds(Z) for item in properties]).astype(float)
-        return Posteriors(self._prior(known, properties), after, properties, self.rare, self.sure)
+        return Posteriors(self._prior(known, properties), after, properties, self.rho1, self.rho2)
 
     def _columns(self, known: Knowledge, properties: tuple[Property, ...]) -> Guess:
         """Column by column, over the values of each that the adversary can think of."""
@@ -86,7 +119,7 @@ class PosteriorBreach(Attack):
                     posterior(values, weights, channel, known.release[block, place])
                 )
         prior = self._prior(known, properties)
-        return Posteriors(prior, np.clip(after, 0.0, 1.0), properties, self.rare, self.sure)
+        return Posteriors(prior, np.clip(after, 0.0, 1.0), properties, self.rho1, self.rho2)
 
     def _possible_values(self, known: Knowledge, group: Group) -> tuple[Matrix, Matrix]:
         """Values of one source column as its population has them, and how likely each is."""
@@ -115,7 +148,7 @@ class PosteriorBreach(Attack):
             if nobody.any():
                 weights[nobody] = _nearest_person(Z[nobody], E)
             after[block] = weights @ holds
-        return Posteriors(holds.mean(axis=0), after, properties, self.rare, self.sure)
+        return Posteriors(holds.mean(axis=0), after, properties, self.rho1, self.rho2)
 
 
 def _believed(properties: Sequence[Property], values: Matrix, group: Group, weights: Matrix) -> Matrix:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 
+from sfumato.accepted import Whole
 from sfumato.array_types import Matrix
 from sfumato.attacks.base import Attack, Guess, Knowledge, Values
 from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood, normalised
@@ -20,11 +23,17 @@ class PosteriorGuess(Attack):
     The posterior is exact for the population it is given, since the law of the bits is public: weight of an answer t
     is prod_j q_j(t)^R_j (1 - q_j(t))^(1 - R_j) [guided-survey, Eqs 7 and 8]. `rows` people stand for the population.
     `details` tell how sure the collector is of its guesses.
+
+    Parameters
+    ----------
+    rows : int, default=4000
+        People who stand for the population, from 2 to 1,000,000.
     """
 
     name = "posterior-guess"
     reads_gaps = True
     knows = frozenset({"release", "guided", "noise", "sample"})
+    accepts = MappingProxyType({"rows": Whole(2, 1_000_000)})
 
     def __init__(self, rows: int = 4000) -> None:
         self.rows = rows

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 
+from sfumato.accepted import Either, Flag, Whole, Word
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Attack, Knowledge, Values
 from sfumato.attacks.observation import covariance_of, into_domain, observed_with_mean
@@ -25,11 +27,27 @@ class PrincipalFilter(Attack):
     keeping any other adds more noise than data. A whole number keeps that many.
 
     `clip=False` leaves the guess as it comes out, as published; an adversary who knows the domain clips to it.
+
+    Parameters
+    ----------
+    components : {"best", "own"} or int, default="best"
+        Components that are kept: the best number, the choice of the adversary, or from 1 to 100,000.
+    most_candidates : int, default=20
+        Numbers that are tried for the best, from 1 to 1,000.
+    clip : bool, default=true
+        Whether guesses are clipped to the domain; false as published.
     """
 
     name = "principal-filter"
     knows = frozenset({"release", "transform", "noise_covariance"})
     helps = frozenset({"noise", "column_moments"})
+    accepts = MappingProxyType(
+        {
+            "components": Either((Word(("best", "own")), Whole(1, 100_000))),
+            "most_candidates": Whole(1, 1_000),
+            "clip": Flag(),
+        }
+    )
 
     def __init__(
         self, components: Literal["best", "own"] | int = "best", most_candidates: int = 20, clip: bool = True

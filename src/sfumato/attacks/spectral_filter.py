@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import numpy as np
 
+from sfumato.accepted import Between, Flag
 from sfumato.array_types import Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values
 from sfumato.attacks.observation import covariance_of, into_domain, observed_with_mean
@@ -18,11 +21,19 @@ class SpectralFilter(Attack):
 
     `log=True` is for multiplicative noise z = x e on positive data: the same on logarithms, with `noise_covariance`
     that of log e and `noise_mean` the mean of log e. It abstains where a released value is not positive.
+
+    Parameters
+    ----------
+    log : bool, default=false
+        Whether to work on logarithms, for multiplicative noise on positive values.
+    noise_mean : float, default=0.0
+        Mean of the logarithm of that noise, from -1e6 to 1e6.
     """
 
     name = "spectral-filter"
     knows = frozenset({"release", "transform", "noise_covariance"})
     helps = frozenset({"noise", "column_moments"})
+    accepts = MappingProxyType({"log": Flag(), "noise_mean": Between(-1e6, 1e6)})
 
     def __init__(self, log: bool = False, noise_mean: float = 0.0) -> None:
         self.log, self.noise_mean = log, noise_mean

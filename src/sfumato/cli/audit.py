@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.blocks import with_blocks
-from sfumato.cli.console import Console, Force
+from sfumato.cli.console import Console, Force, parse_parameters
 from sfumato.cli.tables import Tables
 from sfumato.errors import OutputError, UsageError
 from sfumato.wording import NO_BETTER, WORSE
@@ -37,6 +37,13 @@ def audit(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where to write; DIR, or DIR/public with --public.")
     ] = None,
+    attack: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Run this attack only; repeatable. All by default.")
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ATTACK.NAME=VALUE", help="Setting of an attack; repeatable. See docs/attacks.md."),
+    ] = None,
     max_rows: Annotated[int, typer.Option(help="Attack a random sample if there are more rows.")] = 20_000,
     seed: Annotated[int, typer.Option(help="For the audit's own sampling.")] = 0,
     unknown: Annotated[
@@ -49,6 +56,7 @@ def audit(
     Examples:
       sfumato audit release --original patients.csv --holdout others.csv
       sfumato audit release --original patients.csv --public
+      sfumato audit release --original patients.csv --param posterior-breach.rho1=0.05
       sfumato audit --release synthetic.csv --original patients.csv --out their-audit
     """
     from sfumato.door.audit import audit as run
@@ -66,8 +74,17 @@ def audit(
     page = place / "report.html"
     if out is not None and page.exists() and not force:
         raise OutputError(f"{page} exists already. Choose another --out, or add --force to replace it.")
+    settings = parse_parameters(param or [])
     asked = AuditRequest(
-        original, folder, release, schema=schema, key=key, max_rows=max_rows, seed=seed, unknown=unknown
+        original,
+        folder,
+        release,
+        schema=schema,
+        key=key,
+        max_rows=max_rows,
+        seed=seed,
+        unknown=unknown,
+        parameters=settings,
     )
     asked.check()  # before anything is read
     with console.listening() as progress:
@@ -81,6 +98,8 @@ def audit(
             key=key,
             public=public,
             out=place,
+            attacks=attack or None,
+            parameters=settings,
             max_rows=max_rows,
             seed=seed,
             unknown=unknown,
@@ -108,7 +127,8 @@ def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name:<22}  failed: {attack['failed']} (this says nothing about privacy)"
         else:
             score, baseline, control = (_figure(attack[item]) for item in ("score", "baseline", "control"))
-            yield f"{name:<22}{score:>9}{baseline:>10}{control:>9}"
+            changed = ", ".join(f"{one}={value}" for one, value in attack.get("parameters", {}).items())
+            yield f"{name:<22}{score:>9}{baseline:>10}{control:>9}" + (f"   with {changed}" if changed else "")
 
 
 def utility_lines(found: Mapping[str, Any]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -163,7 +164,10 @@ def parse_parameters(pairs: list[str]) -> dict[str, Any]:
         if not equals or not name.strip():
             raise UsageError(f"--param needs name=value, for example --param b=0.3. Got {pair!r} instead.")
         try:
-            parameters[name.strip().replace("-", "_")] = yaml.safe_load(value)
+            read = yaml.safe_load(value)
+            # YAML takes 1e-3 for a word, since it has no point
+            exponent = isinstance(read, str) and re.fullmatch(r"[-+]?\d+e[-+]?\d{1,3}", read, re.IGNORECASE)
+            parameters[name.strip().replace("-", "_")] = float(read) if exponent else read
         except yaml.YAMLError as error:
             raise UsageError(f"The value of --param {name} cannot be read. Write a number or a plain word.") from error
     return parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,7 @@ def audit(
     guess: Path | str | None = None,
     key: Path | str | None = None,
     attacks: Sequence[str] | None = None,
+    parameters: Mapping[str, Any] | None = None,
     public: bool = False,
     max_rows: int = MAX_ROWS,
     repeats: int = REPEATS,
@@ -140,6 +141,8 @@ def audit(
         Key file, if the release has one that is not in its folder.
     attacks : sequence of str, optional
         Names of the attacks to run; all by default.
+    parameters : mapping, default {}
+        Settings of attacks: `{"posterior-breach.rho1": 0.05}`, or `{"posterior-breach": {"rho1": 0.05}}`.
     public : bool, default False
         Leave out everything that shows original rows, and round the rest.
     max_rows : int, default 20000
@@ -187,6 +190,7 @@ def audit(
         max_rows=max_rows,
         repeats=repeats,
         attacks=None if attacks is None else tuple(attacks),
+        parameters=dict(parameters or {}),
         tolerance=tolerance,
         unknown=unknown,
     )

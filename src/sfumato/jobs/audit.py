@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sfumato.jobs.auditing.arena import Arena, set_up
+from sfumato.jobs.auditing.attack_settings import settings_of
 from sfumato.jobs.auditing.attacking import Attempt, attack_all, chosen_attacks
 from sfumato.jobs.auditing.document import check, document, write_audit
 from sfumato.jobs.auditing.evidence import Evidence
@@ -35,7 +36,7 @@ def audit(request: AuditRequest, progress: Progress = silent) -> Audit:
     progress("Reading", 0, None)
     evidence = _evidence(request, rng)
     arena = set_up(evidence, request.tolerance, rng)
-    attempts = attack_all(arena, attacks, progress)
+    attempts = attack_all(arena, attacks, settings_of(request.parameters), progress)
     if request.guess is not None:
         attempts.append(attempt_from_file(Path(request.guess), arena))
     entries = [attempt.to_dict() for attempt in attempts]

@@ -61,7 +61,7 @@ def _told(entry: Mapping[str, Any], state: str, tolerance: float | None) -> Told
     details = dict(entry.get("details") or {})
     return Told(
         name=str(entry["name"]),
-        story=str(entry.get("story") or ""),
+        story=_story(entry),
         knows=known_words(list(entry.get("knows") or ())),
         assumes=[str(line) for line in entry.get("assumes") or ()],
         verdict=state,
@@ -79,6 +79,12 @@ def _told(entry: Mapping[str, Any], state: str, tolerance: float | None) -> Told
         has_errors=any(column.get("rmse") is not None for column in columns),
         open=len(columns) <= FEW_COLUMNS,
     )
+
+
+def _story(entry: Mapping[str, Any]) -> str:
+    """What the adversary does, and with which settings where they are not the usual ones."""
+    changed = ", ".join(f"{name} = {value}" for name, value in (entry.get("parameters") or {}).items())
+    return " ".join(filter(None, [str(entry.get("story") or ""), f"Run with {changed}." if changed else ""]))
 
 
 def measure(details: Mapping[str, Any], tolerance: float | None) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from sfumato.classifiers.named.accepted import Accepted
+from sfumato.accepted import Accepted
 from sfumato.errors import UsageError
 from sfumato.mechanisms.parameters import Parameters
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-from sfumato.classifiers.named.accepted import Between, Either, Flag, Positive, Whole, Word
+from sfumato.accepted import Between, Either, Flag, Positive, Whole, Word
 from sfumato.classifiers.named.base import DISTANCES, SCALED, Invariance, NamedClassifier
 
 _BY_VALIDATION = Word(("cross-validation",))

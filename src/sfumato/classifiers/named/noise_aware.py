@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-from sfumato.classifiers.named.accepted import Between, Either, Flag, Nothing, Positive, Whole
+from sfumato.accepted import Between, Either, Flag, Nothing, Positive, Whole
 from sfumato.classifiers.named.base import DISTANCES, SINGLE_COLUMNS, Invariance, NamedClassifier
 
 _INTERVALS = Either((Whole(2, 1_000), Nothing()))

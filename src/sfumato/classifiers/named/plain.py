@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-from sfumato.classifiers.named.accepted import Either, Flag, Nothing, Positive, Whole, Word
+from sfumato.accepted import Either, Flag, Nothing, Positive, Whole, Word
 from sfumato.classifiers.named.base import SCALED, SINGLE_COLUMNS, Invariance, NamedClassifier
 
 

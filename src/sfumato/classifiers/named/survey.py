@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-from sfumato.classifiers.named.accepted import Either, Nothing, Positive, Whole
+from sfumato.accepted import Either, Nothing, Positive, Whole
 from sfumato.classifiers.named.base import NamedClassifier
 
 

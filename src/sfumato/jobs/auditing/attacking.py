@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from sfumato.attacks.known_rows import KnownRows
 from sfumato.errors import UsageError
 from sfumato.jobs.auditing.apart import scored_apart
 from sfumato.jobs.auditing.arena import Arena
+from sfumato.jobs.auditing.attack_settings import Settings, made_attack
 from sfumato.jobs.engines.workers import in_order
 from sfumato.jobs.progress import Progress
 from sfumato.metrics import ScoredGuess, auc, recovery_curve, score_guess
@@ -49,7 +51,7 @@ LEAKED_KEY = "the secret key has leaked"
 class Attempt:
     """One attack as it went: the guess and its score, or why there is none.
 
-    kept: the release rows (or targets) that were scored; None for all.
+    kept: the release rows (or targets) that were scored; None for all. parameters: those that are not the default.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Attempt:
     assumes: tuple[str, ...] = ()
     details: dict[str, float] | None = None
     kept: Codes | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """For audit.json; riskiest records are reported apart."""
@@ -77,6 +80,8 @@ class Attempt:
             "columns": [] if scored is None else [dict(column) for column in scored.columns],
             "details": {**({} if scored is None else scored.details), **(self.details or {})},
         }
+        if self.parameters:
+            entry["parameters"] = dict(self.parameters)
         if self.assumes:
             entry["assumes"] = list(self.assumes)
         if self.not_applicable is not None:
@@ -94,11 +99,11 @@ def chosen_attacks(names: tuple[str, ...] | None) -> list[type[Attack]]:
     return [attack for name, attack in ATTACKS.items() if names is None or name in names]
 
 
-def attack_all(arena: Arena, attacks: list[type[Attack]], progress: Progress) -> list[Attempt]:
-    """Every attack with its default parameters."""
+def attack_all(arena: Arena, attacks: list[type[Attack]], settings: Settings, progress: Progress) -> list[Attempt]:
+    """Every attack with its default parameters, or those that `settings` give it."""
     progress("Attacking", 0, len(attacks))
     found = []
-    for done in in_order(attacks, lambda attack: attempt(attack(), arena)):
+    for done in in_order(attacks, lambda attack: attempt(made_attack(attack, settings.get(attack.name, {})), arena)):
         found.append(done)
         progress("Attacking", len(found), len(attacks))
     return found
@@ -107,6 +112,8 @@ def attack_all(arena: Arena, attacks: list[type[Attack]], progress: Progress) ->
 def attempt(attack: Attack, arena: Arena) -> Attempt:
     """Run and score one attack. An unexpected error is reported by its type alone, and never counts as privacy."""
     told: dict[str, Any] = {"name": attack.name, "story": story_of(attack), "knows": tuple(sorted(attack.knows))}
+    usual = type(attack)().parameters()
+    told["parameters"] = {name: value for name, value in attack.parameters().items() if value != usual[name]}
     uses_transform = "transform" in attack.knows | attack.helps
     if arena.evidence.key_used and uses_transform:
         told["assumes"] = (LEAKED_KEY,)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import UsageError
+from sfumato.jobs.auditing.attack_settings import settings_of
 from sfumato.jobs.release import Release
 from sfumato.metrics.privacy import TOLERANCE
 from sfumato.table import Schema
@@ -29,9 +31,10 @@ class AuditRequest:
     out: where to write; the folder of the release by default, nowhere if there is none.
     public: write what others may see. seed: of the audit's own sampling; the same seed gives the same audit.
     max_rows: how many people of a large table are audited. repeats: splits for utility; 0 leaves utility out.
-    attacks: names of attacks to run; all by default. tolerance: how near a guessed number counts as right, as a share
-    of the column's range. unknown: whether categories of the holdout that the original does not have are taken as
-    "missing" (and counted), or "refuse"d.
+    attacks: names of attacks to run; all by default. parameters: of attacks, for example
+    {"posterior-breach.rho1": 0.05}. tolerance: how near a guessed number counts as right, as a share of the column's
+    range. unknown: whether categories of the holdout that the original does not have are taken as "missing" (and
+    counted), or "refuse"d.
     """
 
     original: Any
@@ -48,6 +51,7 @@ class AuditRequest:
     max_rows: int = MAX_ROWS
     repeats: int = REPEATS
     attacks: tuple[str, ...] | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     tolerance: float = TOLERANCE
     unknown: str = MISSING_INSTEAD
 
@@ -62,6 +66,7 @@ class AuditRequest:
             raise UsageError("A key belongs to a release with a card. Leave --key out.")
         if self.unknown not in UNKNOWN_WAYS:
             raise UsageError(f"--unknown must be {' or '.join(UNKNOWN_WAYS)}. Got {self.unknown!r} instead.")
+        settings_of(self.parameters)
         if self.max_rows < 2:
             raise UsageError(f"--max-rows must be at least 2. Got {self.max_rows} instead.")
         if self.repeats < 0:

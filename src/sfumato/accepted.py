@@ -1,4 +1,4 @@
-"""What a parameter of a named classifier may be: one object checks it and says it in words."""
+"""What a parameter may be that users set by name: one object checks it and says it in words."""
 
 from __future__ import annotations
 
@@ -78,6 +78,17 @@ class Word(Accepted):
         return self.choices[0] if len(self.choices) == 1 else f"one of {', '.join(self.choices)}"
 
 
+class Share(Accepted):
+    """A number between 0 and 1, neither of them."""
+
+    def allows(self, value: Any) -> bool:
+        return _is_number(value) and 0 < value < 1
+
+    @property
+    def words(self) -> str:
+        return "a number between 0 and 1"
+
+
 class Flag(Accepted):
     """true or false."""
 
@@ -98,6 +109,20 @@ class Nothing(Accepted):
     @property
     def words(self) -> str:
         return "null"
+
+
+@dataclass(frozen=True)
+class Several(Accepted):
+    """A list of at least one."""
+
+    of: Accepted
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, list | tuple) and len(value) > 0 and all(self.of.allows(one) for one in value)
+
+    @property
+    def words(self) -> str:
+        return f"a list, each {self.of.words}"
 
 
 @dataclass(frozen=True)
