@@ -45,6 +45,8 @@ def _furthest_by_signs(scaled, groups):
 def _furthest_cells(channel, group):
     """Both ends of a number, an end and "missing" where that is further, any two categories."""
     first, second = group.vertices[0], group.vertices[-1]
+    if channel.hides_missing:
+        return first, group.vertices[1]  # two values; what is missing shows something between them
     if group.has_indicator and not group.is_constant:
         further = channel.value.moved(0.5) + channel.response.epsilon > channel.value.moved(1.0)
         second = group.vertices[2 if further else 1]

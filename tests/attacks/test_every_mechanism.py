@@ -19,6 +19,7 @@ from sfumato.mechanisms.principal_laplace import PrincipalLaplace
 from sfumato.mechanisms.random_projection import RandomProjection
 from sfumato.mechanisms.random_rotation import RandomRotation
 from sfumato.mechanisms.randomized_response import RandomizedResponse
+from sfumato.mechanisms.square_wave import SquareWaveColumns
 from sfumato.metrics import Truth, nearest_row_privacy, score_guess
 from sfumato.table import Column, Encoding, Schema
 
@@ -37,6 +38,8 @@ MECHANISMS = {
     "noisy-operator": lambda: NoisyOperator("quartic", law="uniform", low=-1, high=1),
     "randomized-response": lambda: RandomizedResponse(epsilon=2.0),
     "guided-projection": lambda: GuidedProjection(floor=0.1),
+    "square-wave": lambda: SquareWaveColumns(epsilon_record=12.0),
+    "square-wave-on-all-columns": lambda: SquareWaveColumns(epsilon_record=24.0, columns=6),
 }
 ANSWERS = {"randomized-response", "guided-projection"}
 """Of categories: the same table, each of its columns cut into three parts."""
@@ -126,6 +129,8 @@ SCORES = {
     "noisy-operator": COLUMNS | LIKELIHOODS | {"hard-interval"},
     "randomized-response": COLUMNS | LIKELIHOODS,
     "guided-projection": SECRET_MAP | LIKELIHOODS | {"posterior-guess"},
+    "square-wave": (COLUMNS | LIKELIHOODS) - {"known-rows", "principal-filter", "spectral-filter"},
+    "square-wave-on-all-columns": COLUMNS | LIKELIHOODS,
 }
 """Attacks that can say something of a release; the others may, and say why where they cannot."""
 

@@ -9,7 +9,19 @@ from functools import singledispatch
 import numpy as np
 
 from domains import domain
-from sfumato.channels import Additive, Bit, Carried, Exact, OrMissing, RandomizedResponse, Sampled, Unstated
+from sfumato.channels import (
+    Additive,
+    Bit,
+    Carried,
+    Exact,
+    HidesMissing,
+    OrMissing,
+    RandomizedResponse,
+    Sampled,
+    SquareWave,
+    Unstated,
+)
+from sfumato.channels.windowed import Windowed
 from sfumato.noise import Epanechnikov, Laplace, Normal, OperatorNoise, StudentT, Uniform, make_operator
 
 GRID = Additive(Laplace(0.5), 0.5 / 8, 0.0, 1.0)
@@ -19,6 +31,7 @@ BOUNDED = Additive(Uniform(low=-0.2, high=0.5))
 CLIPPED = Additive(Epanechnikov(0.4), low=0.2, high=0.7)
 QUARTIC = Carried.of(OperatorNoise(make_operator("quartic"), Normal(0.1)), 2.0, 4.0)
 FACTOR = Carried.of(OperatorNoise(make_operator("multiplicative"), Uniform(low=1, high=3)), 2.0, 4.0)
+WAVE = SquareWave(0.75, 3 / 8, 8)
 RELATIVE = Carried.of(OperatorNoise(make_operator("multiplicative", {"base": 1.0}), Normal(0.2)), 2.0, 4.0)
 
 EXAMPLES = [
@@ -48,6 +61,14 @@ EXAMPLES = [
     Sampled(LAPLACE, 0.25),
     Sampled(RandomizedResponse.of_epsilon(1.0, 3), 0.5),
     Sampled(OrMissing(GRID, 0.75), 0.75),
+    WAVE,
+    SquareWave.of_epsilon(0.5),
+    SquareWave.of_epsilon(2.0, exact=False),
+    HidesMissing(WAVE),
+    HidesMissing(SquareWave.of_epsilon(1.5, exact=False)),
+    HidesMissing(RandomizedResponse.of_epsilon(1.0, 2)),
+    Sampled(SquareWave.of_epsilon(1.0), 0.25),
+    Sampled(HidesMissing(WAVE), 0.5),
     Bit(0.25, "square"),
     Bit(0.1, "linear"),
     Bit(0.0, "square"),
@@ -58,7 +79,7 @@ POINTS = 40_001
 
 def groups_for(channel):
     """Source columns that the channel can carry."""
-    letters = "p" if isinstance(channel, Carried) else "nm12345"
+    letters = "p" if isinstance(channel, Carried) else "nm12345?"
     found = [domain(shape).groups for shape in (*letters, "nn", "nm")]
     return next(some for some in found if channel.fits(some) and sum(group.width for group in some) == channel.width)
 
@@ -79,7 +100,7 @@ def population(channel, rng, rows):
     """Truths at random, numbers anywhere."""
     some = truths(channel)
     x = some[rng.integers(len(some), size=rows)]
-    numbers = channel.numbers and (channel.width == 1 or isinstance(channel, OrMissing))
+    numbers = channel.numbers and (channel.width == 1 or isinstance(channel, OrMissing | HidesMissing))
     if numbers:
         present = x[:, -1] < 0.5 if channel.width > 1 else slice(None)
         x[present, 0] = rng.random(rows)[present] ** 2
@@ -112,6 +133,20 @@ def _(channel: Carried):
 @outcomes.register
 def _(channel: RandomizedResponse):
     return np.eye(channel.categories), np.ones(channel.categories)
+
+
+@outcomes.register
+def _(channel: Windowed):
+    low, high, _ = channel.reach(0.0, 1.0, 0.0)
+    cells = channel.cells + channel.steps if 0 < channel.steps < POINTS else POINTS
+    step = (high - low) / cells
+    return (low + step * (np.arange(cells) + 0.5))[:, None], np.full(cells, step)
+
+
+@outcomes.register
+def _(channel: HidesMissing):
+    z, weights = outcomes(channel.inner)
+    return np.column_stack([z, np.zeros(len(z))]), weights
 
 
 @outcomes.register
@@ -150,6 +185,16 @@ def _(channel):
     changes = {"grid": 1.3 * channel.grid} if getattr(channel, "grid", 0.0) else {}
     law = channel.law.scaled(1.3)
     return replace(channel, law=law, **changes)
+
+
+@faulty.register
+def _(channel: Windowed):
+    return replace(channel, near=1.3 * channel.near if channel.near < 0.7 else channel.near / 1.3)
+
+
+@faulty.register
+def _(channel: HidesMissing):
+    return HidesMissing(faulty(channel.inner))
 
 
 @faulty.register

@@ -7,6 +7,7 @@ import pytest
 from mechanism_contract import (
     CHECKS,
     check_blocks_share_no_noise,
+    check_gaps_say_nothing,
     check_merged_blocks_fit_like_one_pass,
     check_noise_is_as_stated,
     check_only_public_and_exact_is_formal,
@@ -18,7 +19,13 @@ from mechanism_contract import (
 from sfumato.channels import Affine
 from sfumato.errors import SfumatoError
 from sfumato.guarantee import Guarantee
-from sfumato.mechanisms import MECHANISMS, AdditiveNoise, PrincipalLaplace, RandomizedResponse
+from sfumato.mechanisms import (
+    MECHANISMS,
+    AdditiveNoise,
+    PrincipalLaplace,
+    RandomizedResponse,
+    SquareWaveColumns,
+)
 from sfumato.mechanisms.base import Block
 
 VARIANTS = {
@@ -87,6 +94,35 @@ class AnswersOnce(RandomizedResponse):
 
     def perturb(self, X, y, rng):  # noqa: ARG002
         return super().perturb(X, y, np.random.default_rng(0))
+
+
+class WavesOnce(SquareWaveColumns):
+    """Planted: a generator of its own, so that every block has the same noise."""
+
+    def perturb(self, X, y, rng):  # noqa: ARG002
+        return super().perturb(X, y, np.random.default_rng(0))
+
+
+class LargestFirst(SquareWaveColumns):
+    """Planted: rows whose first value is large report their first column."""
+
+    def perturb(self, X, y, rng):
+        block = super().perturb(X, y, rng)
+        large = X[:, 0] > 0.5
+        block.X[large] = np.nan
+        block.X[large, 0] = 0.5
+        return block
+
+
+class TooNear(SquareWaveColumns):
+    """Planted: near the truth more often than stated."""
+
+    def perturb(self, X, y, rng):
+        block = super().perturb(X, y, rng)
+        back = rng.random(len(X)) < 0.3
+        told = ~np.isnan(block.X[:, 0])
+        block.X[back & told, 0] = X[back & told, 0]
+        return block
 
 
 class SilentLearner(PrincipalLaplace):
@@ -177,6 +213,9 @@ class WrongTransform(PrincipalLaplace):
         (LastBlockOnly(), check_merged_blocks_fit_like_one_pass),
         (WrongChannels(), check_shapes_and_card),
         (WrongTransform(), check_noise_is_as_stated),
+        (WavesOnce(), check_blocks_share_no_noise),
+        (LargestFirst(), check_gaps_say_nothing),
+        (TooNear(), check_noise_is_as_stated),
     ],
     ids=lambda part: getattr(part, "__name__", type(part).__name__),
 )

@@ -1,5 +1,7 @@
 """Nobody tells neighbouring records apart better than stated, and the statement is not a third too high."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from distinguisher import assert_honest, empirical_epsilon, proved_epsilon, wors
 from domains import any_records, domain
 from sfumato.channels import RandomizedResponse as Response
 from sfumato.guarantee import LOCAL_DP
-from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace, RandomizedResponse
+from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace, RandomizedResponse, SquareWaveColumns
 from sfumato.noise import Streams
 
 DRAWS = 200_000  # of each of two records
@@ -22,6 +24,10 @@ CASES = [
     (AdditiveNoise(epsilon_record=1.2, category_epsilon=0.2), "m?"),
     (AdditiveNoise(epsilon_record=1.0, noise="float"), "n"),
     (RandomizedResponse(epsilon_record=1.5), "23?"),
+    (SquareWaveColumns(epsilon_record=0.5), "n"),
+    (SquareWaveColumns(epsilon_record=1.0), "nm3?"),
+    (SquareWaveColumns(epsilon_record=2.0, columns=2), "nm3?"),
+    (SquareWaveColumns(epsilon_record=2.0, columns=1, noise="float"), "nmo"),
 ]
 
 
@@ -59,9 +65,36 @@ class TooTrue(RandomizedResponse):
         return block
 
 
+class OneMore(SquareWaveColumns):
+    """The planted fault: every record reports one column more than the epsilon was shared among."""
+
+    def perturb(self, X, y, rng):
+        self.recipe_ = replace(self.recipe_, reports=self.columns_ + 1)
+        block = super().perturb(X, y, rng)
+        self.recipe_ = replace(self.recipe_, reports=self.columns_)
+        return block
+
+
+class TooNear(SquareWaveColumns):
+    """The planted fault: a threshold that is a fifth too high."""
+
+    def perturb(self, X, y, rng):
+        stated, one = self.recipe_, self.recipe_.channels[0]
+        wrong = replace(one, near=1.2 * one.near)
+        self.recipe_ = replace(stated, channels=(wrong,))
+        block = super().perturb(X, y, rng)
+        self.recipe_ = stated
+        return block
+
+
 @pytest.mark.parametrize(
     ("faulty", "shape"),
-    [(TooQuiet(basis=BASIS, basis_reason="test", epsilon_record=1.5), "nm3"), (TooTrue(epsilon_record=1.5), "23?")],
+    [
+        (OneMore(epsilon_record=1.5), "nnn"),
+        (TooNear(epsilon_record=1.0), "n"),
+        (TooQuiet(basis=BASIS, basis_reason="test", epsilon_record=1.5), "nm3"),
+        (TooTrue(epsilon_record=1.5), "23?"),
+    ],
     ids=str,
 )
 def test_noise_that_is_too_small_is_caught(faulty, shape):

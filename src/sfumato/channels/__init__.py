@@ -4,7 +4,9 @@ from sfumato.channels.additive import Additive
 from sfumato.channels.base import (
     CHANNELS,
     EXACT_GRID,
+    EXACT_PATHS,
     EXACT_RESPONSE,
+    EXACT_WINDOW,
     FLOAT_NOISE,
     NO_NOISE,
     Channel,
@@ -15,17 +17,21 @@ from sfumato.channels.base import (
 from sfumato.channels.bits import Bit
 from sfumato.channels.carried import Carried
 from sfumato.channels.exact import Exact, Unstated
+from sfumato.channels.hides_missing import HidesMissing
 from sfumato.channels.laplace import laplace_channels
 from sfumato.channels.maps import Affine, Guided, Identity, Map, Secret
 from sfumato.channels.or_missing import OrMissing
 from sfumato.channels.recipe import Recipe, draw
 from sfumato.channels.response import RandomizedResponse
 from sfumato.channels.sampled import Sampled
+from sfumato.channels.square_wave import SquareWave
 
 __all__ = [
     "CHANNELS",
     "EXACT_GRID",
+    "EXACT_PATHS",
     "EXACT_RESPONSE",
+    "EXACT_WINDOW",
     "FLOAT_NOISE",
     "NO_NOISE",
     "Additive",
@@ -36,6 +42,7 @@ __all__ = [
     "Epsilons",
     "Exact",
     "Guided",
+    "HidesMissing",
     "Identity",
     "Line",
     "Map",
@@ -45,6 +52,7 @@ __all__ = [
     "Recipe",
     "Sampled",
     "Secret",
+    "SquareWave",
     "Unstated",
     "draw",
     "laplace_channels",

@@ -88,7 +88,7 @@ class Additive(Channel):
     def mean_line(self) -> tuple[float, float]:
         return 1.0, self.law.mean
 
-    def raw_noise(self, width: float) -> OperatorNoise:
+    def raw_noise(self, width: float, low: float = 0.0) -> OperatorNoise:  # noqa: ARG002
         return OperatorNoise(make_operator("additive"), self.law.scaled(width))
 
     @property

@@ -15,13 +15,17 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from sfumato.array_types import Matrix
+from sfumato.array_types import Floats, Matrix
 from sfumato.errors import CardError, SfumatoError
-from sfumato.noise import Operator, OperatorNoise
+from sfumato.noise import NumberNoise, Operator
 from sfumato.table import Group
 
-EXACT_GRID, EXACT_RESPONSE, FLOAT_NOISE, NO_NOISE = "exact-grid", "exact-response", "float-noise", "none"
-"""How noise is drawn. A formal guarantee holds for the first two only: floating-point noise leaks."""
+EXACT_GRID, EXACT_WINDOW, EXACT_RESPONSE = "exact-grid", "exact-window", "exact-response"
+FLOAT_NOISE, NO_NOISE = "float-noise", "none"
+"""How noise is drawn. A formal guarantee holds for the exact paths only: floating-point noise leaks."""
+EXACT_PATHS = (EXACT_GRID, EXACT_WINDOW, EXACT_RESPONSE)
+_WITHIN = (np.arange(8) + 0.5) / 8
+"""Places within a cell at which its density is looked at."""
 
 
 MOST_COLUMNS = 1 << 24
@@ -90,7 +94,7 @@ class Channel(ABC):
 
     @property
     def path(self) -> str:
-        """How its noise is drawn: one of the four paths above."""
+        """How its noise is drawn: one of the paths above."""
         return NO_NOISE
 
     @property
@@ -118,6 +122,11 @@ class Channel(ABC):
         """Whether the change of a number does not depend on the number: distances are kept but for noise."""
         return self.is_exact
 
+    @property
+    def hides_missing(self) -> bool:
+        """Whether its last column, which says "missing", is never reported: a missing cell shows something else."""
+        return False
+
     def knowing(self, operator: Operator) -> Channel:  # noqa: ARG002
         """The same with the owner's own operator put back, where it was carried in by one."""
         return self
@@ -138,8 +147,32 @@ class Channel(ABC):
         """
         raise NotApplicableError(f"the law of {self.tag} cells has no stated likelihood")
 
-    def raw_noise(self, width: float) -> OperatorNoise | None:  # noqa: ARG002
-        """Operator and law on a number in raw units, of which one encoded unit has `width`; None where it is exact."""
+    def transition(self, edges: Floats, x: Matrix) -> Matrix:
+        """P(the first released number lies in a cell | x_j), cells between `edges` x truths, for learners that count.
+
+        By default from the density, at eight places of every cell.
+        """
+        widths = np.diff(edges)
+        places = (edges[:-1, None] + widths[:, None] * _WITHIN).reshape(-1, 1)
+        z = np.column_stack([places, np.zeros((len(places), self.width - 1))])
+        density = np.exp(self.log_likelihood(z, x)).reshape(len(widths), len(_WITHIN), -1).mean(axis=1)
+        return np.asarray(density * widths[:, None])
+
+    def draw_anything(self, rows: int, rng: np.random.Generator) -> Matrix:  # noqa: ARG002
+        """Outcomes that say nothing of any truth: each is as likely."""
+        raise NotApplicableError(f"the outcomes of {self.tag} cells cannot all be as likely")
+
+    def log_anything(self, z: Matrix) -> Matrix:  # noqa: ARG002
+        """The log-likelihood of z where any outcome is as likely."""
+        raise NotApplicableError(f"the outcomes of {self.tag} cells cannot all be as likely")
+
+    @property
+    def anything(self) -> float:
+        """Epsilon between some truth and an outcome that says nothing; infinite where nothing bounds it."""
+        return math.inf
+
+    def raw_noise(self, width: float, low: float = 0.0) -> NumberNoise | None:  # noqa: ARG002
+        """Noise on a number in raw units, which are `low` + `width` times the encoded ones; None where it is exact."""
         raise NotApplicableError(f"{self.tag} cells are no numbers with noise of a known law")
 
     @property

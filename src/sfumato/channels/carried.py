@@ -69,7 +69,7 @@ class Carried(Channel):
             return None
         return Factor(-self.low / self.range, self.noise.slope, self.law.variance, self.law.fourth_moment)
 
-    def raw_noise(self, width: float) -> OperatorNoise:  # noqa: ARG002 (it knows its own units)
+    def raw_noise(self, width: float, low: float = 0.0) -> OperatorNoise:  # noqa: ARG002 (it knows its own units)
         return self.noise
 
     @property

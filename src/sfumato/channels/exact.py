@@ -39,8 +39,14 @@ class Exact(Channel):
     def fits(self, groups: Sequence[Group]) -> bool:
         return bool(groups)
 
-    def raw_noise(self, width: float) -> OperatorNoise | None:  # noqa: ARG002
+    def raw_noise(self, width: float, low: float = 0.0) -> OperatorNoise | None:  # noqa: ARG002
         return None
+
+    def draw_anything(self, rows: int, rng: np.random.Generator) -> Matrix:  # noqa: ARG002
+        return np.full((rows, self.columns), 0.5)  # the only value of a constant
+
+    def log_anything(self, z: Matrix) -> Matrix:
+        return np.where((np.abs(z - 0.5) <= 1e-9).all(axis=1), 0.0, -np.inf)
 
     def mean_line(self) -> tuple[float, float]:
         return 1.0, 0.0

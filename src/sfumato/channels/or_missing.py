@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.array_types import Matrix
 from sfumato.channels.base import EXACT_RESPONSE, Channel, Epsilons, Factor, Line, Reached, read, register, stated
 from sfumato.channels.response import RandomizedResponse
-from sfumato.noise import Operator, OperatorNoise
+from sfumato.noise import NumberNoise, Operator
 from sfumato.table import Group
 
 
@@ -54,8 +54,8 @@ class OrMissing(Channel):
     def factor(self) -> Factor | None:
         return self.value.factor
 
-    def raw_noise(self, width: float) -> OperatorNoise | None:
-        return self.value.raw_noise(width)
+    def raw_noise(self, width: float, low: float = 0.0) -> NumberNoise | None:
+        return self.value.raw_noise(width, low)
 
     @property
     def kept(self) -> float:

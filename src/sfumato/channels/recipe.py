@@ -6,6 +6,8 @@ the learners, the coordinator and the report.
 
 from __future__ import annotations
 
+import heapq
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,18 +19,19 @@ import numpy as np
 from sfumato.array_types import Matrix
 from sfumato.channels.additive import Additive
 from sfumato.channels.base import (
-    EXACT_GRID,
-    EXACT_RESPONSE,
+    EXACT_PATHS,
     FLOAT_NOISE,
     NO_NOISE,
     Channel,
     Epsilons,
     Line,
+    count,
     read,
     stated,
 )
 from sfumato.channels.laplace import draw_laplace, fineness
 from sfumato.channels.maps import NOTHING, Identity, Map, carried_groups, places, read_map
+from sfumato.channels.reports import check_counts, choose, draw_chosen
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.noise import Operator
 from sfumato.table import Encoding, Group
@@ -40,13 +43,15 @@ Rows = Literal["perturbed", "drawn", "nobody"]
 @dataclass(frozen=True)
 class Recipe:
     """`channels` in the order of the release matrix. `by_class`: a class's own channels, where they differ by class;
-    `channels` are then those that blur most."""
+    `channels` are then those that blur most. `reports`: of the channels that leave cells out, every row reports exactly
+    so many, any set of them as likely whatever the row holds."""
 
     encoding: Encoding
     map: Map
     channels: tuple[Channel, ...]
     rows: Rows = "perturbed"
     by_class: Mapping[int, tuple[Channel, ...]] = field(default_factory=dict)
+    reports: int | None = None
 
     @property
     def width(self) -> int:
@@ -67,7 +72,7 @@ class Recipe:
     def path(self) -> str:
         """How noise is drawn, by the weakest of all channels."""
         paths = {channel.path for channel in self.channels}
-        return next(path for path in (FLOAT_NOISE, EXACT_GRID, EXACT_RESPONSE, NO_NOISE) if path in paths)
+        return next(path for path in (FLOAT_NOISE, *EXACT_PATHS, NO_NOISE) if path in paths)
 
     def of_class(self, code: int) -> tuple[Channel, ...]:
         """The channels of rows of one class."""
@@ -90,8 +95,10 @@ class Recipe:
 
     def check_writable(self) -> None:
         """Refuse a table in which an empty cell would mean two things: that it is missing, or that it is left out."""
-        missing = {group.column.name for group in self.encoding.groups if group.column.missing}
-        if self.is_columnwise and (unclear := sorted(missing & self.left_out)):
+        if not self.is_columnwise:
+            return
+        told = [(one, group.column) for one, groups in self.of_columns() for group in groups if one.leaves_out]
+        if unclear := sorted(column.name for one, column in told if column.missing and not one.hides_missing):
             raise UsageError(
                 f"Cells of column {unclear[0]!r} can be missing, so they cannot be left out as well: an empty cell of "
                 "the release would mean two things. Make the column categorical with a category for it, or fill it in."
@@ -116,6 +123,12 @@ class Recipe:
                     "channels do not say that cells can be left out there. Nothing can be believed of them, so the "
                     "rows are refused. A mechanism that leaves cells out says so with a Sampled channel."
                 )
+        self.check_reports(Z)
+
+    def check_reports(self, Z: Matrix) -> None:
+        """Refuse rows that report more or fewer columns than they should."""
+        if self.reports is not None:
+            check_counts(self.places, self.channels, self.reports, Z)
 
     def _name_at(self, slot: int) -> str:
         if not self.is_columnwise:
@@ -130,7 +143,11 @@ class Recipe:
 
     def perturb(self, X: Matrix, rng: np.random.Generator) -> Matrix:
         """Release encoded rows: the map, then every channel."""
-        return draw(self.channels, self.map.apply(X), rng)
+        E = self.map.apply(X)
+        if self.reports is None:
+            return draw(self.channels, E, rng)
+        open_to_choice = sum(channel.leaves_out for channel in self.channels)
+        return draw_chosen(self.channels, E, choose(len(E), open_to_choice, self.reports, rng), rng)
 
     # What can be said of them
 
@@ -159,7 +176,19 @@ class Recipe:
         """What map and channels prove for one record; infinite where nothing is, as where noise depends on a class."""
         if self.rows != "perturbed" or self.by_class:
             return NOTHING
-        return self.map.epsilons(self.channels, self.encoding)
+        found = self.map.epsilons(self.channels, self.encoding)
+        return found if self.reports is None else found._replace(record=min(found.record, self._of_reported()))
+
+    def _of_reported(self) -> float:
+        """Of the columns that every row reports, and of those among the others that tell most.
+
+        Which columns a row reports says nothing of it. Given the set, its columns are independent.
+        """
+        if not self.is_columnwise or self.reports is None:
+            return math.inf
+        told = [(one.leaves_out, one.epsilons(groups).record) for one, groups in self.of_columns()]
+        chosen = heapq.nlargest(self.reports, (epsilon for sampled, epsilon in told if sampled))
+        return math.fsum([*(epsilon for sampled, epsilon in told if not sampled), *chosen])
 
     def in_the_way(self) -> list[str]:
         """What the map may have learned from the rows, as long as nobody says why it is public."""
@@ -176,6 +205,8 @@ class Recipe:
     def to_dict(self) -> dict[str, Any]:
         """`channels` and `rows` of a card; its `transform` is the map's own."""
         found: dict[str, Any] = {"rows": self.rows, "channels": [stated(channel) for channel in self.channels]}
+        if self.reports is not None:
+            found["reports"] = self.reports
         if self.by_class:
             found["channels_by_class"] = {
                 str(code): [stated(channel) for channel in channels] for code, channels in self.by_class.items()
@@ -190,7 +221,11 @@ class Recipe:
         by_class = {_code(code): _read(some) for code, some in found.get("channels_by_class", {}).items()}
         if any([one.width for one in some] != [one.width for one in channels] for some in by_class.values()):
             raise CardError("The card's classes have different columns: it was edited or is damaged.")
-        made = cls(encoding, read_map(transform, encoding, width), channels, found["rows"], by_class)
+        reports = count(found, "reports") if "reports" in found else None
+        open_to = [one.reported for one in channels if one.leaves_out]
+        if reports is not None and (by_class or not open_to or not _even(open_to, reports)):
+            raise CardError("How many columns a row of the card reports does not fit: it was edited or is damaged.")
+        made = cls(encoding, read_map(transform, encoding, width), channels, found["rows"], by_class, reports)
         if made.is_columnwise:
             for some in (channels, *by_class.values()):
                 carried_groups(some, encoding)  # refuses channels that do not fit the columns
@@ -215,6 +250,11 @@ def draw(channels: Sequence[Channel], E: Matrix, rng: np.random.Generator) -> Ma
             out[:, columns] = E[:, columns]
             draw_laplace(cast(list[Additive], [channel for _, channel in some]), out[:, columns], rng)
     return out
+
+
+def _even(rates: Sequence[float], reports: int) -> bool:
+    """Whether each of these columns is reported by its share of the rows."""
+    return reports < len(rates) and all(abs(rate - reports / len(rates)) < 1e-12 for rate in rates)
 
 
 def _code(text: str) -> int:

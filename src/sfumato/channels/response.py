@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.array_types import Codes, Matrix
 from sfumato.channels.base import EXACT_RESPONSE, Channel, Epsilons, Line, Reached, count, number, register
-from sfumato.noise import keep_threshold, randomized_response, response_epsilon
+from sfumato.noise import as_share, keep_threshold, randomized_response, response_epsilon, uniform_integers
 from sfumato.table import Group
 
 WORD = 1 << 64
@@ -39,10 +39,7 @@ class RandomizedResponse(Channel):
         """The largest probability whose epsilon is at most the one wanted, and which a double holds exactly."""
         if categories < 2:
             return cls(1.0, categories)
-        threshold = keep_threshold(epsilon, categories)
-        spare = max(0, threshold.bit_length() - 53)
-        threshold = threshold >> spare << spare  # rounded towards more noise
-        return cls(threshold / WORD, categories)
+        return cls(as_share(keep_threshold(epsilon, categories)), categories)
 
     @property
     def threshold(self) -> int:
@@ -100,6 +97,17 @@ class RandomizedResponse(Channel):
             return np.where(same > 0.5, 0.0, -np.inf)
         other = math.log(self.other)
         return np.asarray(other + (math.log(self.keep) - other) * same)
+
+    def draw_anything(self, rows: int, rng: np.random.Generator) -> Matrix:
+        return np.asarray(np.eye(self.categories)[uniform_integers(rng, self.categories, rows)])
+
+    def log_anything(self, z: Matrix) -> Matrix:
+        return np.full(len(z), -math.log(self.categories))
+
+    @property
+    def anything(self) -> float:
+        """1/k lies between the two probabilities that make up 1."""
+        return self.epsilon
 
     def line(self, values: Matrix) -> Line:
         """P(slot = 1 | x) = q + g x. The covariance of the report given x, averaged over slots of mean mu, is

@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.array_types import Matrix
+from sfumato.array_types import Floats, Matrix
 from sfumato.channels.base import Channel, Epsilons, Factor, Line, Reached, number, read, register, stated
-from sfumato.noise import Operator, OperatorNoise
+from sfumato.noise import NumberNoise, Operator
 from sfumato.table import Group
 
 
@@ -53,8 +53,16 @@ class Sampled(Channel):
     def factor(self) -> Factor | None:
         return self.inner.factor
 
-    def raw_noise(self, width: float) -> OperatorNoise | None:
-        return self.inner.raw_noise(width)
+    def raw_noise(self, width: float, low: float = 0.0) -> NumberNoise | None:
+        return self.inner.raw_noise(width, low)
+
+    def transition(self, edges: Floats, x: Matrix) -> Matrix:
+        """Of the cells that are reported."""
+        return self.inner.transition(edges, x)
+
+    @property
+    def hides_missing(self) -> bool:
+        return self.inner.hides_missing
 
     @property
     def kept(self) -> float:

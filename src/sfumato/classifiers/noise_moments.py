@@ -25,8 +25,9 @@ import numpy as np
 from sfumato.array_types import Floats
 from sfumato.classifiers.label_noise import response_matrix
 from sfumato.classifiers.reads_noise import Rows
-from sfumato.classifiers.release_columns import ReleaseColumn, clean_columns, columns_of
+from sfumato.classifiers.release_columns import ReleaseColumn, clean_columns, columns_of, recipe_of
 from sfumato.errors import CardError, UsageError
+from sfumato.noise import OperatorNoise
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,11 @@ def class_moments(parts: Sequence[Rows], classes: int) -> ClassMoments:
 
 def _part_sums(part: Rows, classes: int, centre: Floats) -> _Sums:
     columns = clean_columns(part.Z) if part.source is None else columns_of(part.source, ranges=False)
-    if columns[-1].stop != part.Z.shape[1]:
+    recipe = recipe_of(part.source)
+    if (columns[-1].stop if recipe is None else recipe.width) != part.Z.shape[1]:
         raise CardError("The card describes other columns than the rows have. Card and release do not belong together.")
     noises = [_Noise.of(column) for column in columns]
-    W = np.empty_like(part.Z)
+    W = part.Z.copy()  # a slot for "missing" that nobody reports belongs to no column
     for noise in noises:
         noise.unbias(part.Z, W)
     W -= centre
@@ -131,6 +133,11 @@ class _Noise:
         one = column.described
         if one is None or one.is_categorical or one.noise is None:
             return cls(column)
+        if not isinstance(one.noise, OperatorNoise):
+            raise UsageError(
+                f"Not applicable: the noise of column {one.name!r} depends on the value in a way that means and "
+                "covariances alone do not undo. Use reconstructed-naive-bayes or reconstructed-tree."
+            )
         law, operator = one.noise.law, one.noise.operator
         if not math.isfinite(law.variance):
             raise UsageError(

@@ -35,9 +35,11 @@ class Rows:
     def columns(self) -> ReleaseColumns:
         """Every column with its noise; refused where card or mechanism do not tell."""
         columns = clean_columns(self.Z) if self.source is None else columns_of(self.source)
-        if columns[-1].stop != self.Z.shape[1]:
+        recipe = recipe_of(self.source)
+        width = columns[-1].stop if recipe is None else recipe.width
+        if width != self.Z.shape[1]:
             raise CardError(
-                f"The card describes {columns[-1].stop} columns, the rows have {self.Z.shape[1]}. "
+                f"The card describes {width} columns, the rows have {self.Z.shape[1]}. "
                 "Card and release do not belong together."
             )
         return columns

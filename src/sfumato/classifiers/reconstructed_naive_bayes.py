@@ -16,7 +16,7 @@ from sfumato.classifiers.release_columns import ReleaseColumn, columns_of, recip
 from sfumato.errors import CardError
 from sfumato.guarantee import Card
 from sfumato.mechanisms import Mechanism
-from sfumato.noise import OperatorNoise
+from sfumato.noise import NumberNoise
 from sfumato.reconstruction import Cells, make_method
 from sfumato.reconstruction.kernel import cell_probabilities
 from sfumato.reconstruction.shares import onto_simplex
@@ -174,7 +174,7 @@ def _blurred(column: ReleaseColumn, Z: Floats, cells: Cells, mass: Floats, missi
 
 
 def _with_stand_ins(
-    density: Floats, noise: OperatorNoise, edges: Floats, column: ReleaseColumn, keep: float, missing: Floats
+    density: Floats, noise: NumberNoise, edges: Floats, column: ReleaseColumn, keep: float, missing: Floats
 ) -> Floats:
     """Some shown values stand in for missing ones, at the middle of the range."""
     middle = column.low + 0.5 * column.width

@@ -113,7 +113,10 @@ def columns_of(source: Recipe | Card | Mechanism, *, ranges: bool = True) -> Rel
     found = [described(recipe, place) for place in range(len(recipe.channels))]
     if not recipe.is_columnwise:
         return tuple(ReleaseColumn(place, place + 1, one) for place, one in enumerate(found))
-    return tuple(_placed(group, one) for group, one in zip(recipe.encoding.groups, found, strict=True))
+    return tuple(
+        _placed(group, one, group.stop - channel.hides_missing)
+        for one, (channel, (group,)) in zip(found, recipe.of_columns(), strict=True)
+    )
 
 
 def clean_columns(X: Matrix) -> ReleaseColumns:
@@ -125,8 +128,9 @@ def clean_columns(X: Matrix) -> ReleaseColumns:
     return tuple(found)
 
 
-def _placed(group: Group, described: Described | None) -> ReleaseColumn:
+def _placed(group: Group, described: Described | None, stop: int) -> ReleaseColumn:
+    """Up to `stop`: a slot or indicator for "missing" that nobody reports is no part of the column."""
     if described is None or group.is_onehot:
-        return ReleaseColumn(group.start, group.stop, described)
+        return ReleaseColumn(group.start, stop, described)
     low, high = (float(bound) for bound in group.column.bounds)
-    return ReleaseColumn(group.start, group.stop, described, low, high - low)
+    return ReleaseColumn(group.start, stop, described, low, high - low)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sfumato.channels import EXACT_GRID, EXACT_RESPONSE, NO_NOISE, Recipe
+from sfumato.channels import EXACT_PATHS, NO_NOISE, Recipe
 from sfumato.guarantee.guarantee import Guarantee
 
 LEARNED_BASIS = "basis of principal components, with their variances"
@@ -14,7 +14,6 @@ LEARNED_GUIDANCE = "the guidance: the directions in which the classes differ"
 BORROWED_GUIDANCE = "guidance that was learned from people's rows for another release"
 LEARNED_MAPS = {LEARNED_BASIS, BORROWED_BASIS, LEARNED_GUIDANCE, BORROWED_GUIDANCE}
 FLOATING_POINT = "floating-point noise"
-EXACT_PATHS = (EXACT_GRID, EXACT_RESPONSE, NO_NOISE)
 
 
 def proved(recipe: Recipe, in_the_way: Sequence[str], assumptions: Sequence[str] = (), sentence: str = "") -> Guarantee:
@@ -27,7 +26,7 @@ def proved(recipe: Recipe, in_the_way: Sequence[str], assumptions: Sequence[str]
     if not math.isfinite(found.record):
         return Guarantee.none(sentence).hindered(in_the_way)
     told = [] if LEARNED_MAPS & set(in_the_way) else recipe.in_the_way()
-    floating = [] if recipe.path in EXACT_PATHS else [FLOATING_POINT]
+    floating = [] if recipe.path in (*EXACT_PATHS, NO_NOISE) else [FLOATING_POINT]
     return Guarantee(
         component=found.component,
         column=found.column,

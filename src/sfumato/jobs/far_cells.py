@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato.array_types import Matrix
+from sfumato.channels import Recipe
 from sfumato.channels.reach import FALSE_ALARMS, Reach
 from sfumato.errors import SfumatoError, TableError
 from sfumato.guarantee import Card
@@ -36,6 +37,7 @@ class CellCheck:
     `may_be_empty` are columns whose schema expects empty cells, or that not every row reports.
     """
 
+    recipe: Recipe
     reach: Reach
     may_be_empty: frozenset[str]
 
@@ -46,7 +48,7 @@ class CellCheck:
         if np.isinf(reach.low).any():
             raise TableError(OWN_OPERATOR)
         missing = frozenset(group.column.name for group in groups if group.column.missing)
-        return cls(reach, missing | recipe.left_out)
+        return cls(recipe, reach, missing | recipe.left_out)
 
     def check_written(self, table: pa.Table, first_row: int) -> None:
         """Numbers are finite, and only a column whose schema has "missing" has empty cells."""
@@ -62,9 +64,11 @@ class CellCheck:
                     raise TableError(f"The release has a cell that is not a finite number: {where}. It was changed.")
 
     def check_matrix(self, matrix: Matrix, first_row: int) -> None:
-        """Every reported cell lies where the stated noise could have carried some value of the domain."""
+        """Every reported cell lies where the stated noise could have carried some value of the domain, and rows report
+        as many as they should."""
         if far := self.reach.outside(matrix):
             raise TableError(far_in_words([(first_row + row, name) for row, name in far]))
+        self.recipe.check_reports(matrix)
 
 
 def far_in_words(cells: Sequence[tuple[int, str]]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.array_types import Codes, Matrix
-from sfumato.channels import Channel, Identity, Recipe, Sampled, Unstated
+from sfumato.channels import Channel, HidesMissing, Identity, Recipe, Sampled, Unstated
 from sfumato.errors import UsageError
 from sfumato.mechanisms import Mechanism
 from sfumato.table import Encoding
@@ -64,9 +64,15 @@ class Layout:
         """How the written rows came about; what rounding and clipping make of noise has no stated law."""
         if not self.like_original:
             return self.mechanism.recipe_
-        channels: list[Channel] = [Unstated(group.width) for group in self.encoding.groups]
         made = self.mechanism.recipe_
-        if made.left_out:  # which columns are reported stays as it was
-            carried = made.of_columns()
-            channels = [Sampled(one, was.reported) for one, (was, _) in zip(channels, carried, strict=True)]
-        return Recipe(self.encoding, Identity(self.encoding.width), tuple(channels), made.rows)
+        channels: list[Channel] = [Unstated(group.width) for group in self.encoding.groups]
+        if made.left_out:  # which columns are reported stays as it was, and so does whether "missing" is told
+            channels = [_unstated(was) for was, _ in made.of_columns()]
+        identity = Identity(self.encoding.width)
+        return Recipe(self.encoding, identity, tuple(channels), made.rows, reports=made.reports)
+
+
+def _unstated(was: Channel) -> Channel:
+    """What is left of a channel that may leave cells out, once its law is gone."""
+    found: Channel = HidesMissing(Unstated(was.width - 1)) if was.hides_missing else Unstated(was.width)
+    return Sampled(found, was.reported) if was.leaves_out else found

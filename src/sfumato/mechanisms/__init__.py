@@ -13,6 +13,7 @@ from sfumato.mechanisms.random_projection import RandomProjection
 from sfumato.mechanisms.random_rotation import RandomRotation
 from sfumato.mechanisms.randomized_response import RandomizedResponse
 from sfumato.mechanisms.row_drawing import RowDrawing
+from sfumato.mechanisms.square_wave import SquareWaveColumns
 from sfumato.registry import discover
 
 MECHANISMS: dict[str, type[Mechanism]] = discover(__name__, Mechanism, declares=("papers", "not_protected"))  # type: ignore[type-abstract]
@@ -49,5 +50,6 @@ __all__ = [
     "RandomRotation",
     "RandomizedResponse",
     "RowDrawing",
+    "SquareWaveColumns",
     "make_mechanism",
 ]

@@ -7,10 +7,13 @@ from sfumato.noise.grid import discrete_laplace, exact_bernoulli, uniform_intege
 from sfumato.noise.kernel_laws import Biweight, Triangular
 from sfumato.noise.law import Law
 from sfumato.noise.laws import LAWS, Laplace, Normal, StudentT, Uniform, law_from_dict, make_law
+from sfumato.noise.number_noise import NumberNoise
+from sfumato.noise.odds import as_share, odds_epsilon, odds_threshold
 from sfumato.noise.operator_noise import OperatorNoise
 from sfumato.noise.operators import CUSTOM, OPERATORS, Branch, Operator, make_operator
 from sfumato.noise.response import keep_threshold, randomized_response, response_epsilon
 from sfumato.noise.streams import Streams, content_hash
+from sfumato.noise.window import WindowNoise
 
 __all__ = [
     "CUSTOM",
@@ -24,12 +27,15 @@ __all__ = [
     "Laplace",
     "Law",
     "Normal",
+    "NumberNoise",
     "Operator",
     "OperatorNoise",
     "Streams",
     "StudentT",
     "Triangular",
     "Uniform",
+    "WindowNoise",
+    "as_share",
     "bounded_amplification",
     "content_hash",
     "discrete_laplace",
@@ -38,7 +44,12 @@ __all__ = [
     "law_from_dict",
     "make_law",
     "make_operator",
+<<<<<<< HEAD
     "parse_expression",
+=======
+    "odds_epsilon",
+    "odds_threshold",
+>>>>>>> b694664 (feat(mechanisms): square-wave, with exact windows and records that report some of their columns)
     "randomized_response",
     "response_epsilon",
     "uniform_integers",

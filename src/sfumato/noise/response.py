@@ -8,7 +8,6 @@ larger: a ratio of integers.
 from __future__ import annotations
 
 import math
-from decimal import ROUND_FLOOR, Context, Decimal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,11 +15,7 @@ from numpy.typing import ArrayLike
 from sfumato.array_types import Codes
 from sfumato.errors import UsageError
 from sfumato.noise.grid import WORD, exact_bernoulli, uniform_integers
-
-_EXACT = Context(prec=60)  # exp and ln of `decimal` are correctly rounded: errors of 1e-60, thresholds have 1e-19
-_MARGIN = Decimal(1) + Decimal("1e-55")
-MOST_KEPT = WORD - (WORD >> 53)
-"""The largest double below 1, times 2^64: a card that rounded its probability to 1 could not be told from no noise."""
+from sfumato.noise.odds import odds_epsilon, odds_threshold
 
 
 def randomized_response(rng: np.random.Generator, codes: ArrayLike, categories: int, threshold: int) -> Codes:
@@ -58,13 +53,8 @@ def keep_threshold(epsilon: float, categories: int) -> int:
     _check_categories(categories, "keep_threshold")
     if categories == 1 or math.isinf(epsilon):
         return WORD
-    # e^-epsilon instead of e^epsilon: a huge epsilon underflows to 0 and cannot overflow
-    weight = _EXACT.multiply(Decimal(categories - 1), _EXACT.exp(-Decimal(float(epsilon))))
-    exact = _EXACT.divide(Decimal(WORD), _EXACT.add(Decimal(1), weight))
-    threshold = min(int(exact.to_integral_value(rounding=ROUND_FLOOR)), MOST_KEPT)
-    for candidate in (threshold + 1, threshold, threshold - 1):  # the quotient may round across an integer
-        if candidate <= MOST_KEPT and response_epsilon(candidate, categories) <= epsilon:
-            return candidate
+    if (threshold := odds_threshold(epsilon, 1, categories - 1)) is not None:
+        return threshold
     raise UsageError(
         f"The 'epsilon' parameter of keep_threshold must be at least about 1e-18, which is what 64-bit "
         f"probabilities can express for {categories} categories. Got {epsilon!r} instead."
@@ -77,17 +67,7 @@ def response_epsilon(threshold: int, categories: int) -> float:
     _check_threshold(threshold, "response_epsilon")
     if categories == 1:
         return 0.0
-    kept, changed = threshold * (categories - 1), WORD - threshold
-    if kept == 0 or changed == 0:
-        return math.inf
-    larger, smaller = max(kept, changed), min(kept, changed)
-    if larger == smaller:
-        return 0.0
-    # ln(1 + x) with x = (larger - smaller) / smaller; 60 digits leave 40 even where x is 1e-19
-    ratio = _EXACT.divide(Decimal(larger), Decimal(smaller))
-    exact = _EXACT.add(_EXACT.multiply(_EXACT.ln(ratio), _MARGIN), Decimal("1e-55"))
-    rounded = float(exact)
-    return rounded if Decimal(rounded) >= exact else math.nextafter(rounded, math.inf)
+    return odds_epsilon(threshold, 1, categories - 1)
 
 
 def _check_categories(categories: int, owner: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.channels import Channel, NotApplicableError, Recipe
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
-from sfumato.noise import Operator, OperatorNoise
+from sfumato.noise import NumberNoise, Operator, OperatorNoise
 from sfumato.table import Group
 
 
@@ -24,7 +24,7 @@ class Described:
 
     name: str
     kind: str
-    noise: OperatorNoise | None = None
+    noise: NumberNoise | None = None
     low: float = 0.0
     high: float = 1.0
     whole: bool = False
@@ -80,17 +80,19 @@ def described(recipe: Recipe, place: int) -> Described | None:
 def _of_group(group: Group, channel: Channel) -> Described | None:
     name, kind = group.column.name, group.column.kind
     if group.is_onehot:
-        return Described(name, kind, categories=group.slots, keep=channel.kept, left_out=channel.leaves_out)
+        # where "missing" is hidden, it counts as every category alike
+        slots = group.slots[:-1] if channel.hides_missing else group.slots
+        return Described(name, kind, categories=slots, keep=channel.kept, left_out=channel.leaves_out)
     low, high = (float(bound) for bound in group.column.bounds)
     if low == high:
         return None
-    keep = channel.kept if group.has_indicator else None
-    whole, noise = kind in ("ordinal", "integer"), channel.raw_noise(high - low)
+    keep = channel.kept if group.has_indicator and not channel.hides_missing else None
+    whole, noise = kind in ("ordinal", "integer"), channel.raw_noise(high - low, low)
     grid = channel.step * (high - low)
     return Described(name, kind, noise, low, high, whole, keep, grid, left_out=channel.leaves_out)
 
 
-def check_noise(stated: OperatorNoise | None, given: OperatorNoise) -> None:
+def check_noise(stated: NumberNoise | None, given: OperatorNoise) -> None:
     """A law that the analyst gives beside the card must be the card's."""
     if stated is None or stated.to_dict().keys() != given.to_dict().keys():
         raise CardError("The noise law that was given is not the one on the card. Leave it out: the card says it.")

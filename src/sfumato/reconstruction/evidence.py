@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.array_types import Codes, Floats
 from sfumato.errors import TableError, UsageError
-from sfumato.noise import OperatorNoise
+from sfumato.noise import NumberNoise
 from sfumato.reconstruction.bins import Bins
 from sfumato.reconstruction.kernel import Cells, cell_probabilities, point_probabilities
 
@@ -37,7 +37,7 @@ class Part:
     """
 
     bins: Bins
-    noise: OperatorNoise
+    noise: NumberNoise
     hidden: float = 0.0
     stand_in: float = 0.0
     name: str = "x"

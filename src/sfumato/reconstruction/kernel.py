@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from sfumato.array_types import Codes, Floats
-from sfumato.noise import OperatorNoise
+from sfumato.noise import NumberNoise
 
 _INSIDE = 8
 """Points within a cell of x over which its spread is averaged (midpoint rule)."""
@@ -60,14 +60,14 @@ class Cells:
         return [self.edges[:-1] + place * self.widths for place in places]
 
 
-def cell_probabilities(noise: OperatorNoise, z_edges: Floats, cells: Cells) -> Floats:
+def cell_probabilities(noise: NumberNoise, z_edges: Floats, cells: Cells) -> Floats:
     """P(z in cell | x in cell), (z-cells + 2) x (x-cells): first and last row are all z below and above the edges."""
     inner = cells.inner()
     total = sum(point_probabilities(noise, z_edges, x) for x in inner)
     return np.asarray(total / len(inner))
 
 
-def point_probabilities(noise: OperatorNoise, z_edges: Floats, x: Floats) -> Floats:
+def point_probabilities(noise: NumberNoise, z_edges: Floats, x: Floats) -> Floats:
     """P(z in cell | x), (z-cells + 2) x (values x)."""
     cumulative = np.empty((len(z_edges) + 2, len(x)))
     cumulative[0], cumulative[-1] = 0.0, 1.0
@@ -75,7 +75,7 @@ def point_probabilities(noise: OperatorNoise, z_edges: Floats, x: Floats) -> Flo
     return np.maximum(np.diff(cumulative, axis=0), 0.0)
 
 
-def rectangle_rule(noise: OperatorNoise, z_edges: Floats, cells: Cells) -> Floats:
+def rectangle_rule(noise: NumberNoise, z_edges: Floats, cells: Cells) -> Floats:
     """g(z | x) dz at the middles of the z- and x-cells (without overflow rows): Eqs. 11-13 with |dE/dz|."""
     middles = 0.5 * (z_edges[1:] + z_edges[:-1])
     return noise.pdf(middles[:, None], cells.middles[None, :]) * np.diff(z_edges)[:, None]

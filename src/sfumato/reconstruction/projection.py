@@ -68,7 +68,7 @@ class Projection:
         low = high = self.offset
         for name, weight in self.weights.items():
             one = describe(card, name)
-            if one.is_categorical or one.noise is None or not one.noise.operator.is_additive:
+            if one.is_categorical or not isinstance(one.noise, OperatorNoise) or not one.noise.operator.is_additive:
                 raise CardError(f"Column {name!r} has no additive noise, so its sum with others has no known noise.")
             if one.missing_keep is not None:
                 raise CardError(f"Column {name!r} may be missing; a sum with it is not defined for everybody.")
