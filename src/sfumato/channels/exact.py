@@ -131,7 +131,7 @@ class Unstated(Channel):
     def reach(self, low: float, high: float, chance: float) -> Reached:  # noqa: ARG002
         return Reached(self.low, self.high)
 
-    def raw_noise(self, width: float) -> OperatorNoise | None:  # noqa: ARG002
+    def raw_noise(self, width: float, low: float = 0.0) -> OperatorNoise | None:  # noqa: ARG002
         raise NotApplicableError(NOT_STATED)
 
     @property

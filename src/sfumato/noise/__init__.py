@@ -44,12 +44,9 @@ __all__ = [
     "law_from_dict",
     "make_law",
     "make_operator",
-<<<<<<< HEAD
-    "parse_expression",
-=======
     "odds_epsilon",
     "odds_threshold",
->>>>>>> b694664 (feat(mechanisms): square-wave, with exact windows and records that report some of their columns)
+    "parse_expression",
     "randomized_response",
     "response_epsilon",
     "uniform_integers",
