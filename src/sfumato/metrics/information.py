@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 
 from sfumato.array_types import Floats
 from sfumato.errors import UsageError
-from sfumato.noise import Law, OperatorNoise
+from sfumato.noise import Law, NumberNoise, OperatorNoise
 from sfumato.reconstruction import Cells, Density, Shares
 from sfumato.registry import metric
 
@@ -52,7 +52,7 @@ def _distribution(x: Density | ArrayLike, bins: int) -> tuple[Cells, Floats]:
     return Cells(edges), counts / len(values)
 
 
-def _channel(noise: OperatorNoise, x: Density | ArrayLike, bins: int, points: int) -> _Channel:
+def _channel(noise: NumberNoise, x: Density | ArrayLike, bins: int, points: int) -> _Channel:
     cells, mass = _distribution(x, bins)
     inner = cells.inner()
     at = np.concatenate(inner)
@@ -65,7 +65,7 @@ def _channel(noise: OperatorNoise, x: Density | ArrayLike, bins: int, points: in
     return _Channel(at[kept], prior[kept], widths[kept], np.maximum(np.diff(cumulative, axis=0), 0.0))
 
 
-def _z_edges(noise: OperatorNoise, x: Floats, points: int) -> Floats:
+def _z_edges(noise: NumberNoise, x: Floats, points: int) -> Floats:
     """Even cells where bounded noise leads; beyond the body of unbounded noise they grow by the same factor each.
 
     Even cells over all of a heavy tail would be wider than the body: privacy losses came out a third too small.
@@ -96,7 +96,7 @@ def _growing(step: float, reach: float, count: int) -> Floats:
 
 
 @metric(takes="noise", better="lower")
-def mutual_information(noise: OperatorNoise, x: Density | ArrayLike, *, bins: int = 75, points: int = 1200) -> float:
+def mutual_information(noise: NumberNoise, x: Density | ArrayLike, *, bins: int = 75, points: int = 1200) -> float:
     """I(X; Z) in bits: what a released value tells of its source on average; lower is safer.
 
     Cells hide a little of it. Where densities have edges that is proportional to the cells' width, so the result is

@@ -95,7 +95,7 @@ def bits_told(channel: Channel, x: Matrix, groups: list[Group] | None = None) ->
     if not len(numbers) or np.ptp(numbers) == 0:
         return 0.0
     low, high = (0.0, 1.0) if groups is None else groups[0].column.bounds
-    noise = channel.raw_noise(high - low)
+    noise = channel.raw_noise(high - low, low)
     if noise is None:
         return math.inf
     return channel.reported * mutual_information(noise, low + (high - low) * numbers, bins=BINS, points=POINTS)
@@ -104,7 +104,9 @@ def bits_told(channel: Channel, x: Matrix, groups: list[Group] | None = None) ->
 def _of_categories(channel: Channel, x: Matrix) -> float:
     shares = x.mean(axis=0)
     slots = np.eye(x.shape[1])
-    likelihood = np.exp(channel.log_likelihood(slots, slots))  # said x true
+    said_slots = slots[:-1] if channel.hides_missing else slots
+    likelihood = np.exp(channel.log_likelihood(said_slots, slots))  # said x true
+    likelihood /= likelihood.sum(axis=0)  # of those who report it
     said = likelihood @ shares
     conditional = float(sum(share * _entropy(likelihood[:, true]) for true, share in enumerate(shares)))
     return max(0.0, _entropy(said) - conditional)
