@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sfumato.door.audit import Audit, audit
     from sfumato.door.learn import Model, evaluate, load_model, predict, reconstruct, train
     from sfumato.door.sanitize import sanitize, show
+    from sfumato.door.survey import measure_survey, plan_survey, survey_edges
     from sfumato.errors import PrivacyLeakWarning, SfumatoError
     from sfumato.jobs.release import Release, open_release
     from sfumato.table import Column, Schema, SqlQuery
@@ -33,6 +34,9 @@ _WHERE = {
     "evaluate": "sfumato.door.learn",
     "load_model": "sfumato.door.learn",
     "reconstruct": "sfumato.door.learn",
+    "plan_survey": "sfumato.door.survey",
+    "measure_survey": "sfumato.door.survey",
+    "survey_edges": "sfumato.door.survey",
     "Schema": "sfumato.table",
     "Column": "sfumato.table",
     "SqlQuery": "sfumato.table",
@@ -56,11 +60,14 @@ __all__ = [
     "audit",
     "evaluate",
     "load_model",
+    "measure_survey",
     "open_release",
+    "plan_survey",
     "predict",
     "reconstruct",
     "sanitize",
     "show",
+    "survey_edges",
     "train",
 ]
 

@@ -242,6 +242,33 @@ def test_a_plan_says_how_many_are_needed(tmp_path: Path, capsys: pytest.CaptureF
     assert "no column 'reads'" in capsys.readouterr().err
 
 
+def test_edges_of_an_earlier_table_go_into_survey_and_schema(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    earlier, file, cut = tmp_path / "earlier.csv", tmp_path / "survey.yaml", tmp_path / "cut.yaml"
+    earlier.write_text(
+        "hours,other,ill\n" + "".join(f"{n % 24},{n},{'yes' if n % 24 < 6 else 'no'}\n" for n in range(240))
+    )
+    questions = [{"name": "hours", "kind": "number"}, {"name": "smokes", "choices": ["no", "yes"]}]
+    file.write_text(yaml.safe_dump({**SURVEY, "questions": questions}))
+    by_class = ["--by", "class", "--label", "ill", "--survey", file, "--out", cut]
+    assert run("survey", "edges", earlier, *by_class) == 0
+    assert "hours: [5.5]" in capsys.readouterr().out
+    written = yaml.safe_load(cut.read_text())["questions"]
+    assert (written[0]["edges"], written[1]["choices"]) == ([5.5], ["no", "yes"])
+    assert run("survey", "edges", earlier, *by_class) == 5  # it exists
+    schema = tmp_path / "schema.yaml"
+    assert run("schema", earlier, "--label", "ill", "--out", schema, "--quiet") == 0
+    with_edges = ["--column", "hours", "--schema", schema, "--reason", "a public table", "--out", tmp_path / "s.yaml"]
+    assert run("survey", "edges", earlier, *with_edges, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["edges"] == {"hours": [5.75, 11.5, 17.2]}
+    column = next(one for one in yaml.safe_load((tmp_path / "s.yaml").read_text())["columns"] if one["name"] == "hours")
+    assert (column["kind"], column["edges"], column["source"]) == ("categorical", [5.75, 11.5, 17.2], "public")
+    assert run("survey", "edges", earlier, "--out", tmp_path / "none.yaml") == 2
+    assert run("survey", "edges", earlier, "--column", "hour") == 4
+    assert "Did you mean 'hours'" in capsys.readouterr().err
+
+
 def test_plain_answers_are_classified_in_the_words_of_the_survey(
     tmp_path: Path, data: Path, address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,7 +79,7 @@ def test_the_card_tells_everything_that_bayes_rule_needs(table):
 
 def test_wrong_tables_and_guidance_are_refused(table):
     X, y = table
-    with pytest.raises(SchemaError, match="public edges"):
+    with pytest.raises(SchemaError, match="public `edges`"):
         GuidedProjection().fit(np.full((4, 1), 0.5), [0, 1, 0, 1], encoding=domain("n"))
     with pytest.raises(UsageError, match="label"):
         GuidedProjection().fit(X, encoding=ENCODING)

@@ -25,6 +25,7 @@ from sfumato.cli import (
     study_reconstruct,
     survey,
     survey_before,
+    survey_edges,
     survey_watch,
 )
 from sfumato.cli.console import run_guarded
@@ -74,6 +75,7 @@ study.app.command()(study_reconstruct.reconstruct)
 app.add_typer(study.app, name="study")
 app.add_typer(survey.app, name="survey")
 survey.app.add_typer(survey_before.app)
+survey.app.add_typer(survey_edges.app)
 survey.app.add_typer(survey_watch.app)
 app.command()(respond.respond)
 app.command()(serve.serve)

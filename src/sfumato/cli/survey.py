@@ -16,7 +16,7 @@ from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console, Force, Quiet
 from sfumato.cli.study import StudyId, make_study
 from sfumato.cli.survey_terms import PublicStartUp, respondents_link
-from sfumato.errors import OutputError, SchemaError, UsageError
+from sfumato.errors import OutputError
 from sfumato.wording import counted
 
 if TYPE_CHECKING:  # --help needs none of it
@@ -29,15 +29,9 @@ SurveyFile = Annotated[Path, typer.Argument(metavar="SURVEY_FILE", help="The sur
 
 def read_survey(path: Path) -> SurveyStudy:
     """The survey in a file."""
-    from sfumato.protocol.study_file import load_study
-    from sfumato.protocol.survey_file import SurveyStudy
+    from sfumato.door.survey import read_survey as read
 
-    if not path.is_file():
-        raise UsageError(f"There is no survey file {path}.")
-    survey = load_study(path)
-    if not isinstance(survey, SurveyStudy):
-        raise SchemaError(f"{path} describes another kind of study. A survey begins with `kind: survey`.")
-    return survey
+    return read(path)
 
 
 @app.command()

@@ -72,31 +72,20 @@ def plan(
     """
     from dataclasses import asdict
 
-    from sfumato.jobs.survey_plan import FLOORS, assumed_population, plan_survey
-    from sfumato.jobs.survey_public import Public
-    from sfumato.protocol.start_up import RANDOM
-    from sfumato.protocol.survey_guidance import answer_space, startup_counts, survey_rules
-    from sfumato.protocol.survey_table import population_of
-    from sfumato.table import open_table
+    from sfumato.door.survey import plan_survey
 
-    survey = read_survey(file)
-    space = answer_space(survey)
-    if population is None:
-        people = assumed_population(space, len(survey.classes), informative=informative, strength=strength)
-    else:
-        people = population_of(survey, open_table(population).read())
-    startup = None if survey.start_up == RANDOM else startup_counts(survey)
     with console.listening() as progress:
         found = plan_survey(
-            space,
+            file,
             accuracy,
-            people,
-            rules=survey_rules(survey),
-            floors=floor or FLOORS,
-            startup=startup,
+            population=population,
+            floors=floor,
             classifier=classifier,
-            public=None if limits is None else Public.read(limits, limit_levels),
-            theta=whole_tuple,
+            limits=limits,
+            limit_levels=limit_levels,
+            whole_tuple=whole_tuple,
+            strength=strength,
+            informative=informative,
             progress=progress,
         )
     origin = "assumed people" if population is None else f"people of {population}"

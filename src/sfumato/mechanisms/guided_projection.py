@@ -41,7 +41,7 @@ class GuidedProjection(Mechanism):
     ``P(R_j = 1) = floor + (1 - 2 floor) min(1, (t V V')_j^2)`` with the guidance V [Eqs. 7 and 8; the floor is ours].
     In a survey V comes from bits that other respondents sent, so it is public. Here it is either given (`guidance`,
     with a reason) or learned from the table, and then the floor's epsilon holds only conditionally. Every private
-    column must be categorical: cut numbers at public edges first (`sfumato.guidance.binning`).
+    column must be categorical; numbers are cut at the `edges` that the schema gives them.
 
     Parameters
     ----------
@@ -102,7 +102,8 @@ class GuidedProjection(Mechanism):
         if numeric:
             raise SchemaError(
                 f"GuidedProjection works on categories only, and {numeric[0].name!r} is {numeric[0].kind}. "
-                "Cut it at public edges first and declare the intervals as categories."
+                "Give it `kind: categorical` and public `edges` in the schema: `sfumato survey edges` finds them in an "
+                "earlier or public table."
             )
         self.encoding_, self.borrowed_ = encoding, False
         if self.guidance is not None:

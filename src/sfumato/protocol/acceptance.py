@@ -15,7 +15,7 @@ from sfumato.guarantee.rounding import rounded_up
 from sfumato.protocol.pool_study import PoolStudy
 from sfumato.table import Column, Schema
 
-MAP_FIELDS = ("kind", "low", "high", "categories", "missing")
+MAP_FIELDS = ("kind", "low", "high", "categories", "edges", "missing")
 """What decides how a column's values become numbers; reasons and weights may differ between sites."""
 
 

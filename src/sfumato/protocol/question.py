@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import SchemaError
+from sfumato.table.intervals import checked_edges, interval_names
 from sfumato.wording import counted
 
 KINDS = ("choice", "number", "yesno")
@@ -115,22 +115,14 @@ def _edges(found: Any, name: str) -> tuple[float, ...]:
             f"The number {name!r} needs `edges`: where it is cut into intervals. Declare them from what is publicly "
             "known, not from answers."
         )
-    try:
-        edges = tuple(math.nan if isinstance(edge, bool | str) else float(edge) for edge in found)
-    except (TypeError, OverflowError):
-        edges = (math.nan,)
-    if not all(math.isfinite(edge) for edge in edges):
-        raise SchemaError(f"The edges of {name!r} must be numbers.")
-    if any(a >= b for a, b in itertools.pairwise(edges)):
-        raise SchemaError(f"The edges of {name!r} must increase.")
-    return edges
+    return checked_edges(found, repr(name))
 
 
 def _choices(
     found: Any, kind: str, edges: tuple[float, ...], name: str, languages: tuple[str, ...]
 ) -> tuple[Choice, ...]:
     if kind == "number":
-        return tuple(Choice(label, tuple((code, label) for code in languages)) for label in _intervals(edges))
+        return tuple(Choice(label, tuple((code, label) for code in languages)) for label in interval_names(edges))
     if kind == "yesno" and found is None:
         found = ["no", "yes"]
     if not isinstance(found, Sequence) or isinstance(found, str):
@@ -145,9 +137,3 @@ def _choices(
         else:
             choices.append(Choice(str(choice), read_text(str(choice), languages, f"choice of {name!r}")))
     return tuple(choices)
-
-
-def _intervals(edges: tuple[float, ...]) -> list[str]:
-    written = [f"{edge:.15g}" for edge in edges]  # 1500000, not 1.5e+06
-    middle = [f"{low} to {high}" for low, high in itertools.pairwise(written)]
-    return [f"below {written[0]}", *middle, f"{written[-1]} or more"]

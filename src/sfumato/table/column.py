@@ -11,6 +11,7 @@ from typing import Any
 
 from sfumato.errors import SchemaError
 from sfumato.table.column_noise import ColumnNoise
+from sfumato.table.intervals import checked_edges, interval_names
 
 KINDS = ("numeric", "integer", "ordinal", "categorical", "date")
 ROLES = ("private", "label", "person", "identifier")
@@ -51,6 +52,9 @@ class Column:
         Whether cells may be empty.
     noise : ColumnNoise or mapping, optional
         How this column is perturbed, where it differs from the others: `{"law": "normal", "scale": 0.1}`.
+    edges : sequence of float, optional
+        Of a categorical or ordinal column whose cells are numbers: where they are cut. Categories are then the
+        intervals, and need not be named. An edge belongs to the upper interval.
     """
 
     name: str
@@ -64,9 +68,12 @@ class Column:
     weight: float = 1.0
     missing: bool = False
     noise: ColumnNoise | Mapping[str, Any] | None = None
+    edges: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise", ColumnNoise.of(self.noise, self.name))
+        if self.edges is not None:
+            _cut_at_edges(self)
         if self.categories is not None:
             object.__setattr__(self, "categories", tuple(str(category) for category in self.categories))
         for bound in ("low", "high"):
@@ -111,6 +118,8 @@ class Column:
             found["high"] = self.high
         if self.categories is not None:
             found["categories"] = list(self.categories)
+        if self.edges is not None:
+            found["edges"] = list(self.edges)
         if self.missing:
             found["missing"] = True
         if self.weight != 1.0:
@@ -204,6 +213,21 @@ def _plain_bound(column: Column, bound: Any) -> Bound | None:
             raise SchemaError(f"Column {column.name!r} is an integer, so its bounds must be integers.")
         return int(bound)
     return number
+
+
+def _cut_at_edges(column: Column) -> None:
+    """Edges as numbers, and the intervals between them as categories."""
+    where = f"column {column.name!r}"
+    if column.kind not in ("categorical", "ordinal"):
+        raise SchemaError(
+            f"The {where} has edges and is {column.kind}. Numbers that are cut become categories: write "
+            "`kind: categorical`, or `kind: ordinal` where their order matters."
+        )
+    edges = checked_edges(column.edges, where)
+    if column.categories is not None and len(column.categories) != len(edges) + 1:
+        raise SchemaError(f"The {where} has {len(edges)} edges, so it needs {len(edges) + 1} categories, or none.")
+    object.__setattr__(column, "edges", edges)
+    object.__setattr__(column, "categories", column.categories or interval_names(edges))
 
 
 def _check_words(column: Column) -> None:

@@ -13,6 +13,7 @@ from sfumato.errors import SchemaError, TableError
 from sfumato.table import arrays
 from sfumato.table.column import Column, nearest
 from sfumato.table.groups import Group
+from sfumato.table.intervals import cut
 
 REFUSE, MISSING_INSTEAD = "refuse", "missing"
 UNKNOWN_WAYS = (MISSING_INSTEAD, REFUSE)
@@ -112,6 +113,8 @@ def codes_of(
     let through as `UNLISTED` and `NOT_TOLD`. `may_be_empty` is what the column says, unless given.
     """
     may_be_empty = column.missing if may_be_empty is None else may_be_empty
+    if column.edges is not None:
+        array = cut(array, column.edges, column.categories or (), column.name)
     words = arrays.text(array, column.name)
     found = pc.index_in(words, value_set=pa.array(column.categories or (), pa.string()))
     if found.null_count == 0:
