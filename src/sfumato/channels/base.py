@@ -24,6 +24,8 @@ EXACT_GRID, EXACT_WINDOW, EXACT_RESPONSE = "exact-grid", "exact-window", "exact-
 FLOAT_NOISE, NO_NOISE = "float-noise", "none"
 """How noise is drawn. A formal guarantee holds for the exact paths only: floating-point noise leaks."""
 EXACT_PATHS = (EXACT_GRID, EXACT_WINDOW, EXACT_RESPONSE)
+EXACT_COUNTS = "exact-counts"
+"""Rows that belong to nobody: what was counted has exact noise."""
 _WITHIN = (np.arange(8) + 0.5) / 8
 """Places within a cell at which its density is looked at."""
 

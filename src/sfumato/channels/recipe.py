@@ -19,6 +19,7 @@ import numpy as np
 from sfumato.array_types import Matrix
 from sfumato.channels.additive import Additive
 from sfumato.channels.base import (
+    EXACT_COUNTS,
     EXACT_PATHS,
     FLOAT_NOISE,
     NO_NOISE,
@@ -31,6 +32,7 @@ from sfumato.channels.base import (
 )
 from sfumato.channels.laplace import draw_laplace, fineness
 from sfumato.channels.maps import NOTHING, Identity, Map, carried_groups, places, read_map
+from sfumato.channels.measured import Measurement
 from sfumato.channels.reports import check_counts, choose, draw_chosen
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.noise import Operator
@@ -44,7 +46,8 @@ Rows = Literal["perturbed", "drawn", "nobody"]
 class Recipe:
     """`channels` in the order of the release matrix. `by_class`: a class's own channels, where they differ by class;
     `channels` are then those that blur most. `reports`: of the channels that leave cells out, every row reports exactly
-    so many, any set of them as likely whatever the row holds."""
+    so many, any set of them as likely whatever the row holds. `measured`: of rows that belong to nobody, what was
+    measured of the table; `delta` belongs to it."""
 
     encoding: Encoding
     map: Map
@@ -52,6 +55,8 @@ class Recipe:
     rows: Rows = "perturbed"
     by_class: Mapping[int, tuple[Channel, ...]] = field(default_factory=dict)
     reports: int | None = None
+    measured: tuple[Measurement, ...] = ()
+    delta: float = 0.0
 
     @property
     def width(self) -> int:
@@ -71,6 +76,8 @@ class Recipe:
     @property
     def path(self) -> str:
         """How noise is drawn, by the weakest of all channels."""
+        if self.measured:
+            return EXACT_COUNTS
         paths = {channel.path for channel in self.channels}
         return next(path for path in (FLOAT_NOISE, *EXACT_PATHS, NO_NOISE) if path in paths)
 
@@ -211,6 +218,9 @@ class Recipe:
             found["channels_by_class"] = {
                 str(code): [stated(channel) for channel in channels] for code, channels in self.by_class.items()
             }
+        if self.measured:
+            found["measured"] = [one.to_dict() for one in self.measured]
+            found["delta"] = self.delta
         return found
 
     @classmethod
@@ -225,7 +235,9 @@ class Recipe:
         open_to = [one.reported for one in channels if one.leaves_out]
         if reports is not None and (by_class or not open_to or not _even(open_to, reports)):
             raise CardError("How many columns a row of the card reports does not fit: it was edited or is damaged.")
-        made = cls(encoding, read_map(transform, encoding, width), channels, found["rows"], by_class, reports)
+        made_of = read_map(transform, encoding, width)
+        measured, delta = _measured(found), float(found.get("delta", 0.0))
+        made = cls(encoding, made_of, channels, found["rows"], by_class, reports, measured, delta)
         if made.is_columnwise:
             for some in (channels, *by_class.values()):
                 carried_groups(some, encoding)  # refuses channels that do not fit the columns
@@ -255,6 +267,16 @@ def draw(channels: Sequence[Channel], E: Matrix, rng: np.random.Generator) -> Ma
 def _even(rates: Sequence[float], reports: int) -> bool:
     """Whether each of these columns is reported by its share of the rows."""
     return reports < len(rates) and all(abs(rate - reports / len(rates)) < 1e-12 for rate in rates)
+
+
+def _measured(found: Mapping[str, Any]) -> tuple[Measurement, ...]:
+    try:
+        measured = tuple(Measurement.from_dict(one) for one in found.get("measured", ()))
+    except (LookupError, TypeError, ValueError):
+        raise CardError("The card states a measurement that cannot be: it was edited or is damaged.") from None
+    if bool(measured) != (found["rows"] == "nobody"):
+        raise CardError("The card's measurements do not fit its rows: it was edited or is damaged.")
+    return measured
 
 
 def _code(text: str) -> int:

@@ -69,6 +69,10 @@ def sanitize(
         list[str] | None, typer.Option(metavar="COL.NAME=VALUE", help="A column's own choice; repeatable.")
     ] = None,
     epsilon_record: Annotated[float | None, typer.Option(help="Target epsilon of the whole record.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Of rows that belong to nobody: epsilon for the presence of one record.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="Belongs to --epsilon; 0 for pure differential privacy.")] = None,
     max_posterior: Annotated[float | None, typer.Option(help="How sure somebody may become (see --prior).")] = None,
     prior: Annotated[float | None, typer.Option(help="How sure they were before; 0.001 if not given.")] = None,
     engine: Annotated[str, typer.Option(help="memory, or stream for tables larger than memory.")] = "memory",
@@ -121,6 +125,8 @@ def sanitize(
             parameters=parameters,
             columns=parse_column_parameters(column_param or []),
             epsilon_record=epsilon_record,
+            epsilon=epsilon,
+            delta=delta,
             max_posterior=max_posterior,
             prior=prior,
             private_label=private_label,
@@ -166,7 +172,8 @@ def sanitize(
         console.say(f"{name.replace('_', ' ').capitalize()}: {figure}.")
     files = sorted(file.name for file in out.iterdir())
     private = [name for name in files if name in ("key.json", "trace.parquet")]
-    console.say(f"To share: release.{format}, card.json. Private, never upload: {', '.join(private)}.")
+    kept = f" Private, never upload: {', '.join(private)}." if private else " Nothing in the folder is private."
+    console.say(f"To share: release.{format}, card.json.{kept}")
     console.result(
         {
             "folder": str(out),

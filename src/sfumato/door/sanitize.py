@@ -28,6 +28,8 @@ def sanitize(
     parameters: Mapping[str, Any] | None = None,
     columns: Mapping[str, Mapping[str, Any]] | None = None,
     epsilon_record: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
     max_posterior: float | None = None,
     prior: float | None = None,
     private_label: bool = False,
@@ -74,6 +76,8 @@ def sanitize(
         What single columns choose instead, for example `{"income": {"scale": 0.5}}`; as `noise` in the schema.
     epsilon_record : float, optional
         Target epsilon of the whole record, above 0; the strength of the noise follows from it.
+    epsilon, delta : float, optional
+        Of rows that belong to nobody (`tree-resampling`): the guarantee for the presence of one record.
     max_posterior : float, optional
         Instead of `epsilon_record`: how sure somebody may become of a fact, between `prior` and 1.
     prior : float, default 0.001
@@ -165,6 +169,8 @@ def sanitize(
         only_new=only_new,
         force=force,
         epsilon_record=epsilon_record,
+        epsilon=epsilon,
+        delta=delta,
         max_posterior=max_posterior,
         prior=prior,
         terms=study_terms(study) if isinstance(study, str | Path) else study,

@@ -11,7 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.guarantee.guarantee import LABEL_ON_TOP, LOCAL_DP, UNPROTECTED, Guarantee, becoming_sure, infinite
+from sfumato.guarantee.concentrated import Central
+from sfumato.guarantee.guarantee import (
+    LABEL_ON_TOP,
+    LOCAL_DP,
+    UNPROTECTED,
+    Guarantee,
+    becoming_sure,
+    infinite,
+    presence,
+)
 from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, posterior_bound
 from sfumato.guarantee.rounding import at_most, rounded_up
 
@@ -25,15 +34,22 @@ class AllReleases:
     earlier: int
     record: float
     exact_label: bool
+    central: Central | None = None
+    """What all releases of rows that belong to nobody cost, this one included."""
 
     @classmethod
     def of(cls, alone: Guarantee, stated: Mapping[str, Any]) -> AllReleases:
         """From a guarantee and a card's `earlier_releases`; a total below the release's own figure counts for none."""
         earlier = int(stated.get("count") or 0)
         if not earlier:
-            return cls(alone, 0, alone.proved, alone.exact_label)
-        total = max(infinite(stated.get("total_epsilon_record")), alone.proved)
-        return cls(alone, earlier, total, alone.exact_label or bool(stated.get("exact_label")))
+            return cls(alone, 0, alone.proved, alone.exact_label, alone.central)
+        total = infinite(stated.get("total_epsilon_record"))
+        central = Central.from_dict(stated["central"]) if stated.get("central") else alone.central
+        if alone.central is None:
+            total = max(total, alone.proved)
+        elif central is not None and central.epsilon < alone.central.epsilon:
+            central = alone.central
+        return cls(alone, earlier, total, alone.exact_label or bool(stated.get("exact_label")), central)
 
     @property
     def count(self) -> int:
@@ -66,10 +82,31 @@ class AllReleases:
             return self.alone.posteriors()
         return Guarantee(self.record, self.record, self.record).posteriors() if self.bounded else []
 
+    def _with_nobodys_rows(self, prior: float) -> str:
+        """Records that were perturbed, and rows that belong to nobody: kept apart, then what both come to."""
+        assert self.central is not None
+        which = f"this one and {self.earlier:,} earlier {'one' if self.earlier == 1 else 'ones'}"
+        words = presence(self.central, f"{self.seen} releases drawn from models of these rows, taken together,")
+        words = f"Releases of the same rows: {which}. {words}"
+        if not self.bounded:
+            words += (
+                " Beside them a release of perturbed records has no bound that is proved, so that none holds for all."
+            )
+        elif self.record > 0:
+            value = self.central.value
+            total = rounded_up(self.record + value.epsilon) + (f", delta {value.delta:g}" if value.delta else "")
+            words += (
+                f" Records were perturbed as well (epsilon {rounded_up(self.record)} in all), which shows who is in "
+                f"the table. For somebody's values all releases together come to epsilon {total}."
+            )
+        return f"{words} This release alone: {self.alone.in_words(prior)}"
+
     def in_words(self, prior: float = 0.001) -> str:
         """One paragraph for a data steward."""
         if not self.earlier:
             return self.alone.in_words(prior)
+        if self.central is not None:
+            return self._with_nobodys_rows(prior)
         which = f"this one and {self.earlier:,} earlier {'one' if self.earlier == 1 else 'ones'}"
         if not self.bounded:
             culprit = "an earlier one" if self.alone.kind == LOCAL_DP else "this one"

@@ -18,7 +18,7 @@ from sfumato.errors import CardError
 from sfumato.files import other_version, write_whole
 from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.consistency import contradiction
-from sfumato.guarantee.guarantee import LOCAL_DP, Guarantee
+from sfumato.guarantee.guarantee import EMPIRICAL, Guarantee
 from sfumato.table import Encoding, Schema
 from sfumato.wording import counted
 
@@ -119,7 +119,7 @@ class Card:
     @property
     def is_formal(self) -> bool:
         """Whether the guarantee is proved, and not only conditional or empirical."""
-        return bool(self.guarantee["kind"] == LOCAL_DP)
+        return bool(self.guarantee["kind"] != EMPIRICAL)
 
     @property
     def is_columnwise(self) -> bool:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sfumato.guarantee.guarantee import LOCAL_DP, Guarantee
+from sfumato.guarantee.guarantee import CENTRAL_DP, EMPIRICAL, Guarantee
 
 LABEL_CLASSES = "classes of the label"
 _IN_WORDS = ("words",)  # wording may change between versions; figures may not
@@ -26,11 +26,11 @@ def contradiction(data: Mapping[str, Any]) -> str | None:
     if wrong := _wrong_total(stated, data["earlier_releases"]):
         return wrong
     learned = [item for item in data["learned_from_data"] if not item.startswith(LABEL_CLASSES)]
-    formal = stated["kind"] == LOCAL_DP
+    formal = stated["kind"] != EMPIRICAL
     if formal and (learned or data["reproducible"]):
         return "it claims a guarantee that what it rests on does not allow"
     label = data["release_schema"]["label"]
-    state = "none" if label is None else "exact" if label["keep"] == 1 else "randomized"
+    state = label_state(label and label["keep"], data["recipe"]["rows"] == "nobody")
     if state != data["label"]:
         return "what it says of the label does not fit"
     transform = data["transform"]
@@ -39,9 +39,18 @@ def contradiction(data: Mapping[str, Any]) -> str | None:
     return None
 
 
+def label_state(keep: float | None, nobodys: bool) -> str:
+    """What became of the label: how often it was kept (None without one), and whether rows belong to nobody."""
+    if keep is None:
+        return "none"
+    return "drawn" if nobodys else "exact" if keep == 1 else "randomized"
+
+
 def _wrong_total(stated: Mapping[str, Any], earlier: Mapping[str, Any]) -> str | None:
     """All releases together prove no more than this one alone; without earlier ones nobody reads the total."""
     total, proved = earlier["total_epsilon_record"], stated["epsilon_record"]
+    if stated["kind"] == CENTRAL_DP and proved is None:
+        return None  # its own cost is kept apart from the total, which is of records that were perturbed
     if earlier["count"] and total is not None and (proved is None or total < proved * (1 - 1e-9)):
         return "its total of all releases does not fit its own guarantee"
     return None

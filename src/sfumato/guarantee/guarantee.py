@@ -7,16 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sfumato.guarantee.concentrated import Central
 from sfumato.guarantee.own_words import listed, quoted
 from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, amplification, posterior_bound
 from sfumato.guarantee.rounding import at_most, rounded_up
 from sfumato.wording import counted
 
-LOCAL_DP = "local-dp"
+LOCAL_DP, CENTRAL_DP = "local-dp", "central-dp"
 EMPIRICAL = "empirical-only"
 _DOMAIN = "bounds or categories of column "
 PRIORS = (0.001, 0.01, 0.1)
 LABEL_ON_TOP = " What the label itself tells comes on top: it is released exactly."
+WEAK_CENTRAL = 10.0
+"""Above this epsilon a test for presence with one false alarm in 22,000 may be certain."""
 UNPROTECTED = " That is formally bounded, practically unprotected."
 
 
@@ -27,6 +30,9 @@ class Guarantee:
     `kind` is ``local-dp`` only if nothing stands `in_the_way`: bounds, categories, basis or widths learned from the
     data, floating-point noise, a fixed seed. Otherwise the figures are conditional ("would hold had these been
     public"). Infinite figures mean that there is no bound at all.
+
+    Rows that belong to nobody have `central` instead: what seeing all of them tells about anybody's presence. The
+    kind is then ``central-dp``, and the record's epsilon is what a pure one comes to for somebody's values.
     """
 
     component: float
@@ -40,8 +46,11 @@ class Guarantee:
     assumptions: tuple[str, ...] = ()
     in_the_way: tuple[str, ...] = ()
     sentence: str = ""
+    central: Central | None = None
 
     def __repr__(self) -> str:
+        if self.central is not None:
+            return f"<Guarantee {self.kind}: {self.central.words()} for the table>"
         if not math.isfinite(self.record):
             return f"<Guarantee {self.kind}: no bound>"
         hindered = f", if it were not for {counted(len(self.in_the_way), 'reason')}" if self.in_the_way else ""
@@ -52,19 +61,36 @@ class Guarantee:
         """No proof: an honest sentence instead of a figure."""
         return cls(math.inf, math.inf, math.inf, exact=True, sentence=sentence)
 
+    @classmethod
+    def for_the_table(cls, central: Central, assumptions: Sequence[str] = ()) -> Guarantee:
+        """Rows drawn from a noisy model: neighbours are tables with and without one record."""
+        value = central.value.epsilon if central.delta == 0.0 else math.inf
+        return cls(value, value, value, exact=False, assumptions=tuple(assumptions), central=central)
+
     @property
     def kind(self) -> str:
-        return LOCAL_DP if math.isfinite(self.record) and not self.in_the_way else EMPIRICAL
+        if self.in_the_way:
+            return EMPIRICAL
+        if self.central is not None and math.isfinite(self.central.epsilon):
+            return CENTRAL_DP
+        return LOCAL_DP if math.isfinite(self.record) else EMPIRICAL
 
     @property
     def proved(self) -> float:
         """The record's epsilon that really holds; infinite where it is only conditional."""
-        return self.record if self.kind == LOCAL_DP else math.inf
+        return math.inf if self.kind == EMPIRICAL else self.record
 
     @property
     def person(self) -> float:
         """Rows of one person are perturbed independently, so their epsilons add up."""
         return math.inf if self.rows_per_person is None else self.record * self.rows_per_person
+
+    @property
+    def central_person(self) -> Central | None:
+        """What holds for the presence of a person with all of their rows."""
+        if self.central is None or self.rows_per_person is None:
+            return None
+        return self.central.group(self.rows_per_person)
 
     @property
     def unprotected(self) -> bool:
@@ -102,6 +128,8 @@ class Guarantee:
 
     def in_words(self, prior: float = 0.001) -> str:
         """One paragraph for a data steward, about this release alone; see `AllReleases` for all of them."""
+        if self.central is not None and math.isfinite(self.central.epsilon):
+            return self._nobodys_rows()
         if not math.isfinite(self.record):
             own = f" The release's own words: {quoted(self.sentence)}" if self.sentence.strip() else ""
             return f"Empirical only: no bound on what can be learned about a record is proved.{own}"
@@ -120,6 +148,21 @@ class Guarantee:
             )
         return words
 
+    def _nobodys_rows(self) -> str:
+        assert self.central is not None
+        words = presence(self.central, "this release")
+        words += f" What values a record has, {self.central.value.words()}: one record goes and another comes."
+        person = self.central_person
+        if person is not None and self.rows_per_person != 1:
+            words += f" A person with up to {self.rows_per_person:,} rows: {person.words()}."
+        if self.central.epsilon > WEAK_CENTRAL:
+            words += " An epsilon of this size is formally bounded, practically no protection."
+        if self.in_the_way:
+            words = (
+                f"Empirical only: this would hold had it not been for {listed(summarized(self.in_the_way))}. {words}"
+            )
+        return words
+
     def to_dict(self) -> dict[str, Any]:
         """As it stands on the card; null means infinite."""
         figures = {
@@ -128,7 +171,7 @@ class Guarantee:
             "record": finite(self.record),
             "person": finite(self.person),
         }
-        formal = self.kind == LOCAL_DP
+        formal = self.kind != EMPIRICAL
         return {
             "kind": self.kind,
             "epsilon_component": figures["component"],
@@ -136,6 +179,7 @@ class Guarantee:
             "epsilon_record": figures["record"] if formal else None,
             "epsilon_person": figures["person"] if formal else None,
             "conditional_epsilon": None if formal or figures["record"] is None else figures,
+            "central": None if self.central is None else self.central.to_dict(),
             "exact": self.exact,
             "amplification_component": finite(amplification(self.component)),
             "amplification_record": finite(amplification(self.record)) if formal else None,
@@ -182,6 +226,7 @@ class Guarantee:
             assumptions=tuple(data["assumptions"]),
             in_the_way=tuple(data["in_the_way"]),
             sentence=data["sentence"],
+            central=Central.from_dict(data["central"]) if data.get("central") else None,
         )
 
 
@@ -204,6 +249,21 @@ def becoming_sure(prior: float, epsilon: float, seeing: str, figure: str) -> str
     return (
         f"Somebody who believes something about a person's private columns with probability {prior:g} "
         f"can become {at_most(posterior_bound(prior, epsilon))} sure of it by seeing {seeing} ({figure})."
+    )
+
+
+def presence(central: Central, seeing: str) -> str:
+    """What central differential privacy comes to, about the presence of one record."""
+    odds = rounded_up(math.exp(min(central.epsilon, 700.0)))
+    if central.delta == 0.0:
+        return (
+            f"Whether or not somebody's record was in the table, every outcome of {seeing} is as likely up to a factor "
+            f"of {odds} ({central.words()}): nobody's presence can be told with more confidence than that."
+        )
+    return (
+        f"Whether or not somebody's record was in the table, {seeing} looks nearly the same: a test that says \"was in "
+        f'the table" wrongly with probability p says it rightly with probability at most {odds} p + {central.delta:g} '
+        f"({central.words()})."
     )
 
 

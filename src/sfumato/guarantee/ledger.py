@@ -8,6 +8,7 @@ import json
 import math
 import os
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from sfumato.array_types import Floats
 from sfumato.errors import CardError
 from sfumato.files import exclusive, other_version, write_whole
 from sfumato.guarantee.borrowed import direction_hashes, is_remembered
+from sfumato.guarantee.concentrated import Central
 from sfumato.guarantee.rounding import sum_up
 
 FORMAT, VERSION = "sfumato-ledger", 1
@@ -92,17 +94,24 @@ class Fingerprint:
 @dataclass(frozen=True)
 class Earlier:
     """Earlier releases of the same rows: how many, the sum of their record epsilons (infinite if one has none), and
-    whether one of them gave the label exactly."""
+    whether one of them gave the label exactly. `central`: what those of rows that belong to nobody cost, kept apart."""
 
     count: int
     epsilon: float
     exact_label: bool = False
+    central: Central | None = None
 
-    def to_dict(self, epsilon_now: float) -> dict[str, Any]:
+    def to_dict(self, epsilon_now: float, central_now: Central | None = None) -> dict[str, Any]:
         """As it stands on the card of the release that follows them."""
-        total = sum_up([self.epsilon, epsilon_now])
+        total = self.epsilon if central_now is not None else sum_up([self.epsilon, epsilon_now])
         finite = total if math.isfinite(total) else None
-        return {"count": self.count, "total_epsilon_record": finite, "exact_label": self.exact_label}
+        central = self.central + central_now if self.central and central_now else self.central or central_now
+        return {
+            "count": self.count,
+            "total_epsilon_record": finite,
+            "exact_label": self.exact_label,
+            **({} if central is None else {"central": central.to_dict()}),
+        }
 
 
 class Ledger:
@@ -176,16 +185,25 @@ class Ledger:
         releases = self._data["tables"].get(fingerprint, [])
         # 0.1.0 did not note what became of the label: it counts as released exactly
         exact = any(entry.get("exact_label", True) for entry in releases)
-        return Earlier(len(releases), _total(releases), exact)
+        drawn = [Central.from_dict(entry["central"]) for entry in releases if entry.get("central")]
+        central = reduce(Central.__add__, drawn) if drawn else None
+        return Earlier(len(releases), _total(releases), exact, central)
 
     def record(
-        self, fingerprint: str, *, mechanism: str, epsilon: float | None, when: str, exact_label: bool | None = None
+        self,
+        fingerprint: str,
+        *,
+        mechanism: str,
+        epsilon: float | None,
+        when: str,
+        exact_label: bool | None = None,
+        central: Central | None = None,
     ) -> Earlier:
         """Note one more release, durably and before it becomes visible; returns what was released before it.
 
         Reading and noting are one step, so that of two runs at the same moment the second counts the first.
         """
-        entry = _entry(mechanism, epsilon, when, exact_label)
+        entry = _entry(mechanism, epsilon, when, exact_label, central)
         with exclusive(self.path):
             self._data = self._read() if self.path.exists() else self._data
             earlier = self.earlier(fingerprint)
@@ -194,10 +212,17 @@ class Ledger:
         return earlier
 
     def strike(
-        self, fingerprint: str, *, mechanism: str, epsilon: float | None, when: str, exact_label: bool | None = None
+        self,
+        fingerprint: str,
+        *,
+        mechanism: str,
+        epsilon: float | None,
+        when: str,
+        exact_label: bool | None = None,
+        central: Central | None = None,
     ) -> None:
         """Take the note of a release back: it failed and never became visible."""
-        entry = _entry(mechanism, epsilon, when, exact_label)
+        entry = _entry(mechanism, epsilon, when, exact_label, central)
         with exclusive(self.path):
             self._data = self._read()
             releases = self._data["tables"].get(fingerprint, [])
@@ -208,12 +233,16 @@ class Ledger:
             write_whole(self.path, json.dumps(self._data, indent=1), private=True)
 
 
-def _entry(mechanism: str, epsilon: float | None, when: str, exact_label: bool | None) -> dict[str, Any]:
+def _entry(
+    mechanism: str, epsilon: float | None, when: str, exact_label: bool | None, central: Central | None
+) -> dict[str, Any]:
     finite = epsilon if epsilon is not None and math.isfinite(epsilon) else None
     label = {} if exact_label is None else {"exact_label": exact_label}
-    return {"when": when, "mechanism": mechanism, "epsilon_record": finite, **label}
+    drawn = {} if central is None else {"central": central.to_dict()}  # an older version reads no epsilon: no bound
+    return {"when": when, "mechanism": mechanism, "epsilon_record": finite, **label, **drawn}
 
 
 def _total(releases: list[dict[str, Any]]) -> float:
     """Sum of the record epsilons; null stands for infinite."""
-    return sum_up(math.inf if entry["epsilon_record"] is None else float(entry["epsilon_record"]) for entry in releases)
+    perturbed = [entry["epsilon_record"] for entry in releases if not entry.get("central")]
+    return sum_up(math.inf if epsilon is None else float(epsilon) for epsilon in perturbed)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from sfumato.channels import EXACT_PATHS, NO_NOISE, Recipe
+from sfumato.guarantee.concentrated import Central
 from sfumato.guarantee.guarantee import Guarantee
 
 LEARNED_BASIS = "basis of principal components, with their variances"
@@ -17,11 +18,13 @@ FLOATING_POINT = "floating-point noise"
 
 
 def proved(recipe: Recipe, in_the_way: Sequence[str], assumptions: Sequence[str] = (), sentence: str = "") -> Guarantee:
-    """What a recipe proves for one record, and why that holds only conditionally.
+    """What a recipe proves for one record (or for its presence in the table), and why that holds only conditionally.
 
     `in_the_way`: what was learned or is not public, in words; what the recipe itself shows is added. `sentence` is
     shown where nothing is proved.
     """
+    if recipe.measured:
+        return Guarantee.for_the_table(Central.of(recipe.measured, recipe.delta), assumptions).hindered(in_the_way)
     found = recipe.epsilons()
     if not math.isfinite(found.record):
         return Guarantee.none(sentence).hindered(in_the_way)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from sfumato.channels import RandomizedResponse
 from sfumato.guarantee.card import Card
+from sfumato.guarantee.concentrated import Central
 from sfumato.guarantee.consistency import LABEL_CLASSES
-from sfumato.guarantee.guarantee import EMPIRICAL, LOCAL_DP, learned_domain
+from sfumato.guarantee.guarantee import EMPIRICAL, Guarantee, learned_domain
 from sfumato.guarantee.proved import proved
 
 AGREES = 1e-9
@@ -30,15 +31,17 @@ class Recomputed:
     record: float
     label: float | None = None
     in_the_way: tuple[str, ...] = ()
+    central: Central | None = None
 
     @property
     def kind(self) -> str:
-        return LOCAL_DP if math.isfinite(self.record) and not self.in_the_way else EMPIRICAL
+        figures = Guarantee(self.component, self.column, self.record, in_the_way=self.in_the_way, central=self.central)
+        return figures.kind
 
     @property
     def proved(self) -> float:
         """The record's epsilon that really holds; infinite where it is only conditional."""
-        return self.record if self.kind == LOCAL_DP else math.inf
+        return math.inf if self.kind == EMPIRICAL else self.record
 
     def understated(self, card: Card) -> list[str]:
         """Names of the figures that the card states as smaller than they are, and of claims that it cannot make."""
@@ -51,8 +54,12 @@ class Recomputed:
             "epsilon_record": (stated.record, self.record),
             "label_epsilon": (stated.label_epsilon or 0.0, self.label or 0.0),
         }
+        if self.central is not None:
+            said = stated.central or Central(0.0)
+            pairs["central"] = (said.epsilon, self.central.epsilon if said.delta == self.central.delta else math.inf)
         wrong = [name for name, (said, found) in pairs.items() if said < found * (1 - AGREES) - 1e-12]
-        return wrong if self.kind == LOCAL_DP or not card.is_formal else ["kind", *wrong]
+        honest = not card.is_formal or self.kind == stated.kind
+        return wrong if honest else ["kind", *wrong]
 
 
 def recomputed(card: Card) -> Recomputed:
@@ -61,7 +68,7 @@ def recomputed(card: Card) -> Recomputed:
     label = card.release_schema["label"]
     if label is not None and label["keep"] != 1:
         found = found.with_label(RandomizedResponse(label["keep"], len(label["classes"])).epsilon)
-    return Recomputed(found.component, found.column, found.record, found.label_epsilon, found.in_the_way)
+    return Recomputed(found.component, found.column, found.record, found.label_epsilon, found.in_the_way, found.central)
 
 
 def _hindrances(card: Card) -> list[str]:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 
+PRESENCE = "That a person is in the table is not hidden: perturbing a record does not hide its presence."
+
+
 @dataclass(frozen=True)
 class ThreatModel:
     """Plain sentences for the card and the report; mechanisms add their own."""
@@ -14,14 +17,19 @@ class ThreatModel:
     not_protected: tuple[str, ...]
 
     @classmethod
-    def of(cls, *, label: str, rows: str, learned_bounds: bool, mechanism: tuple[str, ...] = ()) -> ThreatModel:
-        """The model of a release whose label is `exact`, `randomized` or `none`."""
+    def of(
+        cls, *, label: str, rows: str, learned_bounds: bool, mechanism: tuple[str, ...] = (), nobodys: bool = False
+    ) -> ThreatModel:
+        """The model of a release whose label is `exact`, `randomized`, `drawn` or `none`.
+
+        `nobodys`: its rows belong to nobody, so that it hides who is in the table, and only there.
+        """
         adversary = (
             "Holds the whole release and this card, and knows the mechanism with all its parameters.",
             "May know anything else about other people, and any belief about the person beforehand.",
             "Does not hold the key file, the trace file or the state of the random generator.",
         )
-        open_ends = ["That a person is in the table is not hidden: perturbing a record does not hide its presence."]
+        open_ends = [] if nobodys else [PRESENCE]
         if label == "exact":
             open_ends.append("The label is released exactly as it was: it is taken to be public.")
         if learned_bounds:
@@ -29,7 +37,11 @@ class ThreatModel:
                 "Bounds and categories that were learned from the table stand on this card: the smallest and largest "
                 "value of each such column, and every category, also one that a single person has."
             )
-        open_ends.append(f"The number of rows ({rows}) and the names of the columns are released.")
+        open_ends.append(
+            "The names of the columns are released, and a noisy number of rows."
+            if nobodys
+            else f"The number of rows ({rows}) and the names of the columns are released."
+        )
         open_ends.append("What is true of most people like this person can be learned: that is the purpose.")
         return cls(adversary, (*open_ends, *mechanism))
 

@@ -59,6 +59,10 @@ def _levels(card: Card, together: AllReleases) -> list[str]:
         level: stated[f"epsilon_{level}"] for level in ("component", "column", "record", "person")
     }
     lines = []
+    if together.central is not None:
+        lines.append(
+            f"For the presence of a record: {together.central.words()}. Values: {together.central.value.words()}."
+        )
     if together.earlier:
         total = {"record": together.record, "person": together.person}
         lines.append(f"Epsilon of all {together.count:,} releases: {_figures(total)}")

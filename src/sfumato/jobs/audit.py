@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sfumato.errors import UsageError
 from sfumato.jobs.auditing.arena import Arena, set_up
 from sfumato.jobs.auditing.attack_settings import settings_of
 from sfumato.jobs.auditing.attacking import Attempt, attack_all, chosen_attacks
@@ -35,6 +36,11 @@ def audit(request: AuditRequest, progress: Progress = silent) -> Audit:
     rng = np.random.default_rng(request.seed)
     progress("Reading", 0, None)
     evidence = _evidence(request, rng)
+    if request.public and evidence.card is not None and evidence.card.made_by().rows == "nobody":
+        raise UsageError(
+            "The figures of an audit are exact facts about the original table, which this release hides: made public, "
+            "they would void its guarantee. Share the card, and keep the audit. Leave --public out."
+        )
     arena = set_up(evidence, request.tolerance, rng)
     attempts = attack_all(arena, attacks, settings_of(request.parameters), progress)
     if request.guess is not None:

@@ -43,7 +43,7 @@ class Layout:
             assert restored is not None  # checked when the layout was made
             table = self.encoding.decode(restored, like_original=True)
         elif self.mechanism.recipe_.is_columnwise:
-            table = self.encoding.decode(Z)
+            table = self.encoding.decode(Z, like_original=self.mechanism.recipe_.rows == "nobody")
         else:
             names = self.mechanism.recipe_.names()
             columns = np.ascontiguousarray(Z.T)

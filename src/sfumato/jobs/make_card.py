@@ -8,7 +8,7 @@ from typing import Any
 
 from sfumato import __version__
 from sfumato.guarantee import Card, Guarantee, ThreatModel, space_of
-from sfumato.guarantee.consistency import LABEL_CLASSES
+from sfumato.guarantee.consistency import LABEL_CLASSES, label_state
 from sfumato.jobs.layout import Layout
 from sfumato.table import Schema
 
@@ -34,7 +34,8 @@ def make_card(
     """Every field is computed from what was fitted; nothing is typed in."""
     mechanism, encoding = layout.mechanism, layout.encoding
     label = encoding.schema.label if labelled else None
-    label_state = "none" if label is None else "exact" if label_keep == 1.0 else "randomized"
+    nobodys = mechanism.recipe_.rows == "nobody"
+    state = label_state(None if label is None else label_keep, nobodys)
     post_processing = LIKE_ORIGINAL if layout.like_original else None
     recipe = layout.recipe()
     transform = recipe.map.to_dict()
@@ -51,12 +52,13 @@ def make_card(
         learned_from_data=list(
             dict.fromkeys([*mechanism.learned(), *(learned_classes(encoding.schema) if labelled else [])])
         ),
-        label=label_state,
+        label=state,
         guarantee=guarantee.to_dict(),
         transform=transform,
         recipe=recipe.to_dict(),
         threat_model=ThreatModel.of(
-            label=label_state,
+            label=state,
+            nobodys=nobodys,
             rows=f"{rows:,}",
             learned_bounds=not encoding.public,
             mechanism=mechanism.not_protected,

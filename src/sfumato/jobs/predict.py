@@ -157,7 +157,7 @@ def _released(model: Model, release: Release) -> Rows:
     """Rows that were released perturbed lie in the model's space already."""
     if release.card.space != model.about["space"]:
         raise CardError(f"The release {release.where} lies in another space than the model's training data.")
-    return Rows(release.Z, release.y if release.card.label == "exact" else None, {})
+    return Rows(release.Z, release.y if release.card.label in ("exact", "drawn") else None, {})
 
 
 def _embedded(model: Model, source: Any, key: Path | Key | None, unknown: str) -> Rows:

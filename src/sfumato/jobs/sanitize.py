@@ -17,9 +17,9 @@ from sfumato.channels import RandomizedResponse
 from sfumato.errors import PrivacyLeakWarning, SchemaError, TableError, UsageError
 from sfumato.files import new_folder
 from sfumato.guarantee import Guarantee, Key, Ledger
-from sfumato.guarantee.ledger import Earlier
+from sfumato.guarantee.ledger import Earlier, Fingerprint
 from sfumato.guarantee.recompute import SEEDED
-from sfumato.jobs.engines import fit_on_source, in_order, release_blocks
+from sfumato.jobs.engines import draw_blocks, fit_on_source, in_order, release_blocks
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import learned_classes, make_card, today
 from sfumato.jobs.only_new import remember
@@ -31,7 +31,7 @@ from sfumato.jobs.sanitized import Sanitized
 from sfumato.jobs.source import Source
 from sfumato.jobs.strength import Strength
 from sfumato.jobs.write_release import InFolder, InMemory, Landing, check_in_memory, check_replaceable
-from sfumato.mechanisms import Mechanism, RandomRotation
+from sfumato.mechanisms import Mechanism, ModelDrawing, RandomRotation
 from sfumato.noise import Streams
 from sfumato.table import Encoding, Schema, open_table
 from sfumato.table.frames import kind_of
@@ -76,7 +76,7 @@ def sanitize_in_memory(table: Any, options: Options | None = None, progress: Pro
     return Release(
         made.told.card,
         rows=pa.concat_tables(landing.tables),
-        source=np.concatenate(landing.sources),
+        source=np.concatenate(landing.sources) if landing.sources else None,
         key=made.key,
         key_kept=isinstance(options.key, Path),
         remembered=landing.note,
@@ -112,6 +112,8 @@ def _perturb(
     if options.max_rows_per_person is not None and schema.person is None:
         raise UsageError("--max-rows-per-person needs a column that says who is who. Give one the role person.")
     _check_label(schema, opened.names, options)
+    if isinstance(mechanism, ModelDrawing):
+        _check_nobodys(mechanism, encoding, options)
     response = _label_response(encoding, options, strength)
     source = Source(
         opened,
@@ -121,6 +123,7 @@ def _perturb(
         keep_in_memory=options.engine == "memory",
         labelled=not options.unlabelled,
         block_rows=(1 << 62) if mechanism.whole_table else None,
+        fewest=0 if isinstance(mechanism, ModelDrawing) else 2,
     )
     ledger = Ledger(options.ledger)
     remembered = remember(ledger, source, only_new=options.only_new, until=run, progress=progress)
@@ -129,42 +132,49 @@ def _perturb(
     block_counts: list[dict[int, int]] = []
     public = options.public_rows()
     shaped_by = None if public is None else public.shape(mechanism, encoding, ledger)
-    rows = fit_on_source(mechanism, source, key, fingerprint, progress, block_counts)
+    streams = Streams() if options.seed is None else Streams.seeded(options.seed)
+    run.callback(streams.destroy)
+    charged: list[Earlier] = []
+
+    def charge() -> None:
+        """A fit that draws noise is paid for whatever becomes of it: choosing among fits would tell something."""
+        charged.append(_count(ledger, _note(mechanism, fingerprint, None), options))
+
+    if isinstance(mechanism, ModelDrawing):
+        mechanism.start(encoding, streams.generator(0, b"", b"fit"), labelled=not options.unlabelled)
+    rows = fit_on_source(mechanism, source, key, fingerprint, progress, block_counts, charge)
     if shaped_by == fingerprint.hexdigest():
         raise UsageError(THE_SAME)
     _recognise(mechanism, ledger, shaped_by)
     released = mechanism.released(rows)
     layout = Layout(mechanism, encoding, options.like_original)
     guarantee = _guarantee(mechanism, encoding, source, response, options)
-    note = {
-        "fingerprint": fingerprint.hexdigest(),
-        "mechanism": mechanism.name,
-        "epsilon": guarantee.proved if math.isfinite(guarantee.proved) else None,
-        "when": today(),
-        "exact_label": guarantee.exact_label,
-    }
-    earlier = _count(ledger, note, options, if_it_fails)
+    note = _note(mechanism, fingerprint, guarantee)
+    earlier = charged[0] if charged else _count(ledger, note, options, if_it_fails)
     card = make_card(
         layout,
         guarantee,
         rows=released,
         label_keep=response.keep if response else 1.0,
-        earlier=earlier.to_dict(guarantee.proved),
+        earlier=earlier.to_dict(guarantee.proved, guarantee.central),
         labelled=not options.unlabelled,
         reproducible=options.seed is not None,
         chosen_by=strength.chosen_by,
     )
-    streams = Streams() if options.seed is None else Streams.seeded(options.seed)
-    try:
+    nobodys = isinstance(mechanism, ModelDrawing)
+    if isinstance(mechanism, ModelDrawing):
+        blocks = draw_blocks(mechanism, streams, rows, progress)
+    else:
         shuffle = landing.shuffle(released, mechanism.recipe_.width)
         blocks = release_blocks(mechanism, source, streams, response, shuffle, rows, progress, block_counts)
-        landing.take(card, in_order(blocks, lambda block: (layout.table(block.X, block.y), block.source), threads=1))
-    finally:
-        streams.destroy()
+    laid = in_order(blocks, lambda b: (layout.table(b.X, b.y), None if nobodys else b.source), threads=1)
+    landing.take(card, laid)
+    streams.destroy()
     if remembered is not None and options.seed is None:
         landing.remembered(remembered.memory, note)
     known = remembered.known if remembered is not None and options.only_new else None
-    told = Sanitized(card, None, dict(source.clipped), schema.dropped, mechanism.notes(), found, known)
+    clipped = {} if nobodys else dict(source.clipped)  # exact counts of the table stay untold
+    told = Sanitized(card, None, clipped, schema.dropped, mechanism.notes(), found, known)
     return _Made(told, key, None if options.key_is_given else key)
 
 
@@ -180,13 +190,47 @@ def _recognise(mechanism: Mechanism, ledger: Ledger, shaped_by: str | None) -> N
         mechanism.borrow()
 
 
-def _count(ledger: Ledger, note: dict[str, Any], options: Options, if_it_fails: ExitStack) -> Earlier:
+def _note(mechanism: Mechanism, fingerprint: Fingerprint, guarantee: Guarantee | None) -> dict[str, Any]:
+    """What the ledger keeps of a release; without a guarantee, of one that is about to be fitted."""
+    central = mechanism.planned if isinstance(mechanism, ModelDrawing) else None
+    finite = guarantee is not None and central is None and math.isfinite(guarantee.proved)
+    return {
+        "fingerprint": fingerprint.hexdigest(),
+        "mechanism": mechanism.name,
+        "epsilon": guarantee.proved if guarantee is not None and finite else None,
+        "when": today(),
+        "exact_label": guarantee is not None and guarantee.exact_label,
+        "central": central,
+    }
+
+
+def _count(ledger: Ledger, note: dict[str, Any], options: Options, if_it_fails: ExitStack | None = None) -> Earlier:
     """Earlier releases of the same rows; this one is noted in the same moment, before it becomes visible."""
     if options.seed is not None:
         return ledger.earlier(note["fingerprint"])
     earlier = ledger.record(**note)
-    if_it_fails.callback(ledger.strike, **note)
+    if if_it_fails is not None:
+        if_it_fails.callback(ledger.strike, **note)
     return earlier
+
+
+def _check_nobodys(mechanism: ModelDrawing, encoding: Encoding, options: Options) -> None:
+    """What a claim about presence does not allow, before a row is read."""
+    mechanism.check_schema(encoding)
+    wrong = {
+        "--private-label": options.private_label,
+        "--only-new": options.only_new,
+        "--like-original": options.like_original,
+        "--out-of-bounds refuse": options.out_of_bounds == "refuse",
+    }
+    for option, given in wrong.items():
+        if given:
+            raise UsageError(f"{option} makes no sense with {mechanism.name}: its rows belong to nobody. Leave it out.")
+    if encoding.schema.person is not None and options.max_rows_per_person is None:
+        raise UsageError(
+            f"{mechanism.name} needs to know, without looking, how many rows one person has at most. Give "
+            "--max-rows-per-person: further rows of a person are left out."
+        )
 
 
 def schema_for(table: Any, given: Path | str | Schema | None, label: str | None) -> Schema:
@@ -253,7 +297,7 @@ def _guarantee(
     guarantee = mechanism.guarantee()
     if response is not None:
         guarantee = guarantee.with_label(response.epsilon).hindered(learned_classes(encoding.schema))
-    elif encoding.schema.label is not None and not options.unlabelled:
+    elif encoding.schema.label is not None and not options.unlabelled and guarantee.central is None:
         guarantee = guarantee.beside_exact_label()
     if encoding.schema.person is not None:
         cap = options.max_rows_per_person

@@ -43,6 +43,8 @@ class Options:
     only_new: bool = False
     force: bool = False
     epsilon_record: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
     max_posterior: float | None = None
     prior: float | None = None
     terms: Terms | None = None
@@ -72,6 +74,8 @@ class Options:
             self.prior,
             self.private_label,
             self.label_epsilon,
+            self.epsilon,
+            self.delta,
         )
         return wanted.under(self.terms, self.schema)
 

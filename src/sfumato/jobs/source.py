@@ -56,6 +56,8 @@ class SourceBlock:
 class Source:
     """The owner's table, block by block; at most `max_rows_per_person` rows of each person are used.
 
+    A table of less than `fewest` rows is refused; 0 where even that would tell something.
+
     `new` says of every row of the table whether it is to be used at all; None stands for all rows.
 
     A pass is `pieces()`, then `encode` of every piece (in any thread), then `note` of every block in order.
@@ -69,6 +71,7 @@ class Source:
     keep_in_memory: bool = False
     labelled: bool = True
     new: Flags | None = None
+    fewest: int = 2
     clipped: dict[str, int] = field(default_factory=dict)
     most_rows_of_a_person: int = 0
     _kept: list[SourceBlock] = field(default_factory=list, repr=False)
@@ -78,6 +81,10 @@ class Source:
     def rows(self) -> int | None:
         """Number of rows where it is known without reading."""
         return self.table.rows
+
+    def no_rows(self) -> SourceBlock:
+        """A block of a table without rows."""
+        return SourceBlock(0, np.empty(0, dtype=np.int64), np.empty((0, self.encoding.width)), None)
 
     def blocks(self) -> Iterator[SourceBlock]:
         """All blocks, in order, one after the other."""
@@ -102,9 +109,9 @@ class Source:
                     yield piece
                     number += 1
                 first += min(size, batch.num_rows - start)
-        if first < 2:
+        if first < self.fewest:
             raise TableError(f"The table has {counted(first, 'row')}; at least two are needed.")
-        if used < 2:
+        if used < self.fewest:
             raise TableError("Only one row is new, and at least two are needed. It can be released with the next ones.")
 
     def _piece(self, number: int, first: int, batch: pa.RecordBatch, seen: dict[int, int]) -> Piece:

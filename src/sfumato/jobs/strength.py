@@ -51,6 +51,8 @@ class Wanted:
     prior: float | None = None
     private_label: bool = False
     label_epsilon: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
 
     def under(self, terms: Terms | None, schema: object) -> Strength:
         """The strength under a study's terms: what they fix is fixed, what they leave open is the owner's choice.
@@ -67,6 +69,11 @@ class Wanted:
             epsilon = self.epsilon_record
             if leaves_strength_open(parameters) and epsilon is None and self.max_posterior is None:
                 epsilon = terms.epsilon_record
+        for name, value in (("epsilon", self.epsilon), ("delta", self.delta)):
+            if value is not None:
+                if name in parameters:
+                    raise UsageError(f"--{name} is given twice, or fixed by the study. Leave one of them out.")
+                parameters[name] = value
         reached, chosen_by = self._epsilon(epsilon)
         if reached is not None:
             parameters["epsilon_record"] = _left_for_the_columns(reached, parameters, label * self.private_label)

@@ -71,7 +71,8 @@ class InMemory:
     def take(self, card: Card, laid: Iterable[Laid]) -> None:  # noqa: ARG002 - the object holds it beside the rows
         for table, source in laid:
             self.tables.append(table)
-            self.sources.append(np.asarray(source))
+            if source is not None:
+                self.sources.append(source)
 
     def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
         self.note = memory.keep(note)

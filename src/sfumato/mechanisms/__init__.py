@@ -6,6 +6,7 @@ from sfumato.mechanisms.base import Block, Mechanism
 from sfumato.mechanisms.condensation import Condensation
 from sfumato.mechanisms.guided_projection import GuidedProjection
 from sfumato.mechanisms.kernel_resampling import KernelResampling
+from sfumato.mechanisms.model_drawing import ModelDrawing
 from sfumato.mechanisms.multiplicative_noise import MultiplicativeNoise
 from sfumato.mechanisms.noisy_operator import NoisyOperator
 from sfumato.mechanisms.principal_laplace import PrincipalLaplace
@@ -14,6 +15,7 @@ from sfumato.mechanisms.random_rotation import RandomRotation
 from sfumato.mechanisms.randomized_response import RandomizedResponse
 from sfumato.mechanisms.row_drawing import RowDrawing
 from sfumato.mechanisms.square_wave import SquareWaveColumns
+from sfumato.mechanisms.tree_resampling import TreeResampling
 from sfumato.registry import discover
 
 MECHANISMS: dict[str, type[Mechanism]] = discover(__name__, Mechanism, declares=("papers", "not_protected"))  # type: ignore[type-abstract]
@@ -43,6 +45,7 @@ __all__ = [
     "GuidedProjection",
     "KernelResampling",
     "Mechanism",
+    "ModelDrawing",
     "MultiplicativeNoise",
     "NoisyOperator",
     "PrincipalLaplace",
@@ -51,5 +54,6 @@ __all__ = [
     "RandomizedResponse",
     "RowDrawing",
     "SquareWaveColumns",
+    "TreeResampling",
     "make_mechanism",
 ]

@@ -32,7 +32,8 @@ ROUNDING = 1e-12
 class Block:
     """Released rows: matrix, class codes, and for every row the number of the source row it came from.
 
-    `source` is kept only in the owner's private trace, for the audit. Rows may be fewer, more or reordered.
+    `source` is kept only in the owner's private trace, for the audit; -1 where rows belong to nobody. Rows may be
+    fewer, more or reordered.
     """
 
     X: Matrix

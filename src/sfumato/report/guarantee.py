@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.guarantee import AllReleases, Guarantee
-from sfumato.guarantee.guarantee import LOCAL_DP, summarized
+from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP, WEAK_CENTRAL, summarized
 from sfumato.guarantee.own_words import own_words
 from sfumato.guarantee.rounding import amplification_at_most, epsilon_at_most, percent_down, percent_up
 
@@ -92,9 +92,15 @@ def shown_guarantee(guarantee: Mapping[str, Any] | None, earlier: Mapping[str, A
 
 
 def _state(together: AllReleases) -> str:
+    if (
+        together.alone.kind == CENTRAL_DP
+        and together.central is not None
+        and (together.bounded or not together.earlier)
+    ):
+        return "weak" if together.central.epsilon > WEAK_CENTRAL else "formal"
     if together.bounded:
         return "weak" if together.unprotected else "formal"
-    if together.alone.kind == LOCAL_DP:
+    if together.alone.kind in (LOCAL_DP, CENTRAL_DP):
         return "repeated"
     return "conditional" if together.alone.record < float("inf") else "none"
 
@@ -102,6 +108,8 @@ def _state(together: AllReleases) -> str:
 def _levels(together: AllReleases) -> list[tuple[str, str, str, str, bool]]:
     """Title, epsilon, amplification, meaning, and whether it is the main one."""
     alone, several = together.alone, together.earlier > 0
+    if alone.central is not None:
+        return _central_levels(together)
     if not alone.record < float("inf"):
         return []
     figures = {level: getattr(alone, level) for level, _, _ in LEVELS}
@@ -116,6 +124,25 @@ def _levels(together: AllReleases) -> list[tuple[str, str, str, str, bool]]:
 
 def _both(epsilon: float | None) -> tuple[str, str]:
     return epsilon_at_most(epsilon), amplification_at_most(epsilon)
+
+
+def _central_levels(together: AllReleases) -> list[tuple[str, str, str, str, bool]]:
+    alone = together.alone
+    assert alone.central is not None
+    told = [
+        ("That a record is in the table", alone.central, "presence", not together.earlier),
+        ("What values a record has", alone.central.value, "one record goes and another comes", False),
+    ]
+    if alone.central_person is not None and alone.rows_per_person != 1:
+        told.append(
+            ("A person's presence, with all their rows", alone.central_person, "records that go together", False)
+        )
+    if together.earlier and together.central is not None:
+        told.insert(0, ("All releases of this kind together", together.central, ALL_RELEASES, True))
+    return [
+        (title, figure.words().removeprefix("epsilon "), amplification_at_most(figure.epsilon), meaning, head)
+        for title, figure, meaning, head in told
+    ]
 
 
 def _own(lines: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,11 @@ from sfumato.guarantee.ledger import Fingerprint
 from sfumato.jobs.engines.passes import each_block
 from sfumato.jobs.progress import Progress
 from sfumato.jobs.source import Source, SourceBlock
-from sfumato.mechanisms import Mechanism
+from sfumato.mechanisms import Mechanism, ModelDrawing
 from sfumato.mechanisms.columnwise import check_choices
-from sfumato.statistics import Statistics
+from sfumato.statistics import Counts, Statistics
+
+Summed = TypeVar("Summed", Statistics, Counts)
 
 
 def fit_on_source(
@@ -24,14 +27,24 @@ def fit_on_source(
     fingerprint: Fingerprint,
     progress: Progress,
     block_counts: list[dict[int, int]] | None = None,
+    before_noise: Callable[[], None] = lambda: None,
 ) -> int:
     """Make the passes that the mechanism needs; returns the number of rows.
 
     `block_counts` is filled with the rows that every block has of each class, for a mechanism that draws rows.
 
     The first pass is always made: it reads and checks every value before any noise is drawn, and counts and
-    fingerprints the rows for the ledger.
+    fingerprints the rows for the ledger. A mechanism that draws rows from a model draws its noise during the fit:
+    `before_noise` is called when the fingerprint is known and nothing was drawn yet.
     """
+    if isinstance(mechanism, ModelDrawing):
+        rows, counts = _add_up("Reading", source, lambda b: mechanism.count(b.X, b.y), progress, fingerprint)
+        before_noise()
+        mechanism.measure(counts)
+        while mechanism.needs_counts:
+            _, counts = _add_up("Counting", source, lambda b: mechanism.count(b.X, b.y), progress, None)
+            mechanism.measure(counts)
+        return rows
 
     check_choices(mechanism.name, mechanism.column_choices, source.encoding)
 
@@ -55,12 +68,12 @@ def fit_on_source(
 def _add_up(
     step: str,
     source: Source,
-    observe: Callable[[SourceBlock], Statistics],
+    observe: Callable[[SourceBlock], Summed],
     progress: Progress,
     fingerprint: Fingerprint | None,
-    seen: Callable[[Statistics], None] = lambda _: None,
-) -> tuple[int, Statistics]:
-    def work(block: SourceBlock) -> tuple[int, Statistics, NDArray[np.uint64] | None]:
+    seen: Callable[[Summed], None] = lambda _: None,
+) -> tuple[int, Summed]:
+    def work(block: SourceBlock) -> tuple[int, Summed, NDArray[np.uint64] | None]:
         return len(block.X), observe(block), None if fingerprint is None else fingerprint.sums(block.X)
 
     rows, total = 0, None
@@ -71,4 +84,6 @@ def _add_up(
         if fingerprint is not None and sums is not None:
             fingerprint.merge(sums, count)
         progress(step, rows, source.rows)
-    return rows, total if total is not None else Statistics.empty(source.encoding.width)
+    if total is None:
+        total = observe(source.no_rows())
+    return rows, total

@@ -10,8 +10,8 @@ from sfumato.channels import RandomizedResponse
 from sfumato.jobs.engines.passes import each_block
 from sfumato.jobs.engines.shuffle import Shuffle
 from sfumato.jobs.progress import Progress
-from sfumato.jobs.source import Source, SourceBlock
-from sfumato.mechanisms import Block, Mechanism, RowDrawing
+from sfumato.jobs.source import Source, SourceBlock, block_rows_for
+from sfumato.mechanisms import Block, Mechanism, ModelDrawing, RowDrawing
 from sfumato.noise import Streams, content_hash
 
 
@@ -62,3 +62,13 @@ def release_blocks(
         yield shuffled
         written += len(shuffled.X)
         progress("Writing", written, rows)
+
+
+def draw_blocks(mechanism: ModelDrawing, streams: Streams, rows: int, progress: Progress) -> Iterator[Block]:
+    """Rows of a fitted model: the source is not read again, and independent draws have no order to hide."""
+    wanted, size, done = mechanism.released(rows), block_rows_for(mechanism.recipe_.width), 0
+    while done < wanted:
+        count = min(size, wanted - done)
+        yield mechanism.draw_rows(count, streams.generator(done // size, b"", b"drawn rows"))
+        done += count
+        progress("Writing", done, wanted)

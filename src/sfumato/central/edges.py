@@ -1,0 +1,28 @@
+"""Edges of a number's bins, found by halving: each step splits every interval near its median, privately.
+
+The score of a split after fine cell k is -|2 c - m| with c rows of the interval up to k and m rows in all: one record
+changes it by 1. The intervals of one level are disjoint, so a level costs one choice whatever their number.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from sfumato.array_types import Codes
+from sfumato.central.budget import Chooser
+
+
+def halved(fine: Codes, depth: int, chooser: Chooser) -> list[int]:
+    """First fine cells of all bins but the first, after `depth` levels."""
+    bounds = [0, len(fine)]
+    for _ in range(depth):
+        found = []
+        for low, high in pairwise(bounds):
+            if high - low >= 2:
+                below = np.cumsum(fine[low:high])
+                scores = -np.abs(2 * below[:-1] - below[-1])
+                found.append(low + 1 + chooser.choose(scores))
+        bounds = sorted({*bounds, *found})
+    return bounds[1:-1]

@@ -1,0 +1,76 @@
+"""Which pairs of columns belong together: a spanning forest, edge by edge, each chosen privately.
+
+The score of a pair is the distance of its counts from independence within the classes, sum |n_cab - e_cab|, where the
+expectation e comes from columns that were measured with noise before, rounded to whole numbers: one record changes the
+score by 1. From it goes what noise of the pair's own measurement will add, so that a pair must be worth measuring;
+"stop" scores 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.array_types import Codes, Floats
+from sfumato.central.budget import Chooser
+
+Pair = tuple[int, int]
+
+
+def score(table: Codes, first: Floats, second: Floats, noise: float) -> int:
+    """Of one pair: counts (classes, a, b), noisy columns (classes, a) and (classes, b), and the noise to come."""
+    totals = np.maximum((first.sum(axis=1) + second.sum(axis=1)) / 2.0, 1.0)
+    expected = np.rint(first[:, :, None] * second[:, None, :] / totals[:, None, None]).astype(np.int64)
+    penalty = round(math.sqrt(2.0 / math.pi) * noise * table.size)
+    return int(np.abs(table - expected).sum()) - penalty
+
+
+def spanning_forest(scores: Mapping[Pair, int], columns: int, chooser: Chooser) -> list[Pair]:
+    """Kruskal's algorithm with private choices: joins two trees at a time, at most columns - 1 times."""
+    tree = list(range(columns))
+    chosen: list[Pair] = []
+    for _ in range(columns - 1):
+        open_pairs = [pair for pair in scores if tree[pair[0]] != tree[pair[1]]]
+        values = np.array([scores[pair] for pair in open_pairs] + [0], dtype=np.int64)
+        pick = chooser.choose(values)
+        if pick == len(open_pairs):
+            break
+        left, right = open_pairs[pick]
+        chosen.append((left, right))
+        old, new = tree[right], tree[left]
+        tree = [new if name == old else name for name in tree]
+    return chosen
+
+
+@dataclass(frozen=True)
+class Node:
+    """A column in the order of drawing, and the column that it depends on."""
+
+    column: int
+    parent: int | None
+
+
+def in_drawing_order(pairs: list[Pair], columns: int) -> list[Node]:
+    """Every column once, parents before children; the root of a tree is its first column."""
+    near: dict[int, list[int]] = {column: [] for column in range(columns)}
+    for left, right in pairs:
+        near[left].append(right)
+        near[right].append(left)
+    order: list[Node] = []
+    seen: set[int] = set()
+    for root in range(columns):
+        if root in seen:
+            continue
+        waiting = [Node(root, None)]
+        seen.add(root)
+        while waiting:
+            node = waiting.pop()
+            order.append(node)
+            for child in near[node.column]:
+                if child not in seen:
+                    seen.add(child)
+                    waiting.append(Node(child, node.column))
+    return order

@@ -1,0 +1,56 @@
+"""What was measured of a table, with which noise, before rows that belong to nobody were drawn from the answers.
+
+Every figure of a `central-dp` claim follows from this list. A measurement is a set of counts (one record changes one
+count of each by 1) or a choice by scores (one record changes every score by at most 1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self, cast, get_args
+
+Way = Literal["gaussian", "laplace", "choice"]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """`times` measurements of one kind. `strength`: variance of discrete Gaussian noise, scale of discrete Laplace
+    noise, or epsilon of an exponential mechanism. Measurements of disjoint parts of the table count once."""
+
+    what: str
+    way: Way
+    times: int
+    strength: float
+
+    def __post_init__(self) -> None:
+        if self.way not in get_args(Way) or self.times < 0 or not 0 < self.strength < math.inf:
+            raise ValueError("measurement")
+
+    @property
+    def rho(self) -> float:
+        """Of concentrated differential privacy, for one record that is added or removed."""
+        if self.way == "gaussian":
+            return self.times / (2.0 * self.strength)
+        one = self.strength if self.way == "choice" else 1.0 / self.strength
+        return self.times * one**2 / (8.0 if self.way == "choice" else 2.0)
+
+    @property
+    def epsilon(self) -> float:
+        """Of pure differential privacy."""
+        if self.way == "gaussian":
+            return math.inf if self.times else 0.0
+        return self.times * (self.strength if self.way == "choice" else 1.0 / self.strength)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"what": self.what, "way": self.way, "times": self.times, "strength": self.strength}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        what, way, times, strength = found["what"], found["way"], found["times"], found["strength"]
+        if not isinstance(what, str) or isinstance(times, bool) or not isinstance(times, int):
+            raise ValueError("measurement")
+        if isinstance(strength, bool) or not isinstance(strength, int | float):
+            raise ValueError("measurement")
+        return cls(what[:80], cast(Way, way), times, float(strength))

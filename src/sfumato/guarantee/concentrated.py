@@ -1,0 +1,123 @@
+"""Zero-concentrated differential privacy: how measurements add up, and what they come to as epsilon and delta.
+
+Neighbouring tables differ in one record that is there or is not. Discrete Gaussian noise of variance s on counts that
+a record changes by 1 costs rho = 1 / (2 s). A choice by the exponential mechanism with parameter epsilon has bounded
+range and costs epsilon^2 / 8 (Cesar & Rogers 2021). Costs add up. What rho comes to at a delta is Proposition 12 of
+Canonne, Kamath & Steinke (2020), which holds for every alpha > 1:
+
+    epsilon = rho alpha + ln(1 / (alpha delta)) / (alpha - 1) + ln(1 - 1 / alpha)
+
+A group of m records costs m^2 rho. Changing a record is taking one away and adding another: a group of two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sfumato.channels.measured import Measurement
+from sfumato.guarantee.rounding import rounded_up
+
+LARGEST_RHO = 1e6
+_STEPS = 100
+_LOWEST, _HIGHEST = math.log(1e-9), math.log(1e9)
+"""Between which alpha - 1 is searched for, on a logarithmic scale: the bound has one minimum."""
+
+
+@dataclass(frozen=True)
+class Central:
+    """What was measured of a table costs: `pure` epsilon, and `rho` whose epsilon is taken at `delta`."""
+
+    pure: float = 0.0
+    rho: float = 0.0
+    delta: float = 0.0
+
+    @classmethod
+    def of(cls, measured: Sequence[Measurement], delta: float) -> Central:
+        """From everything that was measured; infinite where something was measured without noise."""
+        if delta == 0.0:
+            return cls(pure=_up(math.fsum(one.epsilon for one in measured)))
+        return cls(rho=_up(math.fsum(one.rho for one in measured)), delta=delta)
+
+    @cached_property
+    def epsilon(self) -> float:
+        """The better of two bounds: both kinds apart, or the pure part as epsilon^2 / 2 of rho."""
+        if self.rho == 0.0:
+            return self.pure
+        if self.delta == 0.0:
+            return math.inf
+        apart = _up(self.pure + epsilon_of(self.rho, self.delta))
+        return min(apart, epsilon_of(_up(self.rho + self.pure**2 / 2.0), self.delta))
+
+    def group(self, size: int) -> Central:
+        """For a group of `size` records that come and go together: a person with so many rows."""
+        return Central(self.pure * size, self.rho * size**2, self.delta)
+
+    @property
+    def value(self) -> Central:
+        """For somebody who is in the table anyway, and whose values are guessed at: one record goes, another comes."""
+        return self.group(2)
+
+    def __add__(self, other: Central) -> Central:
+        """Both were seen."""
+        return Central(_up(self.pure + other.pure), _up(self.rho + other.rho), max(self.delta, other.delta))
+
+    def words(self) -> str:
+        """The figures in a few characters."""
+        return f"epsilon {rounded_up(self.epsilon)}" + (f", delta {self.delta:g}" if self.delta else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        finite = math.isfinite(self.epsilon)
+        return {
+            "epsilon": self.epsilon if finite else None,
+            "delta": self.delta,
+            "rho": self.rho,
+            "pure": self.pure if math.isfinite(self.pure) else None,
+        }
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Central:
+        """Its epsilon is computed, whatever stands there."""
+        pure = found["pure"]
+        return cls(math.inf if pure is None else float(pure), float(found["rho"]), float(found["delta"]))
+
+
+def epsilon_of(rho: float, delta: float) -> float:
+    """The least epsilon that the proposition gives, rounded up; any alpha is valid, so that the search cannot err."""
+    if rho == 0.0:
+        return 0.0
+    if not rho <= LARGEST_RHO:
+        return math.inf
+    a, b = _LOWEST, _HIGHEST
+    for _ in range(_STEPS):
+        left, right = a + (b - a) / 3, b - (b - a) / 3
+        if _bound(rho, delta, math.exp(left)) < _bound(rho, delta, math.exp(right)):
+            b = right
+        else:
+            a = left
+    return max(0.0, _up(_bound(rho, delta, math.exp((a + b) / 2))))
+
+
+def rho_for(epsilon: float, delta: float) -> float:
+    """The largest rho whose epsilon at this delta does not exceed the one wanted."""
+    low, high = 0.0, 1.0
+    while epsilon_of(high, delta) <= epsilon and high < LARGEST_RHO:
+        low, high = high, 2 * high
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if epsilon_of(middle, delta) <= epsilon else (low, middle)
+    return low
+
+
+def _bound(rho: float, delta: float, more: float) -> float:
+    """The proposition at alpha = 1 + `more`."""
+    alpha = 1.0 + more
+    return rho * alpha - (math.log(alpha) + math.log(delta)) / more + math.log(more) - math.log(alpha)
+
+
+def _up(value: float) -> float:
+    """Sums of doubles may miss by an ulp or two; a claim is never rounded down."""
+    return value * (1 + 1e-12) if math.isfinite(value) else value

@@ -1,0 +1,171 @@
+"""Rows that belong to nobody: drawn from a noisy model of the table, with central differential privacy."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sfumato.array_types import Codes, Matrix
+from sfumato.central.budget import Budget
+from sfumato.central.model import TreeModel
+from sfumato.channels import Identity, Recipe, Unstated
+from sfumato.errors import SchemaError, UsageError
+from sfumato.guarantee import Key
+from sfumato.guarantee.concentrated import Central, rho_for
+from sfumato.mechanisms.base import Block, as_codes, as_matrix
+from sfumato.mechanisms.model_drawing import NOBODY, ModelDrawing
+from sfumato.noise import Streams
+from sfumato.statistics import Counts
+from sfumato.table import Encoding
+
+SAFE = 1.0 - 1e-9
+"""The budget is spent up to this share: sums of costs are rounded up, and must not exceed what was asked for."""
+
+
+class TreeResampling(ModelDrawing):
+    """Measure a table with noise and draw new rows from what was measured: rows that belong to nobody.
+
+    For every class a tree says which column depends on which. Measured are the number of rows, edges of the numbers'
+    bins (halving at private medians), every column by class, and the pairs that the tree chose. All noise is drawn
+    exactly, from integers, at the fit. What follows (smoothing, drawing) never touches the table, so any number of
+    rows may be drawn. The whole release hides whether somebody was in the table: see `central-dp`.
+
+    Bounds, categories and classes must be public. A cell that can be missing has a category of its own for it.
+    Whatever holds between three columns at once, such as "age is at least the years of work", is not kept.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        For the presence of one record, in (0, 100]. Smaller protects more.
+    delta : float, default=1e-6
+        In [0, 1). 0 gives pure differential privacy with discrete Laplace noise, at a cost in accuracy. Must be below
+        one over the number of rows.
+    rows : int or None, default=None
+        Rows to draw; None draws as many as the noisy count says that there are.
+    """
+
+    name = "tree-resampling"
+    columnwise = True
+    proves = True
+    papers = ("mckenna-2021-mst", "canonne-kamath-steinke-2020")
+    not_protected = (
+        "What holds for many people is kept, and so is what follows from it for somebody who is like them.",
+        "Relations between more than two columns (and the class) are not kept: released rows can be impossible.",
+    )
+    rests_on = (
+        "Neighbouring tables differ in one record that is there or is not; the table's owner is trusted with it.",
+        "Bounds, categories and classes are public, and nothing else about the release was chosen by looking at the "
+        "table.",
+        "Noise is drawn from integers, exactly by its stated law.",
+    )
+
+    def __init__(self, epsilon: float = 1.0, delta: float = 1e-6, rows: int | None = None):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rows = rows
+
+    @property
+    def planned(self) -> Central:
+        """What the fit will cost at most: it is charged before any noise is drawn."""
+        self._check()
+        if self.delta == 0:
+            return Central(pure=self.epsilon)
+        return Central(rho=rho_for(self.epsilon, self.delta), delta=self.delta)
+
+    def _check(self) -> None:
+        self._check_positive(epsilon=self.epsilon)
+        if self.epsilon > 100:
+            raise UsageError(
+                f"An epsilon of {self.epsilon:g} protects nobody. The 'epsilon' parameter of TreeResampling must be at "
+                "most 100; up to 1 protects well, above 10 hardly."
+            )
+        number = isinstance(self.delta, Real) and not isinstance(self.delta, bool)
+        if not number or not 0 <= self.delta < 1:
+            raise UsageError(
+                "The 'delta' parameter of TreeResampling must be 0 or a small probability such as 1e-6. "
+                f"Got {self.delta!r} instead."
+            )
+        whole = isinstance(self.rows, Integral) and not isinstance(self.rows, bool)
+        if self.rows is not None and not (whole and 1 <= self.rows <= 10**12):
+            raise UsageError(
+                f"The 'rows' parameter of TreeResampling must be a count (1000). Got {self.rows!r} instead."
+            )
+
+    def check_schema(self, encoding: Encoding) -> None:
+        """Refuse what was learned from the table: there is no claim worth making for half of it."""
+        learned = list(encoding.learned)
+        label = encoding.schema.label
+        if label is not None and label.source == "learned":
+            learned.append(label.name)
+        if learned:
+            named = ", ".join(map(repr, learned[:5])) + (f" and {len(learned) - 5} more" if len(learned) > 5 else "")
+            raise SchemaError(
+                f"tree-resampling needs public bounds, categories and classes, and those of {named} were learned from "
+                "the table. Write a schema (sfumato schema), set bounds and categories from a codebook, with an "
+                '"other" category for the rest, and declare them public (sfumato declare SCHEMA --all --reason ...).'
+            )
+
+    def start(self, encoding: Encoding, rng: np.random.Generator, labelled: bool = True) -> None:
+        planned = self.planned
+        self.check_schema(encoding)
+        self.encoding_ = encoding
+        rho = planned.rho * SAFE if self.delta else None
+        classes = len(encoding.classes) if labelled and encoding.classes else 1
+        self.labelled_ = labelled and bool(encoding.classes)
+        self.model_ = TreeModel(encoding, Budget(rho, self.epsilon * SAFE, rng), classes)
+        self._measured_columns = False
+
+    def count(self, X: Matrix, y: Codes | None) -> Counts:
+        labels = y if self.labelled_ else None
+        if not self._measured_columns:
+            return self.model_.count_columns(X, labels)
+        return self.model_.count_pairs(X, labels)
+
+    def measure(self, counts: Counts) -> None:
+        if self._measured_columns:
+            self.model_.measure_pairs(counts)
+        else:
+            self.model_.measure_columns(counts)
+            self._measured_columns = True
+            if self.delta * self.model_.rows >= 1:
+                raise UsageError(
+                    f"A delta of {self.delta:g} allows that a record of a table of this size is released as it is: "
+                    "delta must be well below one over the number of rows. Choose a smaller --delta."
+                )
+        self.recipe_ = Recipe(
+            self.encoding_,
+            Identity(self.encoding_.width),
+            tuple(Unstated(group.width) for group in self.encoding_.groups),
+            "nobody",
+            measured=tuple(self.model_.budget.measured),
+            delta=float(self.delta),
+        )
+
+    @property
+    def needs_counts(self) -> bool:
+        return not self._measured_columns or self.model_.needs_pairs
+
+    def released(self, rows: int) -> int:  # noqa: ARG002 (the true number is nobody's business)
+        return self.model_.rows if self.rows is None else int(self.rows)
+
+    def draw_rows(self, rows: int, rng: np.random.Generator) -> Block:
+        X, classes = self.model_.draw(rows, rng)
+        return Block(X, classes if self.labelled_ else None, np.full(rows, NOBODY))
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        encoding: Encoding | None = None,
+        key: Key | None = None,  # noqa: ARG002
+    ) -> Self:
+        """Fit on a whole matrix of encoded rows, with noise from the operating system's entropy."""
+        matrix, codes = as_matrix(X), as_codes(y)
+        encoding = encoding or Encoding.unit(matrix.shape[1])
+        self.start(encoding, Streams().generator(0, b"fit", b""), labelled=codes is not None)
+        while self.needs_counts:
+            self.measure(self.count(matrix, codes))
+        return self

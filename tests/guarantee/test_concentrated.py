@@ -1,0 +1,65 @@
+"""What measurements cost: the conversion by a second way, groups, and sums of both kinds."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from sfumato.channels.measured import Measurement
+from sfumato.guarantee.concentrated import Central, epsilon_of, rho_for
+
+
+@pytest.mark.parametrize(("epsilon", "rho"), [(1.0, 0.0244), (8.0, 1.052)])
+def test_figures_of_the_literature(epsilon, rho):
+    assert rho_for(epsilon, 1e-6) == pytest.approx(rho, rel=2e-3)
+    assert epsilon_of(rho_for(epsilon, 1e-6), 1e-6) <= epsilon
+
+
+@pytest.mark.parametrize("rho", [1e-4, 0.02, 0.5, 3.0])
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-3])
+def test_the_conversion_bounds_the_gaussian_mechanism_and_is_not_far_above_it(rho, delta):
+    """Exact delta of normal noise [Balle & Wang 2018], of which the conversion is an upper bound."""
+    mu = math.sqrt(2 * rho)
+
+    def exact(epsilon):
+        return stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
+
+    tight = optimize.brentq(lambda epsilon: exact(epsilon) - delta, 0, 200)
+    assert tight <= epsilon_of(rho, delta) < 1.25 * tight + 0.01
+
+
+def test_groups_and_values_cost_what_rho_says():
+    one = Central(rho=rho_for(1.0, 1e-6), delta=1e-6)
+    assert one.group(2).epsilon == one.value.epsilon == pytest.approx(2.11, abs=0.01)
+    assert one.group(10).epsilon == pytest.approx(13.2, abs=0.05)
+    assert Central(pure=1.0).group(3).epsilon == 3.0
+
+
+def test_sums_take_the_better_bound():
+    pure, noisy = Central(pure=1.0), Central(rho=rho_for(1.0, 1e-6), delta=1e-6)
+    assert (pure + noisy).epsilon == pytest.approx(2.0, rel=1e-6)
+    assert (Central(pure=0.01) + noisy).epsilon < 1.01  # as rho it costs less than on its own
+    both = noisy + noisy
+    assert both.epsilon == pytest.approx(epsilon_of(2 * noisy.rho, 1e-6))
+    assert Central.from_dict(both.to_dict()) == both
+
+
+def test_measurements_add_up():
+    measured = [Measurement("a", "gaussian", 4, 50.0), Measurement("b", "choice", 3, 0.2)]
+    assert Central.of(measured, 1e-6).rho == pytest.approx(4 / 100 + 3 * 0.2**2 / 8)
+    pure = [Measurement("a", "laplace", 4, 50.0), Measurement("b", "choice", 3, 0.2)]
+    assert Central.of(pure, 0.0).epsilon == pytest.approx(4 / 50 + 3 * 0.2)
+    assert Central.of(measured, 0.0).epsilon == math.inf
+
+
+def test_a_choice_costs_no_more_than_its_epsilon_squared_over_eight():
+    """Renyi divergence of two exponential mechanisms whose scores differ by 1, at many orders, by brute force."""
+    rng, epsilon = np.random.default_rng(0), 0.8
+    for _ in range(50):
+        scores = rng.integers(-5, 6, 7)
+        others = scores + rng.integers(-1, 2, 7)
+        p, q = (np.exp(epsilon / 2 * s) / np.exp(epsilon / 2 * s).sum() for s in (scores, others))
+        for alpha in (1.001, 1.5, 2.0, 8.0, 64.0):
+            divergence = np.log((p**alpha * q ** (1 - alpha)).sum()) / (alpha - 1)
+            assert divergence <= alpha * epsilon**2 / 8 + 1e-12

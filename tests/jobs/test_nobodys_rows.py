@@ -1,0 +1,163 @@
+"""Rows that belong to nobody, from the table to the card: what is claimed, refused, charged and never written."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from sfumato.errors import SchemaError, SfumatoError, UsageError
+from sfumato.guarantee import Card, Ledger
+from sfumato.guarantee.recompute import recomputed
+from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.table import Column, Schema
+
+PUBLIC = {"source": "public", "reason": "the form"}
+SCHEMA = Schema(
+    (
+        Column("age", "integer", low=0, high=99, **PUBLIC),
+        Column("weight", "numeric", low=0.0, high=200.0, missing=True, **PUBLIC),
+        Column("town", "categorical", categories=("a", "b", "c"), **PUBLIC),
+        Column("ill", "categorical", role="label", categories=("no", "yes"), **PUBLIC),
+    )
+)
+
+
+def people(n=3_000, seed=0):
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n) < 0.3
+    frame = pd.DataFrame({"age": np.clip(rng.normal(40 + 20 * ill, 10, n), 0, 99).astype(int)})
+    frame["weight"] = np.where(rng.random(n) < 0.1, np.nan, np.clip(rng.normal(60 + frame["age"] / 3, 8), 0, 200))
+    frame["town"] = rng.choice(list("abc"), n)
+    frame["ill"] = np.where(ill, "yes", "no")
+    return frame
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return tmp_path / "ledger.json"
+
+
+def options(ledger, **words):
+    words = {"mechanism": "tree-resampling", "schema": SCHEMA, "epsilon": 1.0, "delta": 1e-6, **words}
+    return Options(ledger=ledger, **words)
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_the_card_claims_what_was_measured_and_no_trace_is_left(tmp_path, ledger, engine):
+    done = sanitize(people(), tmp_path / "r", options(ledger, engine=engine))
+    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == ["card.json", "release.parquet"]
+    card = Card.load(tmp_path / "r")
+    stated = card.guarantee
+    assert (stated["kind"], stated["epsilon_record"], card.label) == ("central-dp", None, "drawn")
+    assert stated["central"]["epsilon"] <= 1.0
+    assert stated["central"]["epsilon"] > 0.9
+    assert "was in the table" in stated["words"]
+    assert not any("presence" in line for line in card.threat_model["not_protected"])
+    assert done.clipped == {}
+    assert recomputed(card).central == card.stated_guarantee().central
+    table = pq.read_table(tmp_path / "r" / "release.parquet")
+    assert table.num_rows == card.rows != 3_000
+    assert [str(field.type) for field in table.schema] == ["int64", "double", "string", "string"]
+
+
+def test_a_card_that_states_less_than_was_measured_is_caught(tmp_path, ledger):
+    sanitize(people(), tmp_path / "r", options(ledger))
+    path = tmp_path / "r" / "card.json"
+    data = json.loads(path.read_text())
+    data["recipe"]["measured"][0]["times"] = 9
+    assert "central" in recomputed(Card.from_dict(data)).understated(Card.from_dict(data))
+    data["recipe"]["measured"] = []
+    with pytest.raises(SfumatoError, match="measurements do not fit"):
+        Card.from_dict(data)
+
+
+def test_pure_epsilon_bounds_a_record_twice_over(tmp_path, ledger):
+    card = sanitize(people(), tmp_path / "r", options(ledger, delta=0.0)).card
+    assert card.guarantee["central"]["delta"] == 0
+    assert card.guarantee["epsilon_record"] == pytest.approx(2.0, rel=1e-6)
+    assert {entry["way"] for entry in card.recipe["measured"]} <= {"laplace", "choice"}
+
+
+def test_a_person_with_several_rows_costs_what_rho_says(tmp_path, ledger):
+    schema = Schema((Column("who", "categorical", role="person"), *SCHEMA.columns))
+    frame = people().assign(who=[f"P{i // 3}" for i in range(3_000)])
+    with pytest.raises(UsageError, match="--max-rows-per-person"):
+        sanitize(frame, tmp_path / "r", options(ledger, schema=schema))
+    card = sanitize(frame, tmp_path / "r", options(ledger, schema=schema, max_rows_per_person=2)).card
+    assert card.guarantee["kind"] == "central-dp"
+    assert "A person with up to 2 rows: epsilon 2.12, delta 1e-06" in card.guarantee["words"]
+
+
+def test_learned_domains_are_refused_before_a_row_is_released(tmp_path, ledger):
+    with pytest.warns(UserWarning), pytest.raises(SchemaError, match="public bounds, categories and classes"):
+        sanitize(people(), tmp_path / "r", options(ledger, schema=None, label="ill"))
+    label = Schema((*SCHEMA.columns[:-1], Column("ill", "categorical", role="label", categories=("no", "yes"))))
+    with pytest.raises(SchemaError, match="'ill'"):
+        sanitize(people(), tmp_path / "r", options(ledger, schema=label))
+    assert not (tmp_path / "r").exists()
+    assert Ledger(ledger).releases == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        ({"epsilon": 0.0}, "positive"),
+        ({"epsilon": math.inf}, "positive"),
+        ({"epsilon": 1000.0}, "protects nobody"),
+        ({"delta": 1.0}, "'delta'"),
+        ({"delta": -1e-9}, "'delta'"),
+        ({"private_label": True}, "--private-label"),
+        ({"like_original": True}, "--like-original"),
+        ({"out_of_bounds": "refuse"}, "--out-of-bounds"),
+        ({"parameters": {"rows": 0}}, "'rows'"),
+        ({"parameters": {"epsilon": 2.0}}, "given twice"),
+    ],
+    ids=str,
+)
+def test_wrong_wishes(tmp_path, ledger, words, match):
+    with pytest.raises(UsageError, match=match):
+        sanitize(people(50), tmp_path / "r", options(ledger, **words))
+    assert Ledger(ledger).releases == 0
+
+
+def test_a_delta_above_one_over_the_rows_is_refused_and_paid_for(tmp_path, ledger):
+    """The number of rows is known with noise only, and that noise was drawn."""
+    with pytest.raises(UsageError, match="well below one over the number of rows"):
+        sanitize(people(), tmp_path / "r", options(ledger, delta=0.01))
+    assert Ledger(ledger).releases == 1
+
+
+def test_the_ledger_keeps_kinds_apart_and_adds_up_rho(tmp_path, ledger):
+    frame = people()
+    first = sanitize(frame, tmp_path / "1", options(ledger)).card
+    second = sanitize(frame, tmp_path / "2", options(ledger)).card
+    assert first.earlier_releases["count"] == 0
+    assert second.earlier_releases["count"] == 1
+    assert second.all_releases().central.rho == pytest.approx(2 * first.all_releases().central.rho, rel=1e-6)
+    assert "epsilon 1.46, delta 1e-06" in second.guarantee["words"]
+    local = Options("additive-noise", schema=SCHEMA, epsilon_record=2.0, ledger=ledger)
+    third = sanitize(frame, tmp_path / "3", local).card
+    assert third.earlier_releases["total_epsilon_record"] == pytest.approx(2.0)
+    assert "Records were perturbed as well (epsilon 2 in all)" in third.guarantee["words"]
+
+
+def test_nothing_depends_on_how_many_rows_there_are(tmp_path, ledger):
+    """No rows, one row, one class: the same words as ever, and a table like any other."""
+    for frame in (people(1)[:0], people(1), people(30).assign(ill="no")):
+        release = sf.sanitize(frame, schema=SCHEMA, mechanism="tree-resampling", epsilon=0.5, ledger=ledger)
+        assert release.card.guarantee["kind"] == "central-dp"
+        assert len(release.table) == release.card.rows >= 1
+
+
+def test_a_public_audit_is_refused(tmp_path, ledger):
+    frame = people(400)
+    release = sf.sanitize(frame, schema=SCHEMA, mechanism="tree-resampling", epsilon=1.0, ledger=ledger)
+    with pytest.raises(UsageError, match="void its guarantee"):
+        sf.audit(release, original=frame, public=True)
+    told = sf.audit(release, original=frame, holdout=people(400, 1), repeats=0)
+    scored = {entry["name"] for entry in told.data["attacks"] if entry.get("score") is not None}
+    assert scored == {"membership", "attribute-inference"}
