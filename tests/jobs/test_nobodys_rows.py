@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.errors import SchemaError, SfumatoError, UsageError
+from sfumato.errors import PrivacyLeakWarning, SchemaError, SfumatoError, UsageError
 from sfumato.guarantee import Card, Ledger
 from sfumato.guarantee.recompute import recomputed
 from sfumato.jobs.sanitize import Options, sanitize
@@ -93,7 +93,7 @@ def test_a_person_with_several_rows_costs_what_rho_says(tmp_path, ledger):
 
 
 def test_learned_domains_are_refused_before_a_row_is_released(tmp_path, ledger):
-    with pytest.warns(UserWarning), pytest.raises(SchemaError, match="public bounds, categories and classes"):
+    with pytest.warns(PrivacyLeakWarning), pytest.raises(SchemaError, match="public bounds, categories and classes"):
         sanitize(people(), tmp_path / "r", options(ledger, schema=None, label="ill"))
     label = Schema((*SCHEMA.columns[:-1], Column("ill", "categorical", role="label", categories=("no", "yes"))))
     with pytest.raises(SchemaError, match="'ill'"):
@@ -145,7 +145,7 @@ def test_the_ledger_keeps_kinds_apart_and_adds_up_rho(tmp_path, ledger):
     assert "Records were perturbed as well (epsilon 2 in all)" in third.guarantee["words"]
 
 
-def test_nothing_depends_on_how_many_rows_there_are(tmp_path, ledger):
+def test_nothing_depends_on_how_many_rows_there_are(ledger):
     """No rows, one row, one class: the same words as ever, and a table like any other."""
     for frame in (people(1)[:0], people(1), people(30).assign(ill="no")):
         release = sf.sanitize(frame, schema=SCHEMA, mechanism="tree-resampling", epsilon=0.5, ledger=ledger)
@@ -153,7 +153,7 @@ def test_nothing_depends_on_how_many_rows_there_are(tmp_path, ledger):
         assert len(release.table) == release.card.rows >= 1
 
 
-def test_a_public_audit_is_refused(tmp_path, ledger):
+def test_a_public_audit_is_refused(ledger):
     frame = people(400)
     release = sf.sanitize(frame, schema=SCHEMA, mechanism="tree-resampling", epsilon=1.0, ledger=ledger)
     with pytest.raises(UsageError, match="void its guarantee"):

@@ -2,7 +2,7 @@
 
 from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.card import Card
-from sfumato.guarantee.guarantee import EMPIRICAL, LOCAL_DP, Guarantee
+from sfumato.guarantee.guarantee import CENTRAL_DP, EMPIRICAL, LOCAL_DP, Guarantee
 from sfumato.guarantee.key import Key
 from sfumato.guarantee.ledger import Ledger
 from sfumato.guarantee.posterior import amplification, epsilon_for_posterior, posterior_bound
@@ -11,6 +11,7 @@ from sfumato.guarantee.space import space_of
 from sfumato.guarantee.threat import ThreatModel
 
 __all__ = [
+    "CENTRAL_DP",
     "EMPIRICAL",
     "LOCAL_DP",
     "AllReleases",

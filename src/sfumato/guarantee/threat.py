@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-
 PRESENCE = "That a person is in the table is not hidden: perturbing a record does not hide its presence."
 
 

@@ -116,20 +116,20 @@ class TreeResampling(ModelDrawing):
         classes = len(encoding.classes) if labelled and encoding.classes else 1
         self.labelled_ = labelled and bool(encoding.classes)
         self.model_ = TreeModel(encoding, Budget(rho, self.epsilon * SAFE, rng), classes)
-        self._measured_columns = False
+        self.measured_columns_ = False
 
     def count(self, X: Matrix, y: Codes | None) -> Counts:
         labels = y if self.labelled_ else None
-        if not self._measured_columns:
+        if not self.measured_columns_:
             return self.model_.count_columns(X, labels)
         return self.model_.count_pairs(X, labels)
 
     def measure(self, counts: Counts) -> None:
-        if self._measured_columns:
+        if self.measured_columns_:
             self.model_.measure_pairs(counts)
         else:
             self.model_.measure_columns(counts)
-            self._measured_columns = True
+            self.measured_columns_ = True
             if self.delta * self.model_.rows >= 1:
                 raise UsageError(
                     f"A delta of {self.delta:g} allows that a record of a table of this size is released as it is: "
@@ -146,7 +146,7 @@ class TreeResampling(ModelDrawing):
 
     @property
     def needs_counts(self) -> bool:
-        return not self._measured_columns or self.model_.needs_pairs
+        return not self.measured_columns_ or self.model_.needs_pairs
 
     def released(self, rows: int) -> int:  # noqa: ARG002 (the true number is nobody's business)
         return self.model_.rows if self.rows is None else int(self.rows)
