@@ -15,6 +15,7 @@ from sfumato.mechanisms.guided_projection import GuidedProjection
 from sfumato.mechanisms.kernel_resampling import KernelResampling
 from sfumato.mechanisms.multiplicative_noise import MultiplicativeNoise
 from sfumato.mechanisms.noisy_operator import NoisyOperator
+from sfumato.mechanisms.piecewise_noise import PiecewiseNoise
 from sfumato.mechanisms.principal_laplace import PrincipalLaplace
 from sfumato.mechanisms.random_projection import RandomProjection
 from sfumato.mechanisms.random_rotation import RandomRotation
@@ -39,6 +40,7 @@ MECHANISMS = {
     "randomized-response": lambda: RandomizedResponse(epsilon=2.0),
     "guided-projection": lambda: GuidedProjection(floor=0.1),
     "square-wave": lambda: SquareWaveColumns(epsilon_record=12.0),
+    "piecewise-noise": lambda: PiecewiseNoise(epsilon_record=12.0),
     "square-wave-on-all-columns": lambda: SquareWaveColumns(epsilon_record=24.0, columns=6),
 }
 ANSWERS = {"randomized-response", "guided-projection"}
@@ -130,6 +132,7 @@ SCORES = {
     "randomized-response": COLUMNS | LIKELIHOODS,
     "guided-projection": SECRET_MAP | LIKELIHOODS | {"posterior-guess"},
     "square-wave": (COLUMNS | LIKELIHOODS) - {"known-rows", "principal-filter", "spectral-filter"},
+    "piecewise-noise": (COLUMNS | LIKELIHOODS) - {"known-rows", "principal-filter", "spectral-filter"},
     "square-wave-on-all-columns": COLUMNS | LIKELIHOODS,
 }
 """Attacks that can say something of a release; the others may, and say why where they cannot."""

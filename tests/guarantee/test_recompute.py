@@ -62,6 +62,7 @@ CASES = [
     ("random-projection", {}),
     ("random-rotation", {}),
     ("random-rotation", {"noise": "laplace", "scale": 0.7}),
+    ("piecewise-noise", {}),
     ("square-wave", {}),
     ("square-wave", {"epsilon_record": 6.0, "columns": 3}),
     ("square-wave", {"noise": "float"}),

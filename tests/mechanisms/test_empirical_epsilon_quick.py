@@ -9,7 +9,7 @@ from distinguisher import assert_honest, empirical_epsilon, proved_epsilon, wors
 from domains import any_records, domain
 from sfumato.channels import RandomizedResponse as Response
 from sfumato.guarantee import LOCAL_DP
-from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace, RandomizedResponse, SquareWaveColumns
+from sfumato.mechanisms import AdditiveNoise, PiecewiseNoise, PrincipalLaplace, RandomizedResponse, SquareWaveColumns
 from sfumato.noise import Streams
 
 DRAWS = 200_000  # of each of two records
@@ -26,6 +26,8 @@ CASES = [
     (RandomizedResponse(epsilon_record=1.5), "23?"),
     (SquareWaveColumns(epsilon_record=0.5), "n"),
     (SquareWaveColumns(epsilon_record=1.0), "nm3?"),
+    (PiecewiseNoise(epsilon_record=0.5), "nm"),
+    (PiecewiseNoise(epsilon_record=2.0, columns=2), "nnm"),
     (SquareWaveColumns(epsilon_record=2.0, columns=2), "nm3?"),
     (SquareWaveColumns(epsilon_record=2.0, columns=1, noise="float"), "nmo"),
 ]

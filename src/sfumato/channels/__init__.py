@@ -21,6 +21,7 @@ from sfumato.channels.hides_missing import HidesMissing
 from sfumato.channels.laplace import laplace_channels
 from sfumato.channels.maps import Affine, Guided, Identity, Map, Secret
 from sfumato.channels.or_missing import OrMissing
+from sfumato.channels.piecewise import Piecewise
 from sfumato.channels.recipe import Recipe, draw
 from sfumato.channels.response import RandomizedResponse
 from sfumato.channels.sampled import Sampled
@@ -48,6 +49,7 @@ __all__ = [
     "Map",
     "NotApplicableError",
     "OrMissing",
+    "Piecewise",
     "RandomizedResponse",
     "Recipe",
     "Sampled",

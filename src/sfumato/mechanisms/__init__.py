@@ -9,6 +9,7 @@ from sfumato.mechanisms.kernel_resampling import KernelResampling
 from sfumato.mechanisms.model_drawing import ModelDrawing
 from sfumato.mechanisms.multiplicative_noise import MultiplicativeNoise
 from sfumato.mechanisms.noisy_operator import NoisyOperator
+from sfumato.mechanisms.piecewise_noise import PiecewiseNoise
 from sfumato.mechanisms.principal_laplace import PrincipalLaplace
 from sfumato.mechanisms.random_projection import RandomProjection
 from sfumato.mechanisms.random_rotation import RandomRotation
@@ -48,6 +49,7 @@ __all__ = [
     "ModelDrawing",
     "MultiplicativeNoise",
     "NoisyOperator",
+    "PiecewiseNoise",
     "PrincipalLaplace",
     "RandomProjection",
     "RandomRotation",

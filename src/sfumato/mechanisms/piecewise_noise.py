@@ -1,0 +1,38 @@
+"""The piecewise mechanism on some columns of every record: released numbers and their means are right on average."""
+
+from __future__ import annotations
+
+from sfumato.channels import Channel, Piecewise
+from sfumato.mechanisms.reporting import ReportsSome
+
+
+class PiecewiseNoise(ReportsSome):
+    """Report a few columns of every record without bias: numbers by the piecewise mechanism [Wang et al. 2019],
+    categories by randomized response; the other cells are empty.
+
+    A reported number is right on average, whatever it is, so the mean of a column's reported cells is an unbiased
+    estimate of the column's mean. It is at most C / 2 of the range away from the middle, C = (e^(eps/2) + 1) /
+    (e^(eps/2) - 1), where eps is the record's epsilon over the number of columns that it reports. For learning, the
+    square wave keeps more. A missing cell is released as any value, which is the middle of the range on average.
+
+    Parameters
+    ----------
+    epsilon_record : epsilon of the whole record.
+    columns : how many columns every record reports; None for epsilon / 2.5, at least 1.
+    noise : "exact" (on a grid) or "float", for experiments.
+    """
+
+    name = "piecewise-noise"
+    papers = ("Wang et al. 2019",)
+    not_protected = (
+        "Of each record it is public which columns it reports.",
+        "The mechanism spends its whole epsilon: an adversary who knows the likelihood gets all that it allows.",
+    )
+
+    def __init__(self, epsilon_record: float = 4.0, columns: int | None = None, noise: str = "exact"):
+        self.epsilon_record = epsilon_record
+        self.columns = columns
+        self.noise = noise
+
+    def number(self, epsilon: float) -> Channel:
+        return Piecewise.of_epsilon(epsilon, exact=self.noise == "exact")
