@@ -14,8 +14,8 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 # fmt: off
 ROOMS = [
     "errors", "array_types", "accepted", "registry", "wording", "files", "table", "noise", "statistics", "neighbours",
-    "guidance", "channels", "guarantee", "central", "mechanisms", "reconstruction", "classifiers", "attacks", "metrics",
-    "jobs", "report", "protocol", "door", "client", "server", "cli",
+    "guidance", "channels", "guarantee", "central", "mechanisms", "reconstruction", "classifiers", "mining", "attacks",
+    "metrics", "jobs", "report", "protocol", "door", "client", "server", "cli",
     "__main__",
 ]
 # fmt: on

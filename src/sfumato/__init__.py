@@ -18,6 +18,7 @@ TYPE_CHECKING = False  # what type checkers take for true; `typing` would be mos
 if TYPE_CHECKING:
     from sfumato.door.audit import Audit, audit
     from sfumato.door.learn import Model, evaluate, load_model, predict, reconstruct, train
+    from sfumato.door.mine import cluster
     from sfumato.door.sanitize import sanitize, show
     from sfumato.door.survey import measure_survey, plan_survey, survey_edges
     from sfumato.errors import PrivacyLeakWarning, SfumatoError
@@ -37,6 +38,7 @@ _WHERE = {
     "plan_survey": "sfumato.door.survey",
     "measure_survey": "sfumato.door.survey",
     "survey_edges": "sfumato.door.survey",
+    "cluster": "sfumato.door.mine",
     "Schema": "sfumato.table",
     "Column": "sfumato.table",
     "SqlQuery": "sfumato.table",
@@ -58,6 +60,7 @@ __all__ = [
     "SqlQuery",
     "__version__",
     "audit",
+    "cluster",
     "evaluate",
     "load_model",
     "measure_survey",

@@ -16,6 +16,7 @@ from sfumato.cli import (
     declare,
     demo,
     learn,
+    mine,
     push,
     reconstruct,
     release,
@@ -69,6 +70,7 @@ app.command()(learn.train)
 app.command()(learn.predict)
 app.command()(learn.evaluate)
 app.command()(reconstruct.reconstruct)
+app.command()(mine.cluster)
 app.command()(push.push)
 app.command()(push.withdraw)
 study.app.command()(study_reconstruct.reconstruct)

@@ -1,0 +1,1 @@
+"""Mining beyond classification: clusters, linear models and rules from releases, with the noise taken into account."""
