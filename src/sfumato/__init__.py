@@ -17,6 +17,7 @@ __version__ = "0.2.0"
 TYPE_CHECKING = False  # what type checkers take for true; `typing` would be most of the time that an import takes
 if TYPE_CHECKING:
     from sfumato.door.audit import Audit, audit
+    from sfumato.door.law import law
     from sfumato.door.learn import Model, evaluate, load_model, predict, reconstruct, train
     from sfumato.door.mine import cluster
     from sfumato.door.sanitize import sanitize, show
@@ -39,6 +40,7 @@ _WHERE = {
     "measure_survey": "sfumato.door.survey",
     "survey_edges": "sfumato.door.survey",
     "cluster": "sfumato.door.mine",
+    "law": "sfumato.door.law",
     "Schema": "sfumato.table",
     "Column": "sfumato.table",
     "SqlQuery": "sfumato.table",
@@ -62,6 +64,7 @@ __all__ = [
     "audit",
     "cluster",
     "evaluate",
+    "law",
     "load_model",
     "measure_survey",
     "open_release",

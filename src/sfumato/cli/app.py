@@ -15,6 +15,7 @@ from sfumato.cli import (
     catalogue,
     declare,
     demo,
+    law,
     learn,
     mine,
     push,
@@ -71,6 +72,7 @@ app.command()(learn.predict)
 app.command()(learn.evaluate)
 app.command()(reconstruct.reconstruct)
 app.command()(mine.cluster)
+app.command()(law.law)
 app.command()(push.push)
 app.command()(push.withdraw)
 study.app.command()(study_reconstruct.reconstruct)

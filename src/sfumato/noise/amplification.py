@@ -122,7 +122,7 @@ def _probe(density: Density, width: float) -> Amplification:
         return Amplification("undecided", None, evidence)
     log = _supremum(density, points, width)
     if log is None:
-        missing = f"Value: not known, the density underflows within the width of {width:g}."
+        missing = f"Value: not known, within the width of {width:g} the density underflows, or its tails do not settle."
         return Amplification("bounded", None, (*evidence, missing))
     return Amplification("bounded", _exp(log), (*evidence, f"Value: the supremum is exp({log:.9g}), numerically."), log)
 

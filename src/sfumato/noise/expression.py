@@ -18,7 +18,19 @@ from numpy.typing import ArrayLike
 
 from sfumato.array_types import Floats
 from sfumato.errors import UsageError
-from sfumato.noise.expression_tree import FUNCTIONS, Call, Name, Node, Number, derive, evaluate, names_in, size, write
+from sfumato.noise.expression_tree import (
+    FUNCTIONS,
+    Call,
+    Name,
+    Node,
+    Number,
+    derive,
+    evaluate,
+    logarithm,
+    names_in,
+    size,
+    write,
+)
 
 LONGEST = 1_000
 """Characters of a text."""
@@ -73,6 +85,13 @@ class Expression:
                 "The derivative of the expression is too large to be worked with. Simplify the expression."
             )
         return Expression(tree, self.variables)
+
+    def logarithm(self) -> Expression:
+        """Its logarithm, taken apart: it reaches where the expression itself is too small for a double.
+
+        Only for what is positive: (-2) * (-3) is, and its parts are not.
+        """
+        return Expression(logarithm(self.tree), self.variables)
 
     def uses(self, variable: str) -> bool:
         """Whether the variable occurs in it."""

@@ -165,6 +165,28 @@ def derive(node: Node, name: str) -> Node:
     return FUNCTIONS[node.function].rule(node.arguments, tuple(derive(one, name) for one in node.arguments))
 
 
+def logarithm(node: Node) -> Node:
+    """log of a node, taken apart as far as rules go: log(exp(u)) is u also where exp(u) is too small for a double."""
+    if isinstance(node, Number):
+        return Number(math.log(node.value)) if node.value > 0 else apply("log", node)
+    if isinstance(node, Name):
+        return apply("log", node)
+    parts = node.arguments
+    if node.function == "exp":
+        return parts[0]
+    if node.function == "*":
+        return plus(logarithm(parts[0]), logarithm(parts[1]))
+    if node.function == "/":
+        return minus(logarithm(parts[0]), logarithm(parts[1]))
+    if node.function == "sqrt":
+        return times(Number(0.5), logarithm(parts[0]))
+    if node.function == "^":
+        return times(parts[1], logarithm(parts[0]))
+    if node.function == "where":
+        return Call("where", (parts[0], logarithm(parts[1]), logarithm(parts[2])))
+    return apply("log", node)
+
+
 def names_in(node: Node) -> frozenset[str]:
     if isinstance(node, Number):
         return frozenset()
@@ -192,6 +214,8 @@ def write(node: Node) -> str:
         return f"{node.function}({', '.join(map(write, node.arguments))})"
     binding = _BINDING[node.function]
     left, right = node.arguments
+    if node.function == "-" and left == ZERO:
+        return f"-{_bracketed(right, binding + 1)}"
     # Equal binding: only the left side may go without brackets, and no side of a power (it groups from the right).
     first = _bracketed(left, binding + (node.function == "^"))
     second = _bracketed(right, binding + 1)
