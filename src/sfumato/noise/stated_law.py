@@ -62,7 +62,7 @@ def stated_law(text: str, parameters: Mapping[str, Any] | None = None, *, log: b
 
 
 def _ours(name: str, given: Mapping[str, Any]) -> Law:
-    known = [one.name for one in fields(LAWS[name])]  # type: ignore[arg-type]
+    known = [one.name for one in fields(LAWS[name])]
     for parameter in given:
         if parameter not in known:
             raise UsageError(f"The law {name} has no parameter {parameter[:60]!r}. It has: {', '.join(known)}.")
