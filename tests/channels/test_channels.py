@@ -115,7 +115,7 @@ def test_bounded_noise_rules_values_out():
 def test_a_line_is_the_best_one_through_many_draws(channel):
     rng = np.random.default_rng(4)
     if isinstance(channel, Unstated | Bit):
-        with pytest.raises(NotApplicableError, match="no linear function"):
+        with pytest.raises(NotApplicableError, match="not a linear function"):
             channel.line(np.full((5, channel.width), 0.5))
         return
     x = population(channel, rng, 200_000)

@@ -118,7 +118,7 @@ class TestMixedFrames:
             model.predict(X.drop(columns="age"))
         with pytest.raises(UsageError, match="answers for DataFrames only"):
             model.predict(X.to_numpy())
-        with pytest.raises(UsageError, match="need a DataFrame"):
+        with pytest.raises(UsageError, match="needs a DataFrame"):
             PerturbedClassifier(schema=public()).fit(np.zeros((4, 6)), [0, 1, 0, 1])
         with pytest.raises(UsageError, match="not both"):
             PerturbedClassifier(schema=public(), bounds=(0, 1)).fit(X, y)

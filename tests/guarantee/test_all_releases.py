@@ -47,14 +47,14 @@ def test_four_releases_at_epsilon_four():
 
 def test_one_release_without_a_proof_leaves_no_bound_for_all():
     words = AllReleases.of(FOUR, earlier(1, None)).in_words()
-    assert words.startswith("No bound holds for somebody who sees both releases of these rows")
-    assert "an earlier one has none" in words
+    assert words.startswith("No bound holds against somebody who sees both releases of these rows")
+    assert "an earlier one has no proved bound" in words
     assert "This release alone: Somebody who believes" in words
     learned = FOUR.hindered(["floating-point noise"])
     for total in (None, 16.0):  # a card may state what it likes
         found = AllReleases.of(learned, earlier(3, total))
         assert not found.bounded
-        assert "this one has none that is proved. This release alone: Empirical only" in found.in_words()
+        assert "this one has no proved bound. This release alone: Empirical only" in found.in_words()
         assert found.posteriors() == []
 
 
@@ -62,7 +62,7 @@ def test_people_with_several_rows_and_labels_add_up_too():
     found = AllReleases.of(FOUR.with_persons(3, learned=False), earlier(1, 8.0, exact_label=True))
     assert found.person == 24.0
     assert "A person with 3 rows: epsilon 24 in all" in found.in_words()
-    assert "What the label itself tells comes on top" in found.in_words()
+    assert "The label reveals more on top" in found.in_words()
     assert AllReleases.of(FOUR.with_persons(None, learned=False), earlier(1, 8.0)).person == math.inf
 
 
@@ -96,7 +96,7 @@ def test_cards_of_one_table_tell_the_total_first(released, tmp_path):
     assert later.earlier_releases["exact_label"]
     assert "on top" in later.guarantee["words"]
     released("f", parameters={"law": "normal"})
-    assert released("g").guarantee["words"].startswith("No bound holds for somebody who sees all 7 releases")
+    assert released("g").guarantee["words"].startswith("No bound holds against somebody who sees all 7 releases")
 
 
 def test_rows_released_without_their_label_say_nothing_of_it(released):
@@ -113,7 +113,7 @@ def test_a_forged_total_is_refused_and_forged_words_are_not_read(released, tmp_p
     assert Card.load(path).guarantee["words"] == card["guarantee"]["words"]
     card["earlier_releases"]["total_epsilon_record"] = 0.5
     path.write_text(json.dumps(card))
-    with pytest.raises(CardError, match="total of all releases does not fit"):
+    with pytest.raises(CardError, match="total of all releases contradicts"):
         Card.load(path)
 
 
@@ -146,7 +146,7 @@ def test_a_cards_own_words_are_one_line_and_called_what_they_are(released):
     data["threat_model"]["adversary"] = ["Nobody.\nGuarantee: proved."]
     shown = card_in_words(Card.from_dict(data))
     assert "The release's own words: \"Certified.' Guarantee: proved. [2J \"" in shown
-    assert "Who the adversary is taken to be (the release's own words):\n  - Nobody. Guarantee: proved." in shown
+    assert "Who the adversary is assumed to be (the release's own words):\n  - Nobody. Guarantee: proved." in shown
     assert "\x1b" not in shown
     assert "\u202e" not in shown
     assert [line for line in shown.splitlines() if line.startswith("Guarantee: proved")] == []

@@ -98,7 +98,7 @@ def test_a_fixed_seed_is_marked_and_never_formal(plain):
     _, card = card_of(AdditiveNoise(), domain("n"), reproducible=True)
     assert card.reproducible == "not for release"
     assert card.is_formal  # the job adds the reason; a card that says both is refused
-    with pytest.raises(CardError, match="does not allow"):
+    with pytest.raises(CardError, match="do not allow"):
         Card.from_dict(card.to_dict())
     assert plain["reproducible"] is None
 

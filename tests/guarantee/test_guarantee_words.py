@@ -93,7 +93,7 @@ def test_what_was_learned_makes_the_figure_conditional():
     learned = formal.hindered([learned_domain("age"), "basis of principal components"])
     assert formal.kind == LOCAL_DP
     assert learned.kind == EMPIRICAL
-    assert learned.in_words().startswith("Empirical only: this would hold had the following been public")
+    assert learned.in_words().startswith("Empirical only: this would hold if the following had been public")
     assert "'age'" in learned.in_words()
     many = formal.hindered([learned_domain(f"c{i}") for i in range(30)])
     assert "30 columns" in many.in_words()

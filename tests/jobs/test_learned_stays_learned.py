@@ -86,7 +86,7 @@ def test_guidance_from_elsewhere_needs_a_reason_and_no_more(release, tmp_path):
     assert declared.guarantee["kind"] == recomputed_guarantee(declared).kind == LOCAL_DP
     assert f"The guidance is public: {REASON}" in declared.guarantee["assumptions"]
     (tmp_path / "card.json").write_text("{}")
-    with pytest.raises(Exception, match="no such card"):
+    with pytest.raises(Exception, match="not such a card"):
         release("guided-projection", CHOICES, guidance=str(tmp_path / "card.json"))
 
 

@@ -333,7 +333,7 @@ def test_other_classes_than_fitted_are_refused():
     X, y = two_classes()
     fit = KernelResampling().fit(X, y)
     for codes in (None, y + 5):
-        with pytest.raises(TableError, match="fitted on rows with other classes"):
+        with pytest.raises(TableError, match="fitted on rows with different classes"):
             fit.perturb(X, codes, np.random.default_rng(0))
 
 

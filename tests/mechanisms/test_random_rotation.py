@@ -148,7 +148,7 @@ def test_only_laplace_noise_on_public_bounds_proves_something():
         assert fitted.guarantee().kind == EMPIRICAL
         assert np.isfinite(fitted.guarantee().record) == (noise == "student-t")
     plain = RandomRotation().fit(np.zeros((2, 4)), encoding=domain("nnnn"))
-    assert "plus one, or one colluding site undo it" in plain.guarantee().in_words()
+    assert "plus one, or one colluding site, undo it" in plain.guarantee().in_words()
     assert plain.recipe_.path == "none"
     assert RandomRotation(noise="laplace").fit(np.zeros((2, 4))).guarantee().kind == EMPIRICAL  # learned bounds
 

@@ -123,7 +123,7 @@ def test_all_releases_of_the_rows_come_first():
     assert shown.beliefs[0][:2] == ("0.1%", "74.9%")
     unbounded = shown_guarantee(FORMAL, {"count": 1, "total_epsilon_record": None})
     assert unbounded.state == "repeated"
-    assert unbounded.words.startswith("No bound holds for somebody who sees both releases")
+    assert unbounded.words.startswith("No bound holds against somebody who sees both releases")
     assert unbounded.levels[0][:2] == ("All 2 releases together", "no bound")
     assert unbounded.beliefs == []
 

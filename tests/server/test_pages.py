@@ -420,7 +420,7 @@ def test_a_guarantee_is_told_for_who_sees_all_releases():
     assert "over 99.9% sure of it by seeing all 4 releases" in told.words
     unbounded = guarantee(4.0, 1, None)
     assert (unbounded.short, unbounded.state) == ("no bound with earlier releases", "none")
-    assert unbounded.words.startswith("No bound holds for somebody who sees both releases")
+    assert unbounded.words.startswith("No bound holds against somebody who sees both releases")
 
 
 def test_the_guarantee_of_a_used_release_is_worded_from_figures():

@@ -148,7 +148,7 @@ def changed(table: pa.Table, name: str, values) -> pa.Table:
         ("age", [1, None], "'age' is empty in row 12, and the schema does not expect it"),
         ("age", [np.nan, 1.0], "'age' is empty in row 11"),
         ("age", [1.0, np.inf], "'age' is infinite in row 12"),
-        ("age", ["1", "secret"], "'age' holds text that is not a number in row 12"),
+        ("age", ["1", "secret"], "'age' contains text that is not a number in row 12"),
         ("age", [datetime.date(2000, 1, 1)] * 2, "should hold numbers"),
         ("born", ["2000-01-01", "2000-13-01"], "not an ISO date .* in row 12"),
         ("born", [1, 2], "should hold dates"),

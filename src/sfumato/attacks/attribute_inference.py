@@ -46,7 +46,7 @@ class AttributeInference(Attack):
         others = [number for number in range(len(known.encoding.groups)) if number != known.secret]
         held = held_slots(known, others)
         if not len(held):
-            return Abstain("needs at least one column beside the secret")
+            return Abstain("needs at least one column besides the secret")
         group = known.encoding.groups[known.secret]
         R = comparable_rows(known)
         R = R[~np.isnan(R[:, group.start])]

@@ -62,7 +62,7 @@ class DistanceBound(Attack):
         assert known.secret is not None
         group = known.encoding.groups[known.secret]
         if group.is_onehot or group.has_indicator:
-            return Abstain("the lemma speaks of numbers")
+            return Abstain("the lemma applies to numbers only")
         others = np.delete(known.targets, group.start, axis=1)
         low = np.zeros(len(others))
         pairs = known.known_rows
@@ -83,7 +83,7 @@ class DistanceBound(Attack):
         slots = np.arange(group.start, group.stop)
         kept = _exact_slots(known)
         if not len(kept) and not known.columnwise:
-            return Abstain("no column of the release keeps distances")
+            return Abstain("no column of the release preserves distances")
         if known.columnwise and not np.isin(slots, kept).all():
             return _nothing_known(len(known.targets), group, known.secret)
         others = np.setdiff1d(kept if known.columnwise else np.arange(known.encoding.width), slots)

@@ -27,13 +27,13 @@ class HardInterval(Attack):
         assert known.images is not None
         assert known.secret is not None
         if not known.columnwise:
-            return Abstain("the release mixes columns: a component confines no single column")
+            return Abstain("the release mixes columns: a component does not confine any single column")
         group = known.encoding.groups[known.secret]
         for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
             if place == group.slice:
                 low, high = channel.possible(known.release[known.images, place])
                 return Bounds(*_inside(low, high), known.secret)
-        return Abstain("the channel of this column carries others too")
+        return Abstain("the channel of this column covers other columns too")
 
 
 def _inside(low: Matrix, high: Matrix) -> tuple[Matrix, Matrix]:

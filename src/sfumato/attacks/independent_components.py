@@ -92,7 +92,7 @@ class IndependentComponents(Attack):
         if rank == 0:
             return Abstain("the release does not vary")
         if len(Z) <= 2 * rank:
-            return Abstain(f"ICA needs more rows than {len(Z)} for {rank} components")
+            return Abstain(f"ICA needs more than {len(Z)} rows for {rank} components")
         if rank == 1:
             return Unmixed(white, np.ones(1), 1, 1)
         most = min(len(white), MOST_ROWS, max(MOST_CELLS // rank, 20 * rank))

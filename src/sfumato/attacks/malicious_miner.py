@@ -60,7 +60,7 @@ class MaliciousMiner:
         """A V that passes all checks of a respondent; `people` (plain answers) are needed to optimise."""
         part = space.slices()[self.question]
         if part.stop - part.start < 2:
-            raise UsageError("A question with one choice tells nothing. Aim at another.")
+            raise UsageError("A question with one choice reveals nothing. Aim at another.")
         if self.kind == "unit":
             return unit_vectors(space, self.question, self.k)
         if self.kind == "plus-minus":

@@ -21,7 +21,7 @@ def column_norm_bound(first: Matrix, second: Matrix, column: int, norm: float) -
     *records*. From the leaked `norm` of one column of x_2: |x_1i| >= |y_1i' y_2j| / |x_2j|. The larger the stronger.
     """
     if first.shape[0] != second.shape[0]:
-        raise UsageError("Both sites' releases must have as many rows: one R of K rows made both.")
+        raise UsageError("Both sites' releases must have the same number of rows: one R with K rows made both.")
     return _bounded(np.abs(first.T @ second[:, column]), norm)
 
 

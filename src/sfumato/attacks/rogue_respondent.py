@@ -51,7 +51,7 @@ class RogueRespondent:
             total = sum((ones for _, ones in grown), np.zeros(after.width))
             rows = sum(n for n, _ in grown)
             if rows < 1:
-                raise UsageError("Between these versions nobody else has answered.")
+                raise UsageError("Nobody else answered between these versions.")
             share = total / rows
             return Watched(np.full(after.width, np.nan), False, share)
         bits = next(ones for n, ones in grown if n == 1).astype(np.float64)
@@ -79,6 +79,6 @@ def _growth(before: SurveyCounts, after: SurveyCounts, mine: SurveyCounts) -> li
             if label in earlier.rows:
                 ones = ones - earlier.ones(label)
         if n < 0 or (ones < 0).any():
-            raise UsageError("These are not two versions of one survey in their order, or the own rows are not in it.")
+            raise UsageError("These are not two versions of one survey in order, or your own rows are not in it.")
         grown.append((n, ones))
     return grown

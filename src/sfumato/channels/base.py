@@ -175,16 +175,16 @@ class Channel(ABC):
 
     def raw_noise(self, width: float, low: float = 0.0) -> NumberNoise | None:  # noqa: ARG002
         """Noise on a number in raw units, which are `low` + `width` times the encoded ones; None where it is exact."""
-        raise NotApplicableError(f"{self.tag} cells are no numbers with noise of a known law")
+        raise NotApplicableError(f"{self.tag} cells are not numbers with noise of a known law")
 
     @property
     def kept(self) -> float:
         """How often a category (of a number: "missing") is told truly; the other answers are equally likely."""
-        raise NotApplicableError(f"{self.tag} cells are no answers of which it is known how often they are true")
+        raise NotApplicableError(f"{self.tag} cells are not answers with a known probability of being true")
 
     def mean_line(self) -> tuple[float, float]:
         """(slope, offset) where E(z | x) = slope x + offset exactly, for the number that it carries."""
-        raise NotApplicableError(f"released by a {self.tag} channel, and where a plain value would lie cannot be said")
+        raise NotApplicableError(f"released by a {self.tag} channel, so it is unknown where a plain value would lie")
 
     @property
     def added_moments(self) -> tuple[float, float]:
@@ -211,7 +211,7 @@ class Channel(ABC):
 
     def line(self, values: Matrix) -> Line:  # noqa: ARG002
         """The best linear description where source values are spread like `values` (m x width)."""
-        raise NotApplicableError(f"{self.tag} cells are no linear function of what was true, plus noise")
+        raise NotApplicableError(f"{self.tag} cells are not a linear function of the truth plus noise")
 
     def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
         """Least and largest source value that can have become z (n x width each); infinite where all can."""
@@ -299,7 +299,9 @@ def read(found: Mapping[str, Any]) -> Channel:
             raise ValueError(f"{len(unknown)} entries that it does not have")
         return made
     except (SfumatoError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
-        raise CardError(f"The card states a channel ({tag}) that cannot be: it was edited or is damaged.") from error
+        raise CardError(
+            f"The card states a channel ({tag}) that is impossible: it was edited or is damaged."
+        ) from error
 
 
 def number(found: Mapping[str, Any], name: str, default: float | None = None) -> float:

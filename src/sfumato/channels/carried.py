@@ -52,7 +52,9 @@ class Carried(Channel):
     def noise(self) -> OperatorNoise:
         """Operator and law, in raw units."""
         if self.operator == CUSTOM and self.own is None:
-            raise NotApplicableError("its operator is the owner's own, which a card cannot state; give it in Python")
+            raise NotApplicableError(
+                "it was made with the owner's own operator, which a card cannot describe; give it in Python"
+            )
         return OperatorNoise(self.own or make_operator(self.operator, self.parameters), self.law)
 
     def mean_line(self) -> tuple[float, float]:
@@ -60,7 +62,7 @@ class Carried(Channel):
         found = self.factor
         if found is None or found.mean == 0.0:
             who = "its owner's own operator" if self.operator == CUSTOM else f"the operator {self.operator}"
-            raise NotApplicableError(f"released by {who}, and where a plain value would lie cannot be said")
+            raise NotApplicableError(f"released by {who}, so it is unknown where a plain value would lie")
         return found.mean, (1.0 - found.mean) * found.origin
 
     @property
@@ -86,7 +88,9 @@ class Carried(Channel):
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
         z = self.noise.sample(self.raw(x), rng)
         if not np.isfinite(z).all():
-            raise UsageError("The operator gives values that are not finite. Choose another operator or other bounds.")
+            raise UsageError(
+                "The operator produces values that are not finite. Choose another operator or other bounds."
+            )
         return np.asarray((z - self.low) / self.range)
 
     def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:

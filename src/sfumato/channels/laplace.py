@@ -42,7 +42,7 @@ def laplace_channels(low: Matrix, high: Matrix, scale: Matrix, *, exact: bool) -
         if not widest <= MOST_SCALES:
             raise UsageError(
                 f"Exact noise must be at least 2^-{MOST_SCALES.bit_length() - 1} of the values it is added to, which "
-                "is what a double can hold beside them. Ask for more noise, that is for a smaller epsilon."
+                "is as much as a double can represent. Ask for more noise, that is, a smaller epsilon."
             )
         grid = scale / 2.0 ** min(FINEST, 51 - math.ceil(math.log2(widest)))
     columns = zip(scale.tolist(), grid.tolist(), low.tolist(), high.tolist(), strict=True)

@@ -107,7 +107,7 @@ class Recipe:
         told = [(one, group.column) for one, groups in self.of_columns() for group in groups if one.leaves_out]
         if unclear := sorted(column.name for one, column in told if column.missing and not one.hides_missing):
             raise UsageError(
-                f"Cells of column {unclear[0]!r} can be missing, so they cannot be left out as well: an empty cell of "
+                f"Cells of column {unclear[0]!r} can be missing, so they cannot also be left out: an empty cell of "
                 "the release would mean two things. Make the column categorical with a category for it, or fill it in."
             )
 
@@ -127,8 +127,8 @@ class Recipe:
             ):
                 raise TableError(
                     f"The release has cells without a value in its column {self._name_at(place.start)!r}, and its "
-                    "channels do not say that cells can be left out there. Nothing can be believed of them, so the "
-                    "rows are refused. A mechanism that leaves cells out says so with a Sampled channel."
+                    "channels do not say that cells can be left out there. They cannot be trusted, so the rows are "
+                    "refused. A mechanism that leaves cells out says so with a Sampled channel."
                 )
         self.check_reports(Z)
 
@@ -273,7 +273,7 @@ def _measured(found: Mapping[str, Any]) -> tuple[Measurement, ...]:
     try:
         measured = tuple(Measurement.from_dict(one) for one in found.get("measured", ()))
     except (LookupError, TypeError, ValueError):
-        raise CardError("The card states a measurement that cannot be: it was edited or is damaged.") from None
+        raise CardError("The card states a measurement that is impossible: it was edited or is damaged.") from None
     if bool(measured) != (found["rows"] == "nobody"):
         raise CardError("The card's measurements do not fit its rows: it was edited or is damaged.")
     return measured
@@ -283,7 +283,7 @@ def _code(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise CardError("The card names a class by no code: it was edited or is damaged.") from None
+        raise CardError("The card names a class without a code: it was edited or is damaged.") from None
 
 
 def _read(found: Sequence[Mapping[str, Any]]) -> tuple[Channel, ...]:

@@ -49,5 +49,5 @@ def check_counts(where: Sequence[slice], channels: Sequence[Channel], wanted: in
     if (wrong := np.flatnonzero(told != wanted)).size:
         raise TableError(
             f"The card says that every row reports {wanted} of {len(first)} columns, and row {int(wrong[0]) + 1} "
-            "reports more or fewer: the release was changed or damaged. Take it again from who made it."
+            "reports more or fewer: the release was changed or damaged. Get it again from whoever made it."
         )

@@ -118,7 +118,7 @@ def _reworded(X: Any) -> str:
     except (ValueError, TypeError, IndexError):
         return "The rows cannot be read as a table of numbers. Give an array of numbers, or a DataFrame."
     if not wrong:
-        return "The rows or their classes cannot be read. Give numbers or a DataFrame, and one class a row."
+        return "The rows or their classes cannot be read. Give numbers or a DataFrame, and one class per row."
     names = list(X.columns) if hasattr(X, "columns") else []
     shown = ", ".join(repr(names[place]) if names else str(place) for place in wrong[:10])
     return (

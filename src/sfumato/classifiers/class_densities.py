@@ -121,8 +121,8 @@ def _numbers(parts: Sequence[Slice], classes: int, method: Method | None, interv
         (plain if known else noisy).append(Grouped(part.column.values(part.Z), part.y, part.column.described))
     if noisy and sum(int(np.count_nonzero(~np.isnan(one.values))) for one in noisy) < FEWEST:
         warnings.warn(
-            f"Column {noisy[0].described.name!r} shows fewer than {FEWEST} noisy values, of which nothing can be said. "
-            "They are left out.",
+            f"Column {noisy[0].described.name!r} has fewer than {FEWEST} noisy values, too few to learn from. They "
+            "are left out.",
             UnsettledWarning,
             stacklevel=2,
         )

@@ -24,7 +24,7 @@ def public_map(recipe: Recipe) -> Affine | None:
             slope[place.start], offset[place.start] = channel.mean_line()
         except NotApplicableError as reason:
             raise UsageError(
-                f"Column {name!r} was {reason}. This classifier answers only for rows that were released likewise; "
-                "for plain rows train reconstructed-naive-bayes or reconstructed-tree."
+                f"Column {name!r} was {reason}. This classifier answers only for rows released in the same way; for "
+                "plain rows train reconstructed-naive-bayes or reconstructed-tree."
             ) from None
     return np.diag(slope), offset

@@ -47,7 +47,7 @@ def encoding_of(frame: pa.Table, schema: Schema | None, bounds: Any) -> Encoding
     if schema.learned:
         warnings.warn(
             f"Bounds or categories of {', '.join(schema.learned[:10])} were learned from the training rows, so no "
-            "formal guarantee holds. Give a `schema` with what is known of them.",
+            "formal guarantee holds. Give a `schema` with what is known about them.",
             PrivacyLeakWarning,
             stacklevel=4,
         )

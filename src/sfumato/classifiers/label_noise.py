@@ -92,8 +92,8 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         self.corrected_ = hasattr(self.classifier_, "predict_proba")
         if not self.corrected_ and (np.argmax(self.response_, axis=0) != np.arange(k)).any():
             raise ValueError(
-                f"{type(self.classifier_).__name__} has no predict_proba, and labels are more often seen as another "
-                "class than as their own: take a classifier that gives probabilities."
+                f"{type(self.classifier_).__name__} has no predict_proba, and labels appear more often as another "
+                "class than as their own: use a classifier that gives probabilities."
             )
         return self
 
@@ -143,7 +143,7 @@ class LabelNoiseCorrection(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if given.shape != (k, k) or (given < 0).any() or not np.allclose(given.sum(axis=0), 1):
             raise ValueError(f"The 'keep' matrix must be {k} x {k} with columns that sum to one.")
         if np.linalg.cond(given) > 1e8:
-            raise ValueError("The 'keep' matrix cannot be inverted: labels as seen tell classes apart no more.")
+            raise ValueError("The 'keep' matrix cannot be inverted: the labels no longer tell the classes apart.")
         return given
 
 
@@ -162,5 +162,5 @@ def _check(keep: float, k: int) -> None:
         raise ValueError(f"Randomized labels need at least two classes. Got {k} instead.")
     if not 0 <= keep <= 1 or abs(keep - 1 / k) < 1e-9:
         raise ValueError(
-            f"The 'keep' parameter must be a probability other than 1/{k}, at which labels tell nothing. Got {keep!r}."
+            f"The 'keep' parameter must be a probability other than 1/{k}, at which labels say nothing. Got {keep!r}."
         )

@@ -79,7 +79,9 @@ def _part_sums(part: Rows, classes: int, centre: Floats) -> _Sums:
     columns = clean_columns(part.Z) if part.source is None else columns_of(part.source, ranges=False)
     recipe = recipe_of(part.source)
     if (columns[-1].stop if recipe is None else recipe.width) != part.Z.shape[1]:
-        raise CardError("The card describes other columns than the rows have. Card and release do not belong together.")
+        raise CardError(
+            "The card describes different columns from those of the rows. Card and release do not belong together."
+        )
     noises = [_Noise.of(column) for column in columns]
     W = part.Z.copy()  # a slot for "missing" that nobody reports belongs to no column
     for noise in noises:
@@ -111,8 +113,8 @@ def _reported_sums(W: Floats) -> tuple[Floats, Floats, float]:
     pairs, known = both.T @ both, np.where(there, W, 0.0)
     if not pairs.all():
         raise UsageError(
-            "Not applicable: in some class no row reports two of the columns together, so nothing is known of how they "
-            "vary with each other. Use reconstructed-naive-bayes, which takes columns one by one."
+            "Not applicable: in some class no row reports two of the columns together, so it is unknown how they "
+            "vary together. Use reconstructed-naive-bayes, which takes columns one by one."
         )
     first, second = known.sum(axis=0) / np.diag(pairs), known.T @ known / pairs
     return len(W) * first, np.asarray(len(W) * second), float(pairs.mean() / len(W))
@@ -141,7 +143,7 @@ class _Noise:
         law, operator = one.noise.law, one.noise.operator
         if not math.isfinite(law.variance):
             raise UsageError(
-                f"The noise of column {one.name!r} has no variance, so none can be taken away. "
+                f"The noise of column {one.name!r} has no variance, so none can be subtracted. "
                 "Use reconstructed-naive-bayes or reconstructed-tree."
             )
         if operator.is_additive:
@@ -166,7 +168,7 @@ class _Noise:
             k = column.stop - column.start
             other = (1.0 - one.keep) / max(1, k - 1)
             if abs(one.keep - other) < 1e-9:
-                raise UsageError(f"The answers of column {one.name!r} tell nothing of the truth.")
+                raise UsageError(f"The answers of column {one.name!r} say nothing about the truth.")
             W[:, block] = (Z[:, block] - other) / (one.keep - other) if k > 1 else Z[:, block]
         else:
             shown = column.encoded((column.low + column.width * Z[:, column.start] - self.shift) / self.factor)

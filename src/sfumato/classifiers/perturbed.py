@@ -65,7 +65,7 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Release the rows in memory and train on the release."""
         if self.schema is not None and self.bounds is not None:
-            raise UsageError("Give 'schema' or 'bounds', not both: a schema holds bounds.")
+            raise UsageError("Give 'schema' or 'bounds', not both: a schema contains bounds.")
         encoded, targets = self._training_rows(X, y)
         self.classes_, codes = np.unique(targets, return_inverse=True)
         self.mechanism_ = clone(self.mechanism if self.mechanism is not None else PrincipalLaplace())
@@ -85,7 +85,7 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         frame = as_frame(X)
         by_name = self.schema is not None or isinstance(self.bounds, Mapping)
         if frame is None and by_name:
-            raise UsageError("A schema, or bounds by name, need a DataFrame, whose columns have names.")
+            raise UsageError("A schema, or bounds by name, needs a DataFrame, whose columns have names.")
         self.takes_frames_ = frame is not None and (by_name or is_mixed(frame))
         if frame is None or not self.takes_frames_:
             matrix, targets = rows_and_targets(self, X, y, accept_sparse=True)
@@ -101,7 +101,7 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.bounds is None:
             warnings.warn(
                 "The bounds were learned from the training rows, so no formal guarantee holds. "
-                "Give `bounds` from what is known of the columns.",
+                "Give `bounds` from what is known about the columns.",
                 PrivacyLeakWarning,
                 stacklevel=4,
             )

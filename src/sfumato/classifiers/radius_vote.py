@@ -246,7 +246,7 @@ class RadiusVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _parts(self, part: npt.ArrayLike | None, count: int) -> Codes:
         if part is None:
             if count > 1:
-                raise ValueError("The 'part' parameter must say for each row which of the noise summaries is its own.")
+                raise ValueError("The 'part' parameter must say for each row which noise summary applies to it.")
             return np.zeros(len(self.rows_), dtype=np.int64)
         codes = np.asarray(part, dtype=np.int64)
         if codes.shape != (len(self.rows_),) or codes.min() < 0 or codes.max() >= count:

@@ -39,8 +39,8 @@ class Rows:
         width = columns[-1].stop if recipe is None else recipe.width
         if width != self.Z.shape[1]:
             raise CardError(
-                f"The card describes {width} columns, the rows have {self.Z.shape[1]}. "
-                "Card and release do not belong together."
+                f"The card describes {width} columns, but the rows have {self.Z.shape[1]}. Card and release do not "
+                "belong together."
             )
         return columns
 
@@ -115,7 +115,7 @@ def _check_gaps(rows: Rows) -> None:
     if rows.source is not None:
         rows.source.check_gaps(rows.Z)
     elif np.isnan(rows.Z).any():
-        raise ValueError("Input X contains NaN in rows without noise, where no cell is left out.")
+        raise ValueError("Input X contains NaN in rows without noise, where no cell can be left out.")
 
 
 class GivesProbabilities(ReadsNoise, ABC):

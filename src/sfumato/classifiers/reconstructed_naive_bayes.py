@@ -124,7 +124,7 @@ class ReconstructedNaiveBayes(GivesProbabilities):
         for place, (start, _, edges, mass, missing) in enumerate(self._columns()):
             column = columns.get(start)
             if column is None or column.described is None:
-                raise CardError("The released rows have other columns than the rows that were trained on.")
+                raise CardError("The released rows have different columns from the training rows.")
             if len(edges) == 0:
                 k, keep = mass.shape[1], column.described.keep
                 seen = mass if k < 2 else (1 - keep) / (k - 1) + (keep - (1 - keep) / (k - 1)) * mass

@@ -128,11 +128,11 @@ def iterate(parts: Sequence[_Counts], cells: int, total: Matrix) -> tuple[Matrix
 
 def warn_unsettled(column: str, settled: Flags) -> None:
     """Say which estimate stands in; the first group is all rows."""
-    what = f"{np.count_nonzero(~settled[1:])} of {len(settled) - 1} classes are taken to be like all rows there"
+    what = f"{np.count_nonzero(~settled[1:])} of {len(settled) - 1} classes use the distribution of all rows there"
     if not settled[0]:
-        what = "its last step is used, the same for every class that did not settle"
+        what = "its last step is used, the same for every class that did not converge"
     warnings.warn(
-        f"Column {column!r}: the reconstruction did not settle, and {what}. The noise is probably too strong for it.",
+        f"Column {column!r}: the reconstruction did not converge, and {what}. The noise is probably too strong for it.",
         UnsettledWarning,
         stacklevel=2,
     )

@@ -71,8 +71,8 @@ class SurveyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise TableError("There are no received rows to learn from yet.")
         if not ((bits == 0) | (bits == 1)).all():
             raise TableError(
-                "This classifier learns from bits, as surveys and guided-projection release them, and these rows hold "
-                "other numbers. Choose another classifier, for example naive-bayes."
+                "This classifier learns from bits, as surveys and guided-projection release them, but these rows "
+                "contain other numbers. Choose another classifier, for example naive-bayes."
             )
         if self.queries is not None and self.queries not in QUERIES:
             raise UsageError(f"The 'queries' parameter must be one of {', '.join(QUERIES)}. Got {self.queries!r}.")

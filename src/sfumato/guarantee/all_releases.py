@@ -111,8 +111,8 @@ class AllReleases:
         if not self.bounded:
             culprit = "an earlier one" if self.alone.kind == LOCAL_DP else "this one"
             return (
-                f"No bound holds for somebody who sees {self.seen} releases of these rows ({which}): {culprit} "
-                f"has none that is proved. This release alone: {self.alone.in_words(prior)}"
+                f"No bound holds against somebody who sees {self.seen} releases of these rows ({which}): {culprit} "
+                f"has no proved bound. This release alone: {self.alone.in_words(prior)}"
             )
         figure = f"epsilon {rounded_up(self.record)} for the whole record in all: {which}"
         words = becoming_sure(prior, self.record, f"{self.seen} releases of that person's record", figure)

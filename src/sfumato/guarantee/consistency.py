@@ -28,14 +28,14 @@ def contradiction(data: Mapping[str, Any]) -> str | None:
     learned = [item for item in data["learned_from_data"] if not item.startswith(LABEL_CLASSES)]
     formal = stated["kind"] != EMPIRICAL
     if formal and (learned or data["reproducible"]):
-        return "it claims a guarantee that what it rests on does not allow"
+        return "it claims a guarantee that its own assumptions do not allow"
     label = data["release_schema"]["label"]
     state = label_state(label and label["keep"], data["recipe"]["rows"] == "nobody")
     if state != data["label"]:
-        return "what it says of the label does not fit"
+        return "what it says about the label is inconsistent"
     transform = data["transform"]
     if transform["kind"] == "affine" and not _is_matrix(transform, len(data["release_schema"]["columns"])):
-        return "its transform is no matrix with a finite row for every released column"
+        return "its transform is not a matrix with a finite row for every released column"
     return None
 
 
@@ -52,7 +52,7 @@ def _wrong_total(stated: Mapping[str, Any], earlier: Mapping[str, Any]) -> str |
     if stated["kind"] == CENTRAL_DP and proved is None:
         return None  # its own cost is kept apart from the total, which is of records that were perturbed
     if earlier["count"] and total is not None and (proved is None or total < proved * (1 - 1e-9)):
-        return "its total of all releases does not fit its own guarantee"
+        return "its total of all releases contradicts its own guarantee"
     return None
 
 

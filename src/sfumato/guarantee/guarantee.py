@@ -17,7 +17,7 @@ LOCAL_DP, CENTRAL_DP = "local-dp", "central-dp"
 EMPIRICAL = "empirical-only"
 _DOMAIN = "bounds or categories of column "
 PRIORS = (0.001, 0.01, 0.1)
-LABEL_ON_TOP = " What the label itself tells comes on top: it is released exactly."
+LABEL_ON_TOP = " The label reveals more on top: it is released exactly."
 WEAK_CENTRAL = 10.0
 """Above this epsilon a test for presence with one false alarm in 22,000 may be certain."""
 UNPROTECTED = " That is formally bounded, practically unprotected."
@@ -143,7 +143,8 @@ class Guarantee:
             words += f" A person with {self.rows_per_person:,} rows: epsilon {rounded_up(self.person)}."
         if self.in_the_way:
             words = (
-                "Empirical only: this would hold had the following been public or exact, in the release's own words: "
+                "Empirical only: this would hold if the following had been public or exact, in the release's own "
+                "words: "
                 f"{listed(summarized(self.in_the_way))}. {words}"
             )
         return words

@@ -104,7 +104,9 @@ class Key:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CardError(f"{path} is not a key, or it is damaged or cut short. Take it from a backup.") from error
         if not is_private(path):
-            raise CardError(f"The key {path} can be read by others. Ask who did, then: chmod 600 {path}")
+            raise CardError(
+                f"The key {path} can be read by others on this machine. Find out who could have, then: chmod 600 {path}"
+            )
         if not hmac.compare_digest(key.commitment(), str(commitment)):
             raise CardError(f"The key {path} was changed since it was drawn. Take it from a backup.")
         return key

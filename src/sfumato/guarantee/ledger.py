@@ -135,7 +135,7 @@ class Ledger:
             for releases in data["tables"].values():
                 _total(releases)
             if not all(isinstance(item, str) for item in data.get(LEARNED, ())):
-                raise ValueError("what was learned is no list of hashes")
+                raise ValueError("what was learned is not a list of hashes")
         except CardError:
             raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

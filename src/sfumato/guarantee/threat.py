@@ -30,11 +30,11 @@ class ThreatModel:
         )
         open_ends = [] if nobodys else [PRESENCE]
         if label == "exact":
-            open_ends.append("The label is released exactly as it was: it is taken to be public.")
+            open_ends.append("The label is released exactly as it was: it is assumed to be public.")
         if learned_bounds:
             open_ends.append(
-                "Bounds and categories that were learned from the table stand on this card: the smallest and largest "
-                "value of each such column, and every category, also one that a single person has."
+                "This card shows the bounds and categories that were learned from the table: the smallest and "
+                "largest value of each such column, and every category, even one that only a single person has."
             )
         open_ends.append(
             "The names of the columns are released, and a noisy number of rows."

@@ -7,16 +7,16 @@ from collections.abc import Iterable
 WAYS_OUT = {
     "bounds or categories": "mark public bounds and categories as such (sfumato declare SCHEMA --all --reason ...)",
     "classes of the label": "mark the label's classes as public in the schema",
-    "a given basis": "say why the basis is public (--param basis_reason=...), or take --param basis=identity",
-    "basis": "take a basis that owes nothing to this table (--basis-from TABLE --reason ..., or --param basis=dct)",
-    "ranges of the components": "take widths from the public bounds (--param component_bounds=public)",
-    "the guidance": "take guidance that owes nothing to this table (--param guidance=... --param guidance_reason=...)",
+    "a given basis": "say why the basis is public (--param basis_reason=...), or use --param basis=identity",
+    "basis": "use a basis that owes nothing to this table (--basis-from TABLE --reason ..., or --param basis=dct)",
+    "ranges of the components": "take the widths from the public bounds (--param component_bounds=public)",
+    "the guidance": "use guidance that owes nothing to this table (--param guidance=... --param guidance_reason=...)",
     "given guidance": "say why the guidance is public (--param guidance_reason=...)",
-    "guidance that": "take guidance that owes nothing to anybody's rows, and say why (--param guidance_reason=...)",
+    "guidance that": "use guidance that owes nothing to anybody's rows, and say why (--param guidance_reason=...)",
     "rotation with": "draw a new rotation (leave --key out)",
-    "floating-point noise": "draw noise exactly (--param noise=exact, or a law that has an exact form: laplace)",
+    "floating-point noise": "draw the noise exactly (--param noise=exact, or a law that has an exact form: laplace)",
     "a fixed seed": "leave --seed out",
-    "the largest number of rows": "cap the rows of a person by a public number (--max-rows-per-person)",
+    "the largest number of rows": "cap the rows per person at a public number (--max-rows-per-person)",
 }
 """How the reason on a card begins, and what the owner can do about it."""
 

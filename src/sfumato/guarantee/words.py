@@ -28,7 +28,7 @@ def card_in_words(card: Card) -> str:
         _what(card),
         *_list(f"It rests on ({OWN})", card.guarantee["assumptions"]),
         *_list(f"Learned from the data ({OWN})", summarized(card.learned_from_data)),
-        *_list(f"Who the adversary is taken to be ({OWN})", card.threat_model["adversary"]),
+        *_list(f"Who the adversary is assumed to be ({OWN})", card.threat_model["adversary"]),
         *_list(f"What is not protected ({OWN})", card.threat_model["not_protected"]),
     ]
     if card.reproducible:

@@ -73,8 +73,8 @@ def _evidence(request: AuditRequest, rng: np.random.Generator) -> Evidence:
 def _settings(request: AuditRequest, evidence: Evidence, arena: Arena, attempts: list[Attempt]) -> dict[str, object]:
     if evidence.sampled:
         evidence.notes.append(
-            f"A sample of {len(evidence.Z):,} release rows was audited. Linking is easier within a sample than within "
-            "the whole release, so its score is on the safe side."
+            f"A sample of {len(evidence.Z):,} release rows was audited. Linking is easier in a sample than in the "
+            "whole release, so its score errs on the safe side."
         )
     failed = [attempt.name for attempt in attempts if attempt.failed is not None]
     if failed:

@@ -129,8 +129,8 @@ def compare(model: Model, source: Any, *, key: Path | Key | None = None, unknown
     found = Evaluation(tuple(model.classes), confusion, int(np.count_nonzero(~seen)), unfit)
     if found.unseen:
         warnings.warn(
-            f"{counted(found.unseen, 'row')} of classes that training did not see: no answer to them can be right, and "
-            "they count as errors. To refuse such rows instead: --unknown refuse.",
+            f"{counted(found.unseen, 'row')} of classes that training did not see: no answer for them can be right, "
+            "so they count as errors. To refuse such rows instead: --unknown refuse.",
             UnknownCategoryWarning,
             stacklevel=2,
         )

@@ -25,8 +25,8 @@ from sfumato.jobs.release import matrix_of
 BLOCK = 1 << 16
 MOST_NAMED = 5
 OWN_OPERATOR = (
-    "The release was made with an operator of its owner's own, so nobody else can tell what it makes of a value, and "
-    "one forged cell could ruin a model. Use an operator that has a name."
+    "The release was made with its owner's own operator. Nobody else can tell what it does to a value, and one "
+    "forged cell could ruin a model. Use an operator that has a name."
 )
 
 
@@ -56,7 +56,7 @@ class CellCheck:
             cells = table[name]
             if name not in self.may_be_empty and cells.null_count:
                 where = _first(pc.is_null(cells), first_row, name)
-                raise TableError(f"The release has an empty cell, which its schema does not expect: {where}.")
+                raise TableError(f"The release has an empty cell, which its schema does not allow: {where}.")
             if pa.types.is_floating(cells.type):
                 finite = pc.fill_null(pc.is_finite(cells), True)
                 if not pc.all(finite).as_py():
@@ -76,8 +76,9 @@ def far_in_words(cells: Sequence[tuple[int, str]]) -> str:
     named = "; ".join(_place(row, name) for row, name in cells[:MOST_NAMED])
     more = f" and {len(cells) - MOST_NAMED} more" if len(cells) > MOST_NAMED else ""
     return (
-        f"The release has cells that the noise on its card cannot have made of any value: {named}{more}. "
-        f"In an honest release that happens with a chance of {FALSE_ALARMS:g}, and one such cell can ruin a model. "
+        f"The release has cells that the noise on its card cannot have produced from any value: {named}{more}. "
+        f"In an honest release that happens with a probability of {FALSE_ALARMS:g}, and one such cell can ruin a "
+        "model. "
         "Push the release that `sfumato sanitize` wrote."
     )
 

@@ -105,7 +105,7 @@ class Model:
             or public[1].shape != public[0].shape[:1]
             or not (np.isfinite(public[0]).all() and np.isfinite(public[1]).all())
         ):
-            raise UnsoundModelError("its map of rows is not one")
+            raise UnsoundModelError("its map of rows is not a valid map")
         check_structure(self.classifier, len(self.classes))
 
     @contextlib.contextmanager

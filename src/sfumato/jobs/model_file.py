@@ -89,16 +89,16 @@ class ModelFile:
         if len(members) > MOST_MEMBERS or len({member.filename for member in members}) != len(members):
             raise UnsoundModelError("its archive has too many members, or several of one name")
         if any(m.compress_type != zipfile.ZIP_STORED or m.file_size != m.compress_size for m in members):
-            raise UnsoundModelError("its archive is compressed, as no model of ours is")
+            raise UnsoundModelError("its archive is compressed, but our models never are")
         if sum(member.file_size for member in members) > size:
-            raise UnsoundModelError("its archive claims to hold more than the file does")
+            raise UnsoundModelError("its archive claims to contain more than the file does")
 
     def _read_schema(self) -> dict[str, Any]:
         if self._zip.getinfo(SCHEMA).file_size > MOST_SCHEMA_BYTES:
             raise UnsoundModelError(f"its description has more than {MOST_SCHEMA_BYTES} bytes")
         schema = json.loads(self._zip.read(SCHEMA))
         if not isinstance(schema, dict):
-            raise UnsoundModelError("its description is no object")
+            raise UnsoundModelError("its description is not an object")
         return schema
 
     def _check_arrays(self, nodes: list[dict[str, Any]]) -> None:
@@ -107,7 +107,7 @@ class ModelFile:
         for node in nodes:
             if node["__loader__"] == "NdArrayNode":
                 if node.get("type") != "numpy":
-                    raise UnsoundModelError("an array in it holds objects")
+                    raise UnsoundModelError("an array in it contains objects")
                 used += self._check_array(node["file"])
         if used > 2 * sum(member.file_size for member in self._zip.infolist()):
             raise UnsoundModelError("its arrays are used more often than they are stored")
@@ -124,7 +124,7 @@ class ModelFile:
             for length in shape:
                 cells *= length
             if dtype.hasobject or min(shape, default=0) < 0 or file.tell() + cells * dtype.itemsize != size:
-                raise UnsoundModelError("an array in it has another size than it says")
+                raise UnsoundModelError("an array in it does not have the size it states")
         return size
 
     # Content that is read here
@@ -132,12 +132,12 @@ class ModelFile:
     def _about(self) -> dict[str, Any]:
         root = self.schema.get("content")
         if not isinstance(root, dict) or set(root) != {"about", "classifier"}:
-            raise UnsoundModelError("it holds other things than a classifier and its description")
+            raise UnsoundModelError("it contains something other than a classifier and its description")
         if root["about"].get("__loader__") != "JsonNode":
-            raise UnsoundModelError("its description is no text")
+            raise UnsoundModelError("its description is not text")
         about = json.loads(self._value(root["about"]))
         if not isinstance(about, dict):
-            raise UnsoundModelError("its description is no object")
+            raise UnsoundModelError("its description is not an object")
         return about
 
     def _value(self, node: Any) -> Any:
@@ -156,7 +156,7 @@ class ModelFile:
         features, classes, outputs = (self._value(part) for part in arguments["content"])
         known = {name: self._value(part) for name, part in state["content"].items()}
         if set(known) != {"max_depth", "node_count", "nodes", "values"}:
-            raise UnsoundModelError("a tree in it has other parts than trees have")
+            raise UnsoundModelError("a tree in it has parts that trees do not have")
         check_tree(features, classes, outputs, known)
 
 
@@ -168,9 +168,9 @@ def check_tree(features: Any, classes: Any, outputs: Any, state: Mapping[str, An
     if not whole or features < 1 or outputs != 1 or counts.shape != (1,) or counts.dtype.kind != "i" or counts[0] < 1:
         raise UnsoundModelError("a tree in it has impossible counts")
     if nodes.ndim != 1 or not len(nodes) or state["node_count"] != len(nodes):
-        raise UnsoundModelError("a tree in it has another number of nodes than it says")
+        raise UnsoundModelError("a tree in it does not have the number of nodes it states")
     if not 0 <= state["max_depth"] < len(nodes):
-        raise UnsoundModelError("a tree in it is deeper than it has nodes")
+        raise UnsoundModelError("a tree in it is deeper than its number of nodes")
     if values.shape != (len(nodes), 1, counts[0]) or values.dtype != np.float64 or not np.isfinite(values).all():
         raise UnsoundModelError("a tree in it has impossible values")
     check_branches(nodes["left_child"], nodes["right_child"], nodes["feature"], nodes["left_child"] == -1, features)
@@ -186,13 +186,13 @@ def check_branches(left: NDArray[Any], right: NDArray[Any], feature: NDArray[Any
         if (going <= here).any() or (going >= len(leaf)).any():
             raise UnsoundModelError("a branch of a tree in it leads nowhere")
     if len(here) and not 0 <= int(feature[here].min()) <= int(feature[here].max()) < features:
-        raise UnsoundModelError("a tree in it asks for a column that there is not")
+        raise UnsoundModelError("a tree in it asks for a column that does not exist")
 
 
 def _nodes(part: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
     """Every object that skops will build, outer ones first."""
     if depth > DEEPEST:
-        raise UnsoundModelError("its objects lie too deep inside each other")
+        raise UnsoundModelError("its objects are nested too deeply")
     if isinstance(part, dict):
         if "__loader__" in part:
             yield part
@@ -210,7 +210,7 @@ def _type_of(node: Mapping[str, Any]) -> str:
 def _check_types(nodes: list[dict[str, Any]]) -> None:
     for node in nodes:
         if _type_of(node) not in TRUSTED.get(str(node["__loader__"]), ()):
-            raise ForeignTypeError(f"holds an object of type {_type_of(node)[:200]}, as no model of ours does")
+            raise ForeignTypeError(f"holds an object of type {_type_of(node)[:200]}, which our models never do")
 
 
 def _check_names(nodes: list[dict[str, Any]]) -> None:
@@ -219,7 +219,7 @@ def _check_names(nodes: list[dict[str, Any]]) -> None:
     for node in nodes:
         name = node.get("__id__")
         if name is not None and not _same(known.setdefault(name, node), node):
-            raise UnsoundModelError("two different objects in it have one id")
+            raise UnsoundModelError("two different objects in it have the same id")
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -60,15 +60,15 @@ def remember(
     found = Remembered(memory, find_new(replace(source, keep_in_memory=False), memory, progress))
     if only_new and first_time and ledger.releases:
         warnings.warn(
-            "The ledger remembers no rows of this schema yet, so that all rows count as new: also those that were "
-            "released without --only-new, or under another schema.",
+            "The ledger remembers no rows of this schema yet, so all rows count as new, including those that were "
+            "released without --only-new or under another schema.",
             PrivacyLeakWarning,
             stacklevel=2,
         )
     if only_new and not found.new.any():
         raise NothingNewError(
             f"None of the {len(found.new):,} rows is new: all were released before. Nothing was written. "
-            "If they are to be released once more (what that gives away adds up), leave --only-new out."
+            "To release them once more (what that reveals adds up), leave --only-new out."
         )
     if only_new:
         source.new = found.new

@@ -35,7 +35,7 @@ HELD_OUT = "rows held out of the pool"
 TESTED_ON = {
     PUBLIC: "Plain rows of a public test table, embedded by the public map of the releases' card.",
     EMBEDDED: "Rows that sites pushed for testing, in the space of the releases and perturbed as their cards say.",
-    HELD_OUT: "A fifth of every site's rows, held out. They are perturbed, as the rows trained on are.",
+    HELD_OUT: "A fifth of every site's rows, held out. They are perturbed, like the training rows.",
 }
 FOLDED = (
     f"Each of {FOLDS} folds of the pool is classified after training on the others. The rows are perturbed: "
@@ -44,7 +44,8 @@ FOLDED = (
 
 
 PLAIN_ONLY = (
-    "This classifier learned what plain rows are like, and would mistake perturbed ones: its error can be measured "
+    "This classifier learned the distribution of plain rows and would misjudge perturbed ones: its error can be "
+    "measured "
     "only on a public test table, or by the sites at home."
 )
 

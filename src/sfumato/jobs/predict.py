@@ -81,7 +81,7 @@ def classify(model: Model, source: Any, *, key: Path | Key | None = None, unknow
     source = opened(source)
     Z, truth, unfit = rows_to_classify(model, source, key, unknown)
     if not len(Z):
-        raise TableError("The table holds no rows, so there is nothing to classify.")
+        raise TableError("The table contains no rows, so there is nothing to classify.")
     classifier = classifier_for(model, source)
     with model.answering():
         codes = np.asarray(classifier.predict(Z), dtype=np.int64)
@@ -124,8 +124,8 @@ def classifier_for(model: Model, source: Any) -> Any:
     if not hasattr(model.classifier, "predict_released"):
         other = "knn or svm" if card.transform["kind"] == "secret" else "reconstructed-naive-bayes"
         raise UsageError(
-            f"{model.about['classifier']} learned what plain rows are like, and would mistake perturbed ones. Give the "
-            f"plain rows, or train {other}, which can classify both."
+            f"{model.about['classifier']} learned the distribution of plain rows and would misjudge perturbed ones. "
+            f"Give the plain rows, or train {other}, which can classify both."
         )
     return ForReleased(model.classifier, card)
 
@@ -156,7 +156,7 @@ def rows_to_classify(model: Model, source: Any, key: Path | Key | None, unknown:
 def _released(model: Model, release: Release) -> Rows:
     """Rows that were released perturbed lie in the model's space already."""
     if release.card.space != model.about["space"]:
-        raise CardError(f"The release {release.where} lies in another space than the model's training data.")
+        raise CardError(f"The release {release.where} is in a different space from the model's training data.")
     return Rows(release.Z, release.y if release.card.label in ("exact", "drawn") else None, {})
 
 
@@ -170,7 +170,8 @@ def _embedded(model: Model, source: Any, key: Path | Key | None, unknown: str) -
         if "schema" not in str(error):
             raise
         whose = (
-            "(The schema is the model's, from the releases it was trained on. For another, sanitize and train again.)"
+            "(The schema is the model's, from the releases it was trained on. To use another, sanitize and train "
+            "again.)"
         )
         raise type(error)(f"{error} {whose}") from None
     warn_of_unfit(unfit, "the training data")
@@ -203,7 +204,7 @@ def _map(model: Model, key: Path | Key | None) -> tuple[Matrix, Matrix]:
     loaded = key if isinstance(key, Key) else Key.load(key)
     if loaded.commitment() != model.about["transform"].get("commitment"):
         which = "given" if isinstance(key, Key) else str(key)
-        raise CardError(f"The key {which} is not the one that the training releases were made with.")
+        raise CardError(f"The key {which} is not the one used for the training releases.")
     return loaded.affine()
 
 

@@ -17,8 +17,8 @@ from sfumato.statistics import Moments
 from sfumato.table import Encoding, Schema, open_table
 
 THE_SAME = (
-    "The rows of --basis-from are those of the table itself, which are private: a basis made from them tells of the "
-    "people in it. Give rows that anybody may have."
+    "The rows of --basis-from are those of the table itself, which are private: a basis made from them reveals "
+    "something about the people in it. Give rows that anybody may have."
 )
 
 
@@ -32,7 +32,7 @@ class PublicRows:
     def check(self, mechanism: Mechanism, parameters: Any) -> None:
         """What can be refused before any table is read."""
         if not isinstance(mechanism, PrincipalLaplace):
-            raise UsageError(f"--basis-from gives principal-laplace its basis, and {mechanism.name} has none.")
+            raise UsageError(f"--basis-from gives principal-laplace its basis, but {mechanism.name} has none.")
         for given in ("basis", "basis_reason"):
             if given in parameters:
                 raise UsageError(f"The basis comes from --basis-from and the reason from --reason. Leave {given} out.")

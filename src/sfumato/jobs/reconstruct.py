@@ -67,7 +67,7 @@ def reconstruct_columns(
     `out`, those of several in a folder for each. All are written, or none.
     """
     if len({Path(folder).resolve() for folder in folders}) < len(folders):
-        raise UsageError("A release is given twice: its values would count twice. Give each folder once.")
+        raise UsageError("A release was given twice: its values would count twice. Give each folder once.")
     names = [*columns, *(f"{one} and {other}" for one, other in joint), *along]
     if not names or len(set(names)) < len(names):
         raise UsageError(

@@ -97,7 +97,9 @@ class Release:
             if trace.exists():
                 self._source = open_table(trace).read()["source"].to_numpy()
             if self._source is not None and len(self._source) != self.card.rows:
-                raise CardError(f"The trace of {self.folder} is not that of its release: the numbers of rows differ.")
+                raise CardError(
+                    f"The trace of {self.folder} does not belong to its release: the numbers of rows differ."
+                )
         return self._source
 
     @property
@@ -259,7 +261,7 @@ def card_inside(file: pq.ParquetFile) -> bytes | None:
     """The card that a release carries. A file holds such words twice, for Parquet and for Arrow: two cards are none."""
     card: bytes | None = (file.metadata.metadata or {}).get(CARD_METADATA)
     if card != (file.schema_arrow.metadata or {}).get(CARD_METADATA):
-        raise CardError("The file carries two cards, and they differ: it was edited. Sanitize again.")
+        raise CardError("The file contains two cards, and they differ: it was edited. Sanitize again.")
     return card
 
 

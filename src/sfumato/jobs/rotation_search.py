@@ -63,7 +63,7 @@ def find_key(
     matrix = as_matrix(X)
     encoding = encoding or Encoding.unit(matrix.shape[1])
     if matrix.shape[1] != encoding.width:
-        raise TableError(f"The rows have {matrix.shape[1]} encoded columns, the encoding {encoding.width}.")
+        raise TableError(f"The rows have {matrix.shape[1]} encoded columns, but the encoding has {encoding.width}.")
     rng = rng or secret_generator()
     part = matrix if len(matrix) <= MOST_ROWS else matrix[rng.choice(len(matrix), MOST_ROWS, replace=False)]
     sample = sample_of(part, Moments.of(matrix), encoding)
@@ -203,8 +203,8 @@ class _Search:
 def _warn(result: SearchResult) -> None:
     warnings.warn(
         f"Attacks miss {counted(len(result.weak_columns), 'column')} by a standard deviation below {ENOUGH} of the "
-        "range, and come nearer than guessing the mean, whichever rotation is kept. Another rotation does not help, "
-        "noise does: "
+        "range, and come nearer than guessing the mean, whichever rotation is kept. Noise helps here, another "
+        "rotation does not: "
         "--param noise=laplace, or --epsilon-record.",
         WeakRotationWarning,
         stacklevel=4,

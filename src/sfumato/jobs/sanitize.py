@@ -110,7 +110,9 @@ def _perturb(
     if not encoding.groups:
         raise SchemaError("No column is private, so there is nothing to release. Check the roles in the schema.")
     if options.max_rows_per_person is not None and schema.person is None:
-        raise UsageError("--max-rows-per-person needs a column that says who is who. Give one the role person.")
+        raise UsageError(
+            "--max-rows-per-person needs a column that says whose row each one is. Give one the role person."
+        )
     _check_label(schema, opened.names, options)
     if isinstance(mechanism, ModelDrawing):
         _check_nobodys(mechanism, encoding, options)
@@ -256,7 +258,9 @@ def _check_label(schema: Schema, names: Sequence[str], options: Options) -> None
     """Rows that are to be classified have no label, and are released into the space of rows that have one."""
     label = schema.label
     if options.unlabelled and options.private_label:
-        raise UsageError("--unlabelled releases no label, so there is none to be private. Leave out one of the two.")
+        raise UsageError(
+            "--unlabelled releases no label, so there is no label to keep private. Leave out one of the two."
+        )
     if label is not None and label.name not in names and not options.unlabelled:
         raise TableError(
             f"The table has no column {label.name!r}, which the schema names as the label. "

@@ -113,19 +113,21 @@ class Options:
         if self.search is None:
             return
         if not isinstance(mechanism, RandomRotation):
-            raise UsageError(f"--search looks for a rotation, and {mechanism.name} has none. Leave --search out.")
+            raise UsageError(f"--search looks for a rotation, but {mechanism.name} has none. Leave --search out.")
         if self.search < 1:
             raise UsageError(f"--search must be the number of rotations to try, at least 1. Got {self.search} instead.")
         if self.key_is_given:
             which = "the given key" if isinstance(self.key, Key) else str(self.key)
-            raise UsageError(f"--search draws a new key, and {which} is one already. Leave out one of --search, --key.")
+            raise UsageError(f"--search draws a new key, but {which} is an existing one. Leave out --search or --key.")
 
     def table_for_comparison(self, table: Any) -> Any:
         """Rows can be compared with earlier ones only under the same schema, and only if they stay what they are."""
         if not self.only_new:
             return table
         if self.agreed_schema() is None:
-            raise UsageError("--only-new compares rows under one schema, month after month. Give it with --schema.")
+            raise UsageError(
+                "--only-new compares rows under one schema, month after month. Give that schema with --schema."
+            )
         if not isinstance(table, SqlQuery):
             return table
         if self.engine == "stream":

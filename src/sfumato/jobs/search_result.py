@@ -40,17 +40,17 @@ class SearchResult:
     def in_words(self) -> str:
         """A few lines for the owner's terminal."""
         lines = [
-            f"Best of {self.iterations} rotations. Error that attacks leave on it where there is no noise, as a "
+            f"Best of {self.iterations} rotations. Error that attacks leave on it without noise, as a "
             "standard deviation relative to the columns' ranges (private: statistics of your table):",
             _line("naive inference", self.naive),
-            _line("ICA", self.ica) if self.ica else "  ICA did not converge here, so nothing is known of it",
+            _line("ICA", self.ica) if self.ica else "  ICA did not converge here, so nothing is known about it",
             _line("ICA, on any rotation tried", self.ica_anywhere),
             _line("guessing the mean", self.mean_guess),
         ]
         if self.ica_not_converged:
             lines.append(f"  ICA did not converge on {self.ica_not_converged} of {self.ica_runs} rotations.")
         if self.weak_columns:
-            lines.append(f"  Columns that an attack comes near to: {', '.join(self.weak_columns)}")
+            lines.append(f"  Columns that an attack comes close to: {', '.join(self.weak_columns)}")
         return "\n".join(lines)
 
 

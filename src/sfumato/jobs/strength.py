@@ -81,7 +81,7 @@ class Wanted:
 
     def _mechanism(self, terms: Terms, schema: object) -> str:
         if schema is not None:
-            raise UsageError("The study has a schema already. Leave out one of --study, --schema.")
+            raise UsageError("The study already has a schema. Leave out --study or --schema.")
         if self.mechanism not in (None, terms.mechanism):
             raise UsageError(f"The study asks for {terms.mechanism}. Leave --mechanism out.")
         return terms.mechanism
@@ -113,7 +113,7 @@ def leaves_strength_open(parameters: Mapping[str, Any]) -> bool:
 def _left_for_the_columns(epsilon: float, parameters: Mapping[str, Any], label: float) -> float:
     if not leaves_strength_open(parameters):
         name = min(STRENGTHS & parameters.keys())
-        raise UsageError(f"The strength is derived from the wanted epsilon: leave --param {name} out.")
+        raise UsageError(f"The strength is derived from the target epsilon: leave --param {name} out.")
     if not epsilon > 0:
         raise UsageError(f"--epsilon-record must be a positive number. Got {epsilon:g} instead.")
     if not epsilon > label:

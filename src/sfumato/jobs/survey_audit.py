@@ -31,7 +31,8 @@ from sfumato.table import Encoding, Schema, write_table
 MOST_PEOPLE = 4_000
 LEAST_PEOPLE = 40
 SIMULATED = (
-    "The respondents are simulated: people of a population answered to the guidance. Posteriors follow exactly from "
+    "The respondents are simulated: people from a population answered under the guidance. Posteriors follow exactly "
+    "from "
     "the guidance, whoever answers."
 )
 

@@ -95,7 +95,7 @@ def plan_survey(
     codes, y = np.atleast_2d(np.asarray(population[0])), np.asarray(population[1], dtype=np.int64)
     classes = len(np.unique(y))
     if not 0 < target <= 1:
-        raise UsageError(f"The accuracy wanted must be a share between 0 and 1. Got {target!r} instead.")
+        raise UsageError(f"The target accuracy must be a share between 0 and 1. Got {target!r} instead.")
     if len(codes) < 40 or y.shape != (len(codes),) or classes < 2:
         raise TableError("A plan needs at least 40 plain answers, of two classes or more, each with its class.")
     base = rules or SurveyRules()

@@ -102,8 +102,8 @@ def check_one_space(cards: Sequence[Card], names: Sequence[str]) -> None:
     for card, name in zip(cards, names, strict=True):
         if card.space != cards[0].space:
             raise CardError(
-                f"{name} and {names[0]} lie in different spaces (other columns, bounds, basis or key), so they cannot "
-                "be pooled. Sanitize them with the same --schema and the same basis or --key."
+                f"{name} and {names[0]} are in different spaces (columns, bounds, basis or key differ), so they "
+                "cannot be pooled. Sanitize them with the same --schema and the same basis or --key."
             )
 
 

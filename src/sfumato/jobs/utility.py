@@ -107,9 +107,9 @@ def _why_not(evidence: Evidence, repeats: int) -> str | None:
     if evidence.encoding.schema.label is None:
         return "no label was named"
     if evidence.y is None or evidence.people.y is None:
-        return "the release or the original does not hold the label"
+        return "the release or the original does not contain the label"
     if evidence.embed(evidence.people.X[:1]) is None:
-        return "plain rows cannot be carried into the release's space without the key"
+        return "plain rows cannot be mapped into the release's space without the key"
     if evidence.behind is None and (evidence.holdout is None or evidence.holdout.y is None):
         return "it is unknown which release row is whose, and there is no labelled holdout table to test on"
     if len(np.unique(evidence.people.y)) < 2 or len(np.unique(evidence.y)) < 2:

@@ -99,7 +99,9 @@ def write_release(folder: Path, format: str, card: Card, laid: Iterable[Laid]) -
 def check_replaceable(out: Path, force: bool) -> None:
     """--force replaces an earlier release or an empty folder, never a folder of other things."""
     if force and out.is_dir() and any(out.iterdir()) and not (out / "card.json").is_file():
-        raise OutputError(f"{out} holds other things than a release, and --force would remove them. Choose another.")
+        raise OutputError(
+            f"{out} contains something other than a release, and --force would remove it. Choose another folder."
+        )
 
 
 def check_in_memory(engine: str) -> None:

@@ -31,7 +31,7 @@ def make_mechanism(name: str, parameters: dict[str, object] | None = None) -> Me
         if parameter == "epsilon_record" and parameter not in known:
             able = sorted(other for other, mechanism in MECHANISMS.items() if parameter in mechanism._get_param_names())
             raise UsageError(
-                f"{name} cannot reach a wanted epsilon of the record. These mechanisms can: {', '.join(able)}."
+                f"{name} cannot aim for an epsilon of the record. These mechanisms can: {', '.join(able)}."
             )
         if parameter not in known:
             raise UsageError(f"{name} has no parameter {parameter!r}. It has: {', '.join(known)}.")

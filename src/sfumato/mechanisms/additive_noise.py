@@ -17,8 +17,8 @@ from sfumato.statistics import Statistics
 from sfumato.table import Column, Encoding, Group
 
 NO_BOUND = (
-    "Noise of this law has no bounded amplification: a value far enough out gives its source away "
-    "[principal-laplace, Theorem 4]."
+    "Noise of this law has no bounded amplification: a value far enough out reveals its source [principal-laplace, "
+    "Theorem 4]."
 )
 
 

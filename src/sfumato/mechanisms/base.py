@@ -80,7 +80,7 @@ class Mechanism(Parameters, ABC):
         X, codes = as_matrix(X), as_codes(y)
         encoding = encoding or Encoding.unit(X.shape[1])
         if X.shape[1] != encoding.width:
-            raise TableError(f"The rows have {X.shape[1]} encoded columns, the encoding {encoding.width}.")
+            raise TableError(f"The rows have {X.shape[1]} encoded columns, but the encoding has {encoding.width}.")
         _check_encoded(X)
         check_choices(self.name, self.column_choices, encoding)
         if self.needs_key and key is None:
@@ -245,7 +245,7 @@ def as_matrix(X: ArrayLike) -> Matrix:
     except (TypeError, ValueError):  # numpy's own words quote the cell
         raise TableError("Rows must be numbers. Encode the table with a schema first (Encoding.encode).") from None
     if matrix.ndim != 2:
-        raise TableError(f"A table of rows and columns is needed. Got an array of {matrix.ndim} dimensions.")
+        raise TableError(f"The rows must be a table of rows and columns. Got an array of {matrix.ndim} dimensions.")
     return matrix
 
 

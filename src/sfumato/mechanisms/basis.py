@@ -52,7 +52,7 @@ def leading_directions(spread: Matrix) -> Basis:
 
 
 def given_basis(basis: str | ArrayLike | Basis, width: int) -> Basis:
-    """A built-in basis, a matrix, or the path of a JSON file that holds a matrix or a card with one."""
+    """A built-in basis, a matrix, or the path of a JSON file that contains a matrix, or of a card with one."""
     if isinstance(basis, str):
         given = Basis(BUILT_IN[basis](width, width)) if basis in BUILT_IN else _read_basis(Path(basis))
     else:
@@ -74,7 +74,7 @@ def _as_matrix(given: ArrayLike) -> Matrix:
         return np.asarray(given, dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise UsageError(
-            f"{_MUST}, a path or a matrix of numbers. Got a {type(given).__name__} of other things instead."
+            f"{_MUST}, a path or a matrix of numbers. Got a {type(given).__name__} of something else instead."
         ) from error
 
 
@@ -92,5 +92,6 @@ def _read_basis(path: Path) -> Basis:
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
-            f"{_MUST} or the path of a JSON file that holds a matrix or a card with one. {path} is none of these."
+            f"{_MUST} or the path of a JSON file that contains a matrix, or of a card with one. {path} is none of "
+            "these."
         ) from error

@@ -94,10 +94,10 @@ class Condensation(Mechanism):
         self.degenerate_groups_ = sum(size <= width for size in sizes)
         if self.smallest_group_ < self.k:
             alone = sizes.count(1)
-            exact = f" {alone} of them have one row, which is released as it is." if alone else ""
+            exact = f" {alone} of them have one row, which is released unchanged." if alone else ""
             warnings.warn(
                 f"{sum(size < self.k for size in sizes)} of {len(sizes)} groups have fewer than k = {self.k} rows, "
-                f"since their class has no more.{exact} Merge rare classes, or leave them out.",
+                f"because their class has no more.{exact} Merge rare classes, or leave them out.",
                 CondensationWarning,
                 stacklevel=3,
             )

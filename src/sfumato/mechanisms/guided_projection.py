@@ -60,9 +60,9 @@ class GuidedProjection(Mechanism):
     papers = ("guided-survey",)
     rests_on = ("The uniform numbers behind different bits and rows are independent and secret.",)
     not_protected = (
-        "The label steers what is kept of a record: what tells the classes apart is kept best.",
-        "A collector who chooses the guidance chooses what is read, up to the record's epsilon; without a floor there "
-        "is no limit.",
+        "The label decides what is kept of a record: what separates the classes is kept best.",
+        "A collector who chooses the guidance chooses what can be read, up to the record's epsilon; without a floor "
+        "there is no limit.",
     )
 
     def __init__(
@@ -92,8 +92,8 @@ class GuidedProjection(Mechanism):
     def statistics(self, X: Matrix, y: Codes | None) -> Statistics:
         if y is None:
             raise UsageError(
-                "GuidedProjection learns in which directions classes differ, so it needs a label. "
-                "Name it with --label, or give the guidance."
+                "GuidedProjection learns in which directions classes differ, so it needs a label. Name one with "
+                "--label, or give the guidance."
             )
         return Statistics.of(X, y)
 
@@ -101,7 +101,7 @@ class GuidedProjection(Mechanism):
         numeric = [group.column for group in encoding.groups if not group.is_onehot]
         if numeric:
             raise SchemaError(
-                f"GuidedProjection works on categories only, and {numeric[0].name!r} is {numeric[0].kind}. "
+                f"GuidedProjection works on categories only, but {numeric[0].name!r} is {numeric[0].kind}. "
                 "Give it `kind: categorical` and public `edges` in the schema: `sfumato survey edges` finds them in an "
                 "earlier or public table."
             )
@@ -186,7 +186,7 @@ def _from_card(path: Path) -> tuple[str, bool]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             "The 'guidance' parameter of GuidedProjection must be base64 of a matrix or the path of a card that has "
-            f"guidance. {path} is no such card."
+            "guidance. {path} is not such a card."
         ) from error
 
 

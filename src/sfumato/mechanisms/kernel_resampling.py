@@ -34,9 +34,7 @@ MOVED = {
     True: "at most h, with certainty",
     False: "normal noise of standard deviation h (within 3 h in 997 of 1,000 cases)",
 }
-PER_DRAW = (
-    "Categories and empty cells are kept with the stated probability; the bound that this gives holds per draw only. "
-)
+PER_DRAW = "Categories and empty cells are kept with the stated probability; the resulting bound holds per draw only. "
 TILE = 1 << 14
 """Values smoothed at a time, so that noise and rows meet in a core's cache."""
 
@@ -78,10 +76,10 @@ class KernelResampling(RowDrawing):
     column_choices = frozenset({"kernel", "bandwidth"})
     papers = ("kernel-resampling",)
     not_protected = (
-        "Every released row lies within its bandwidth of a real person's row, and most have that row as their nearest: "
-        "who holds the person's record recognises it.",
-        "A person who is drawn several times is narrowed down further by every draw.",
-        "A column that is constant within a class is released as it is, for everybody in that class.",
+        "Every released row lies within its bandwidth of a real person's row, and that row is usually the nearest "
+        "one: whoever holds the person's record recognises it.",
+        "Every further draw narrows a person's values down more.",
+        "A column that is constant within a class is released unchanged, for everybody in that class.",
     )
 
     def __init__(
@@ -107,8 +105,8 @@ class KernelResampling(RowDrawing):
         alone = sum(count == 1 and self._uses_a_rule(code) for code, count in self.counts_.items())
         if alone:
             raise TableError(
-                f"{alone} of {len(self.counts_)} classes have a single row: its spread is unknown, so that it would be "
-                "released as it is. Merge rare classes or leave them out, or give the bandwidth as a number."
+                f"{alone} of {len(self.counts_)} classes have a single row: its spread is unknown, so it would be "
+                "released unchanged. Merge rare classes or leave them out, or give the bandwidth as a number."
             )
         self.moments_ = {code: statistics[code] for code in self.counts_}
         self._settle(dict.fromkeys(self.counts_, 1.0))
@@ -218,7 +216,7 @@ class KernelResampling(RowDrawing):
         self.unsmoothed_ = sum(int((kernel.widths[wide] == 0).sum()) for kernel in self.kernels_.values())
         if self.unsmoothed_:
             warnings.warn(
-                f"{counted(self.unsmoothed_, 'time')} a column is constant within a class and is released as it is, "
+                f"{counted(self.unsmoothed_, 'time')} a column is constant within a class and is released unchanged, "
                 "for everybody in the class. Drop such columns, or give the bandwidth as a number.",
                 KernelResamplingWarning,
                 stacklevel=4,

@@ -18,11 +18,11 @@ from sfumato.statistics import Statistics
 from sfumato.table import Column, Encoding, Group
 
 BOUNDED = (
-    "The noise is bounded, so every released value confines its source to a known interval with certainty, and values "
-    "near the ends of what is possible give their source away."
+    "The noise is bounded, so every released value confines its source to a known interval with certainty, and "
+    "values near the ends of the possible range reveal their source."
 )
 USUAL = 0.3
-UNBOUNDED = "What a released value tells depends on where it lies; nothing is proved for the worst case."
+UNBOUNDED = "What a released value reveals depends on where it lies; nothing is proved for the worst case."
 
 
 class NoisyOperator(Mechanism):
@@ -138,7 +138,7 @@ class NoisyOperator(Mechanism):
         if operator.name == CUSTOM or isinstance(self.operator, str):
             return OperatorNoise(operator, self._law())
         raise UsageError(
-            f"The operator {operator.name} is a registered one: give its name, or name your own {CUSTOM!r}."
+            f"The operator {operator.name} is a registered operator: give its name, or call your own {CUSTOM!r}."
         )
 
     def _law(self) -> Law:

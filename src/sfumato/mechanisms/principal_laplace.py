@@ -63,8 +63,8 @@ class PrincipalLaplace(Mechanism):
         "Values outside the bounds were clipped to them before the projection.",
     )
     not_protected = (
-        "Components that were dropped are not released, but columns that move kept components are: "
-        "the guarantee is for the record, not for one column alone.",
+        "Dropped components are not released, but a column can still show in the kept ones: the guarantee is for the "
+        "record, not for one column alone.",
     )
 
     def __init__(
@@ -167,8 +167,8 @@ class PrincipalLaplace(Mechanism):
         rounding = math.fsum(channel.rounding for channel in channels)
         if rounding > wanted / 2:
             raise UsageError(
-                f"The 'epsilon_record' parameter of {type(self).__name__} must be at least {2 * rounding:.1e}: below, "
-                f"rounding to the grid alone costs more. Got {wanted:g} instead."
+                f"The 'epsilon_record' parameter of {type(self).__name__} must be at least {2 * rounding:.1e}: below "
+                f"that, rounding to the grid alone costs more. Got {wanted:g} instead."
             )
         return at_one / (wanted - rounding) * FROM_BELOW
 

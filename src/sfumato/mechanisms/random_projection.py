@@ -52,7 +52,7 @@ class RandomProjection(Mechanism):
         self.matrix_ = key.arrays["matrix"]
         if self.matrix_.shape != (count, encoding.width):
             raise CardError(
-                f"This key projects to {len(self.matrix_)} components, and {count} are asked for. "
+                f"This key projects to {len(self.matrix_)} components, but {count} were requested. "
                 f"Give --param components={len(self.matrix_)} or another --key."
             )
         secret = Secret(key.commitment(), count, matrix=self.matrix_, offset=np.zeros(count))

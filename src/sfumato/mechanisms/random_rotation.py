@@ -20,8 +20,8 @@ from sfumato.statistics import Statistics
 from sfumato.table import Encoding
 
 WITHOUT_NOISE = (
-    "A rotation without noise keeps every distance: as many known rows as there are columns, plus one, or one "
-    "colluding site undo it for everybody."
+    "A rotation without noise preserves every distance: as many known rows as there are columns, plus one, or one "
+    "colluding site, undo it for everybody."
 )
 CENTRES = ("random", "zero")
 SEARCHED = "searched"
@@ -57,8 +57,8 @@ class RandomRotation(Mechanism):
         "Values outside the bounds were clipped to them before the rotation.",
     )
     not_protected = (
-        "Distances between rows (with noise: up to the noise) are kept: outliers stay outliers, and whoever knows some "
-        "original rows, the key, or a site that has it, can undo the rotation.",
+        "Distances between rows (with noise: up to the noise) are preserved: outliers stay outliers, and whoever "
+        "knows some original rows, the key, or a site that has it, can undo the rotation.",
     )
 
     def __init__(
@@ -97,7 +97,7 @@ class RandomRotation(Mechanism):
             self._check_choice(tuple(LAWS), noise=self.noise)
         if self.epsilon_record is not None and self.noise not in (None, "laplace"):
             raise UsageError(
-                f"The 'epsilon_record' parameter of RandomRotation needs Laplace noise: it alone is drawn exactly, "
+                "The 'epsilon_record' parameter of RandomRotation needs Laplace noise: only that is drawn exactly, "
                 f"and {self.noise} noise is not. Use noise=laplace."
             )
         if key is None:
@@ -115,9 +115,9 @@ class RandomRotation(Mechanism):
         matrix, centre = key.arrays.get("matrix"), key.arrays.get("centre")
         width = encoding.width
         if matrix is None or centre is None or matrix.shape != (width, width) or centre.shape != (width,):
-            raise CardError(f"This key holds no rotation and centre of {width} encoded columns. Give another --key.")
+            raise CardError(f"This key has no rotation and centre for {width} encoded columns. Give another --key.")
         if not is_orthogonal(matrix) or not np.all((centre >= 0) & (centre <= 1)):
-            raise CardError("This key holds no orthogonal matrix with a centre between 0 and 1. Give another --key.")
+            raise CardError("This key has no orthogonal matrix with a centre between 0 and 1. Give another --key.")
         held = "random" if centre.any() else "zero"
         if held != self.centre:
             raise CardError(f"This key has a {held} centre. Give --param centre={held} or another --key.")
@@ -146,7 +146,7 @@ class RandomRotation(Mechanism):
         rounding = math.fsum(channel.rounding for channel in self._recipe(at_one / wanted).channels)
         if rounding > wanted / 2:
             raise UsageError(
-                f"The 'epsilon_record' parameter of RandomRotation must be at least {2 * rounding:.1e}: below, "
+                f"The 'epsilon_record' parameter of RandomRotation must be at least {2 * rounding:.1e}: below that, "
                 f"rounding to the grid alone costs more. Got {wanted:g} instead."
             )
         return at_one / (wanted - rounding) * (1 + 1e-12)

@@ -28,7 +28,7 @@ class RandomizedResponse(Mechanism):
     papers = ("principal-laplace",)
     rests_on = ("The responses of different rows and columns are independent and their randomness is secret.",)
     not_protected = (
-        "Columns are randomized one by one: correlated ones together tell more, up to the record's epsilon.",
+        "Columns are randomized one by one: correlated columns together reveal more, up to the record's epsilon.",
     )
 
     def __init__(self, epsilon: float = 1.0, epsilon_record: float | None = None):
@@ -44,7 +44,7 @@ class RandomizedResponse(Mechanism):
         numeric = [group.column for group in encoding.groups if not group.is_onehot]
         if numeric:
             raise SchemaError(
-                f"RandomizedResponse works on categories only, and {numeric[0].name!r} is {numeric[0].kind}. "
+                f"RandomizedResponse works on categories only, but {numeric[0].name!r} is {numeric[0].kind}. "
                 "Use additive-noise, which randomizes categories too, or declare the column categorical."
             )
         self.encoding_ = encoding

@@ -109,7 +109,7 @@ class RowDrawing(Mechanism):
         unknown = set(np.unique(codes).tolist()) - set(self.counts_)
         if unknown:
             raise TableError(
-                f"{type(self).__name__} was fitted on rows with other classes than these. Fit it on the same table, "
+                f"{type(self).__name__} was fitted on rows with different classes. Fit it on the same table, "
                 "with the label or without it."
             )
         return codes

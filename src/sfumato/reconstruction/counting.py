@@ -50,7 +50,8 @@ def check_empty(bins: Bins, one: Described) -> None:
     if bins.empty and one.missing_keep is None and not one.left_out:
         raise TableError(
             f"Column {one.name!r} of the release has {counted(bins.empty, 'empty cell')}, and its card does not "
-            "say that cells can be missing there: the release was changed or damaged. Take it again from who made it."
+            "say that cells can be missing there: the release was changed or damaged. Get it again from whoever made "
+            "it."
         )
 
 

@@ -79,7 +79,7 @@ def counts_of(values: Iterable[Any], categories: Sequence[str], *, left_out: boo
         if code is None and value is None:
             raise TableError(
                 f"The column has {counted(count, 'empty cell')}, and its card does not say that cells can be "
-                "missing there: the release was changed or damaged. Take it again from who made it."
+                "missing there: the release was changed or damaged. Get it again from whoever made it."
             )
         if code is None:
             raise TableError("The column holds categories that the card does not name. Card and release disagree.")
@@ -102,7 +102,9 @@ def invert_response(counts: Sequence[ArrayLike], keeps: Sequence[float]) -> Floa
     for observed, keep in zip(parts, keeps, strict=True):
         other = (1.0 - keep) / (k - 1)
         if not 0 < keep <= 1 or abs(keep - other) < 1e-12:
-            raise UsageError(f"Answers kept with probability {keep:g} among {k} categories tell nothing of the truth.")
+            raise UsageError(
+                f"Answers kept with probability {keep:g} among {k} categories say nothing about the truth."
+            )
         total += (keep - other) * (observed - other * observed.sum())
         weight += (keep - other) ** 2 * observed.sum()
     return onto_simplex(total / weight)

@@ -76,7 +76,7 @@ def numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
         array = array.cast(pa.int8())
     if not is_number(array.type):
         raise TableError(
-            f"Column {name!r} should hold numbers, but the table's type is {array.type}. "
+            f"Column {name!r} should contain numbers, but the table's type is {array.type}. "
             "Convert it, or change its kind in the schema."
         )
     empty: Flags | None = None
@@ -116,7 +116,7 @@ def day_numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
         array = _parsed_dates(array, name, first_row)
     if not is_date(array.type):
         raise TableError(
-            f"Column {name!r} should hold dates, but the table's type is {array.type}. "
+            f"Column {name!r} should contain dates, but the table's type is {array.type}. "
             "Convert it, or change its kind in the schema."
         )
     empty: Flags | None = None
@@ -129,7 +129,7 @@ def day_numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
     try:
         micro = array.cast(pa.timestamp("us", tz=array.type.tz), safe=False).cast(pa.int64()).fill_null(0)
     except pa.ArrowInvalid:
-        raise TableError(f"Column {name!r} holds a time outside the calendar (years 1 to 9999).") from None
+        raise TableError(f"Column {name!r} contains a time outside the calendar (years 1 to 9999).") from None
     return Values(as_numpy(micro) / (DAY * 1e6), empty)
 
 
@@ -259,6 +259,6 @@ def _refuse_unparsed(array: pa.Array, found: pa.Array, name: str, first_row: int
     commas = pc.match_substring_regex(array.filter(pa.array(wrong)), COMMA_NUMBER)
     hint = " If its numbers have a decimal comma, add --decimal , (CSV files)." if pc.any(commas).as_py() else ""
     raise TableError(
-        f"Column {name!r} holds text that is not {what} in row {row}.{hint} Correct the cell, leave it empty, "
+        f"Column {name!r} contains text that is not {what} in row {row}.{hint} Correct the cell, leave it empty, "
         "or change the column's kind in the schema."
     )

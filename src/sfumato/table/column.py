@@ -262,19 +262,22 @@ def _check_domain(column: Column) -> None:
             raise SchemaError(f"{where}: the range from low to high is too wide for a number. Narrow the bounds.")
         if column.kind == "integer" and column.low != column.high and not told_apart(int(column.low), int(column.high)):
             raise SchemaError(
-                f"{where}: its bounds lie beyond 2^53 and too close together for numbers to be told apart. Subtract a "
+                f"{where}: its bounds lie beyond 2^53 and too close together for floating point to tell them apart. "
+                "Subtract a "
                 "constant from the column, declare categories, or give it the role identifier."
             )
     if column.categories is None:
         return
     if column.kind not in ("ordinal", "categorical"):
-        raise SchemaError(f"{where} is {column.kind}, so it has bounds and no categories. Remove `categories`.")
+        raise SchemaError(f"{where} is {column.kind}, so it has bounds, not categories. Remove `categories`.")
     if not column.categories:
         raise SchemaError(f"{where}: the list of categories is empty.")
     if len(set(column.categories)) != len(column.categories):
         raise SchemaError(f"{where}: a category is listed twice.")
     if column.missing and column.kind == "categorical" and MISSING in column.categories:
-        raise SchemaError(f"{where}: {MISSING!r} is added for empty cells by itself. Remove it from the categories.")
+        raise SchemaError(
+            f"{where}: {MISSING!r} is added automatically for empty cells. Remove it from the categories."
+        )
 
 
 def _category_text(category: Any) -> str:

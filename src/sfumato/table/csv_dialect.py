@@ -71,7 +71,7 @@ class Dialect:
             return
         if pc.all(pc.match_substring_regex(column, _NUMBER_LIKE)).as_py():
             raise TableError(
-                f"Column {name!r} has numbers with a point, and the decimal mark is a comma. Remove points between "
+                f"Column {name!r} has numbers with a point, but the decimal mark is a comma. Remove points between "
                 "thousands, or leave --decimal out if the point is the decimal mark."
             )
 

@@ -102,7 +102,7 @@ class CsvTable(Table):
             if line is not None:
                 return TableError(
                     f"{self.where} has {found} cells in line {line}, and the header has {len(self._header)}. "
-                    "Correct the line; a cell that holds the delimiter must be quoted."
+                    "Correct the line; a cell that contains the delimiter must be quoted."
                 )
         if "UTF8" in message.replace("-", ""):
             return self._misread()

@@ -140,7 +140,7 @@ class Encoding:
         if clipped and out_of_bounds == "refuse":
             counts = ", ".join(f"{name!r} in {count} row{'s' * (count > 1)}" for name, count in clipped.items())
             raise TableError(
-                f"Values lie outside the schema's bounds: {counts}. Widen the bounds, or have values clipped."
+                f"Values lie outside the schema's bounds: {counts}. Widen the bounds, or let values be clipped."
             )
         fill_numbers(X, numeric)
         for group, empty in empties:

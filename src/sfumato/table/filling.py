@@ -140,6 +140,6 @@ def _unexpected_empty(column: Column, empty: Flags, first_row: int) -> TableErro
     if column.role == "label":
         return TableError(f"The label {column.name!r} is missing in row {row}. Remove rows without a label first.")
     return TableError(
-        f"Column {column.name!r} is empty in row {row}, and the schema does not expect it. "
-        "Set `missing: true` for the column in the schema, or fill the cell."
+        f"Column {column.name!r} is empty in row {row}, but the schema does not allow it. Set `missing: true` for "
+        "the column in the schema, or fill the cell."
     )

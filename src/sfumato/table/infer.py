@@ -131,8 +131,8 @@ def _private(summary: Summary, refuse: bool, notes: list[str]) -> Column:
         return Column(name, "categorical", role="identifier")
     if identifier_like(summary):
         notes.append(
-            f"Column {name!r} is unique in nearly every row, as numbers of people are. If it identifies them, "
-            "give it the role identifier; it is kept as private for now."
+            f"Column {name!r} is unique in nearly every row, like an ID number. If it identifies people, give it the "
+            "role identifier; for now it is kept as private."
         )
     if is_date(summary.kind):
         return _dates(name, summary.low, summary.high, missing)
@@ -149,12 +149,13 @@ def _long_integers(summary: Summary, notes: list[str]) -> Column:
     name = summary.name
     if identifier_like(summary):
         notes.append(
-            f"Column {name!r} holds integers beyond 2^53 that are unique in nearly every row, as numbers of people "
-            "are: it got the role identifier and is dropped."
+            f"Column {name!r} holds integers beyond 2^53 that are unique in nearly every row, like ID numbers: it "
+            "was given the role identifier and is dropped."
         )
         return Column(name, "categorical", role="identifier")
     raise SchemaError(
-        f"Column {name!r} holds integers beyond 2^53 that lie too close together for numbers to be told apart. "
+        f"Column {name!r} holds integers beyond 2^53 that lie too close together for floating point to tell them "
+        "apart. "
         f"Subtract a constant, declare it as categorical in a schema, or {AS_IDENTIFIER}."
     )
 
@@ -166,7 +167,7 @@ def _from_text(summary: Summary, missing: bool, notes: list[str]) -> Column:
     name, looks, distinct = summary.name, summary.looks, summary.distinct
     if looks.numbers == looks.cells and not looks.leading_zero:
         if not (math.isfinite(looks.low) and math.isfinite(looks.high)):
-            raise TableError(f"Column {name!r} holds a number that is infinite. Leave the cell empty or correct it.")
+            raise TableError(f"Column {name!r} contains an infinite number. Leave the cell empty or correct it.")
         if looks.integral and _too_long(summary, looks.low, looks.high):
             return _long_integers(summary, notes)
         return _numbers(name, looks.low, looks.high, looks.integral, missing)
@@ -180,13 +181,13 @@ def _from_text(summary: Summary, missing: bool, notes: list[str]) -> Column:
         )
     if looks.dates + looks.other_dates > looks.cells / 2:
         raise SchemaError(
-            f"Column {name!r} looks like dates, but not all of them are written as 2001-12-31 (or 2001-12-31 23:59). "
-            "Write them so; if the column is meant to hold categories, declare it in a schema."
+            f"Column {name!r} looks like dates, but not all are written as 2001-12-31 (or 2001-12-31 23:59). Write "
+            "all of them in that form; if the column is meant to hold categories, declare it in a schema."
         )
     if looks.numbers > looks.cells / 2 and not looks.leading_zero:
         raise TableError(
-            f"Column {name!r} looks numeric, but row {looks.first_text} holds text. Correct or empty the cell; "
-            "if the column is meant to hold categories, declare it in a schema."
+            f"Column {name!r} looks numeric, but row {looks.first_text} holds text. Correct or clear the cell; if "
+            "the column is meant to hold categories, declare it in a schema."
         )
     share = distinct / max(min(summary.sampled, summary.filled), 1)
     if distinct > 100 and share > 0.2 and looks.mean_length > 20 and looks.phrases > looks.cells / 2:
@@ -196,7 +197,8 @@ def _from_text(summary: Summary, missing: bool, notes: list[str]) -> Column:
         )
     if identifier_like(summary):
         notes.append(
-            f"Column {name!r} is text that is unique in nearly every row: it got the role identifier and is dropped."
+            f"Column {name!r} is text that is unique in nearly every row: it was given the role identifier and is "
+            "dropped."
         )
         return Column(name, "categorical", role="identifier")
     if distinct > MOST_CATEGORIES:
@@ -205,7 +207,7 @@ def _from_text(summary: Summary, missing: bool, notes: list[str]) -> Column:
             f"or {AS_IDENTIFIER}."
         )
     if missing and MISSING in summary.words:
-        raise SchemaError(f"Column {name!r} has both empty cells and the category {MISSING!r}. Empty those cells.")
+        raise SchemaError(f"Column {name!r} has both empty cells and the category {MISSING!r}. Clear those cells.")
     return Column(name, "categorical", categories=_sorted(summary.words), missing=missing)
 
 

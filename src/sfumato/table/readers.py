@@ -85,7 +85,7 @@ def _from_pandas(frame: Any) -> pa.Table:
             arrays.append(pa.array(frame.iloc[:, position], from_pandas=True))
         except (pa.ArrowException, TypeError, ValueError):
             raise TableError(
-                f"Column {name!r} of the pandas frame mixes types that do not belong together. "
+                f"Column {name!r} of the pandas frame mixes incompatible types. "
                 "Make all its cells numbers, or all of them text."
             ) from None
     return pa.Table.from_arrays(arrays, names=names)
@@ -104,7 +104,7 @@ def _open_file(path: Path, columns: Sequence[str] | None, dialect: Dialect | Non
     if ending.endswith(ARROW_ENDINGS):
         return IpcTable(path, columns)
     known = ", ".join((*CSV_ENDINGS, ".parquet", *ARROW_ENDINGS))
-    raise TableError(f"{path} has an ending that sfumato does not know. Known are {known}.")
+    raise TableError(f"{path} has an ending that sfumato does not know. It knows {known}.")
 
 
 class ParquetTable(Table):
@@ -120,7 +120,10 @@ class ParquetTable(Table):
                 self._rows += opened.metadata.num_rows
                 found = found or opened.schema_arrow
                 if opened.schema_arrow.names != found.names:
-                    raise TableError(f"{file} has other columns than {self._files[0]}. A table's files must be alike.")
+                    raise TableError(
+                        f"{file} has different columns from {self._files[0]}. All files of a table must have the "
+                        "same columns."
+                    )
         assert found is not None
         self._selected = self._select(found.names)
         self._schema = bare(pa.schema([found.field(name) for name in self._selected]))

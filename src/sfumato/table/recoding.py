@@ -15,8 +15,8 @@ from sfumato.table.filling import MISSING_INSTEAD, NOT_TOLD, codes_of, column_of
 from sfumato.table.groups import Group
 
 NOT_ON_CARD = (
-    "Its card does not say that cells can be missing there: the release was changed or damaged. "
-    "Take it again from who made it."
+    "Its card does not say that cells can be missing there: the release was changed or damaged. Get it again from "
+    "whoever made it."
 )
 
 
@@ -60,7 +60,7 @@ def recode(
 
 def unstated(name: str, row: int, why: str = NOT_ON_CARD) -> TableError:
     """A released cell that is empty although nothing says that cells of its column can be."""
-    return TableError(f"Column {name!r} of the release is empty in row {row} (or holds no number). {why}")
+    return TableError(f"Column {name!r} of the release is empty in row {row} (or does not hold a number). {why}")
 
 
 def _raw(group: Group, array: pa.Array, first_row: int, ranks: bool) -> Values:

@@ -129,7 +129,7 @@ class Schema:
         for key in found:
             if key not in ("version", "columns"):
                 raise SchemaError(f"The schema has an unknown key {key!r}.{nearest(key, ('version', 'columns'))}")
-        if why := other_version(found.get("version", VERSION), VERSION, older="Write it anew with `sfumato schema`."):
+        if why := other_version(found.get("version", VERSION), VERSION, older="Write it again with `sfumato schema`."):
             raise SchemaError(f"The schema {why}")
         return cls(tuple(Column.from_dict(column) for column in found["columns"]))
 

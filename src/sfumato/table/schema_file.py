@@ -21,12 +21,12 @@ HEADER = """\
 #           label       what classifiers are to predict; released last, exact unless you ask otherwise
 #           person      says which rows belong to one person; never released
 #           identifier  never released (names, numbers of people or samples)
-# missing   true where cells may be empty
+# missing   true if cells may be empty
 # weight    how much privacy the column deserves relative to the others (1 is usual): a column of weight 2 gets
 #           half the epsilon of one of weight 1
 # noise     how this column is perturbed where it differs from the others, for example {law: normal, scale: 0.1};
 #           keys: law, scale, low, high, df, operator, base, epsilon_share, kernel, bandwidth
-# source    learned     bounds and categories were read off the private table: they tell something about
+# source    learned     bounds and categories were read off the private table: they reveal something about
 #                       the people in it, and no formal guarantee can rest on them
 #           public      you know them from elsewhere (a law, a form, a code book). Only you can say so: give
 #                       bounds that do not depend on this table, and a `reason` in one sentence:
@@ -61,7 +61,9 @@ def read_schema_file(path: Path) -> Any:
     """What a YAML or JSON (which is YAML) file says, unchecked."""
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise SchemaError(f"it has more than {MOST_BYTES >> 20} MiB, as no schema or study has. Is it the table?")
+            raise SchemaError(
+                f"it has more than {MOST_BYTES >> 20} MiB, more than any schema or study. Is it the table?"
+            )
         return _parsed(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise SchemaError(f"it cannot be read: {error.strerror or type(error).__name__}.") from None
@@ -74,7 +76,7 @@ def read_schema_file(path: Path) -> Any:
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
         raise SchemaError(f"it is not valid YAML{where}.") from None
     except ValueError:  # the loader's own words for a 31st of February quote the file
-        raise SchemaError("it holds a date or a number that does not exist.") from None
+        raise SchemaError("it contains a date or a number that does not exist.") from None
 
 
 def _parsed(text: str) -> Any:

@@ -142,7 +142,8 @@ def _arrow_type(where: str, name: str, kind: type) -> pa.DataType:
         if issubclass(kind, python):
             return arrow
     raise TableError(
-        f"{where}: column {name!r} holds values of the type {kind.__name__}, which are of no use. Cast it in the query."
+        f"{where}: column {name!r} holds values of the type {kind.__name__}, which cannot be used. Cast it in the "
+        "query."
     )
 
 

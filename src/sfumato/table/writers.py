@@ -149,7 +149,7 @@ def _kind(path: Path) -> Any:
     try:
         return KINDS[path.suffix.lower()]
     except KeyError:
-        raise OutputError(f"{path} has an ending that sfumato cannot write. Known are {', '.join(KINDS)}.") from None
+        raise OutputError(f"{path} has an ending that sfumato cannot write. It can write {', '.join(KINDS)}.") from None
 
 
 def _fitted(block: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:

@@ -12,7 +12,7 @@ from sfumato.jobs.auditing.arena import Arena
 from sfumato.metrics import ScoredGuess, score_guess
 
 Guesses = Guess | list[Guess]
-NOBODY = "nobody is left to be found out beside the people whom the adversary was given"
+NOBODY = "nobody is left to attack besides the people that the adversary was given"
 
 
 def scored_apart(

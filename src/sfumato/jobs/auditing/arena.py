@@ -18,12 +18,13 @@ MOST_CANDIDATES = 500
 """People that are aimed at one by one, and members (and as many others) in the membership test."""
 MOST_SAMPLED = 2_000
 GUIDED = (
-    "The release consists of the bits of a guided survey. Its guidance is public, so that posterior-guess, "
-    "posterior-breach and membership compute exact posteriors for the population they are given. "
-    "The respondents are simulated: what real people sent, nobody knows together with their answers."
+    "The release consists of the bits of a guided survey. Its guidance is public, so posterior-guess, "
+    "posterior-breach and membership compute exact posteriors for the population they are given. The respondents are "
+    "simulated: nobody knows both what real people sent and what they answered."
 )
 OWN_SAMPLE = (
-    "No holdout table: attacks that need a sample of like people were given {count:,} people of the original, without "
+    "No holdout table: attacks that need a sample of similar people were given {count:,} people of the original, "
+    "without "
     "their images; these people do not count among their successes."
 )
 

@@ -19,18 +19,20 @@ from sfumato.table import Encoding, Table, open_table
 from sfumato.table.unfit import unfit_in_words, warn_of_unfit
 from sfumato.wording import counted
 
-SAME_ORDER = "No trace: the rows of release and original stand in the same order, which was found by comparing them."
+SAME_ORDER = "No trace: comparing the rows showed that release and original are in the same order."
 IDENTICAL = "No trace: release rows were matched to identical original rows; {share:.0%} of the release was matched."
-UNKNOWN = "No trace, and the rows of the release are not in the order of the original: nobody can tell which is whose."
+UNKNOWN = (
+    "No trace, and the rows of the release are not in the order of the original: it is unknown which row is whose."
+)
 
 
 NEVER_DRAWN = (
-    "Rows were drawn: from {share:.0%} of the people no row was. They count as members in the membership test and "
-    "stand in the register; attacks on a person's own row are aimed at the others."
+    "Rows were drawn at random, and {share:.0%} of the people have none. They count as members in the membership "
+    "test and are in the register; attacks on a person's own row target the others."
 )
 NOT_ALL_USED = (
-    "The release was not made from all rows of the original, and which of them it could have drawn is unknown: people "
-    "from whom no row was drawn are left out, so that the membership test is on the safe side."
+    "The release was not made from all rows of the original, and which of them it could have drawn is unknown: "
+    "people from whom no row was drawn are left out, so the membership test errs on the safe side."
 )
 
 
@@ -139,7 +141,7 @@ def _people(draft: Draft, whole: People | None, numbers: Codes) -> People:
     people = read_people(draft.original, draft.encoding, numbers)
     if len(people.X) < len(numbers):
         raise TableError(
-            f"The table given as original has {people.total} rows and the trace of the release names later ones. "
+            f"The table given as original has {people.total} rows, but the trace of the release names later ones. "
             "Give the table that the release was made from."
         )
     return people
@@ -167,18 +169,19 @@ def _undrawn(draft: Draft, source: Codes, total: int, most: int, rng: np.random.
 def _holdout(draft: Draft, people: People, request: AuditRequest, rng: np.random.Generator) -> People | None:
     if request.holdout is None:
         draft.notes.append(
-            "No holdout table: there is no control, membership cannot be tested, and what adversaries know of the "
+            "No holdout table: there is no control, membership cannot be tested, and what adversaries know about the "
             "population (means, covariances, distributions) was taken from the original itself."
         )
         return None
     holdout, left_out = read_holdout(open_table(request.holdout), draft.encoding, request.unknown)
     draft.notes.append(
-        "What adversaries know of the population (means, covariances, distributions) was taken from the holdout table."
+        "What adversaries know about the population (means, covariances, distributions) was taken from the holdout "
+        "table."
     )
     if left_out:
         draft.notes.append(
             f"{counted(left_out, 'row')} of the holdout table left out: they lack a number that nobody in the original "
-            "lacks, or have a class of no one else."
+            "lacks, or have a class that nobody else has."
         )
     if strange := unfit_in_words(holdout.unfit, "the original"):
         draft.notes.append(f"In the holdout table: {strange[0].lower()}{strange[1:]}")

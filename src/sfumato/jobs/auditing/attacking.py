@@ -34,15 +34,15 @@ from sfumato.jobs.progress import Progress
 from sfumato.metrics import ScoredGuess, auc, recovery_curve, score_guess
 
 NO_TRACE = "which release row belongs to which person is unknown (no trace)"
-NOT_LINEAR = "the bits of a guided survey are no linear function of the answers"
+NOT_LINEAR = "the bits of a guided survey are not a linear function of the answers"
 REASONS = {
     "candidates": "needs people who are not in the table: give a holdout table",
     "sample": "needs people who are not in the table: give a holdout table",
     "transform": "needs the transform, which is a secret key that is not in the folder",
-    "noise": "needs the law of the noise, which nobody stated",
-    "guided": "is made for the bits of a guided survey, and this release has none",
-    "known_rows": "needs original rows together with their images, which only a trace tells",
-    "images": "needs original rows together with their images, which only a trace tells",
+    "noise": "needs the law of the noise, which is not stated",
+    "guided": "is made for the bits of a guided survey, which this release is not",
+    "known_rows": "needs original rows together with their images, which only a trace can link",
+    "images": "needs original rows together with their images, which only a trace can link",
 }
 LEAKED_KEY = "the secret key has leaked"
 

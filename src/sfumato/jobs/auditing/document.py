@@ -24,7 +24,7 @@ from sfumato.table import write_table
 FORMAT, VERSION = "sfumato-audit", 1
 PRIVATE = "Private: shows original records and distributions. For the owner of the data only; never publish it."
 PUBLIC = (
-    "May be shown to others: holds no original record, no row number and no histogram of the original. "
+    "May be shown to others: contains no original record, no row number and no histogram of the original. "
     "Its figures were measured on the originals and rounded; no guarantee covers them."
 )
 
@@ -98,7 +98,7 @@ def _threat_model(evidence: Evidence) -> dict[str, Any]:
         return dict(evidence.card.threat_model)
     label = "none" if evidence.y is None else "exact"
     return ThreatModel.of(label=label, rows=f"{evidence.release_rows:,}", learned_bounds=False).to_dict() | {
-        "adversary": ["Holds the whole release, and is taken to know how strongly each column was changed."]
+        "adversary": ["Holds the whole release, and is assumed to know how strongly each column was changed."]
     }
 
 

@@ -14,15 +14,15 @@ from sfumato.jobs.release import Release
 from sfumato.table import open_table
 
 LIKE_ORIGINAL_NOTE = (
-    "The release was rounded and clipped to look like the original, and its card states no noise: the adversaries are "
-    "given the strength of the change as it was (normal noise, randomized response)."
+    "The release was rounded and clipped to look like the original, and its card states no noise: the adversaries "
+    "are given the actual strength of the change (normal noise, randomized response)."
 )
 OPERATOR_NOTE = (
-    "Noise was carried in by an operator of the owner's own, which the card cannot state; the adversaries are given "
-    "the strength of the change as it was, as if normal noise had been added. Who knows the operator may learn more."
+    "Noise was applied by the owner's own operator, which the card cannot describe; the adversaries are given the "
+    "actual strength of the change, as if normal noise had been added. Anybody who knows the operator may learn more."
 )
 UNSTATED_NOTE = (
-    "What was done to a single cell has no stated law; the adversaries are given the strength of the change as it was "
+    "What was done to a single cell has no stated law; the adversaries are given the actual strength of the change "
     "(normal noise, randomized response)."
 )
 WRONG_ORIGINAL = "The table given as original is not the one that this release was made from"

@@ -20,7 +20,7 @@ from sfumato.table.recoding import recode
 from sfumato.wording import counted
 
 NOT_DECLARED = (
-    "No cell of that column is empty in the original, so this is no value of anybody. If the release blanks cells "
+    "No cell of that column is empty in the original, so this is nobody's value. If the release blanks cells "
     "on purpose, declare it: `missing: true` for the column in a schema, given with --schema."
 )
 
@@ -34,10 +34,10 @@ def evidence_from_tables(request: AuditRequest, rng: np.random.Generator) -> Evi
     label = encoding.schema.label
     labelled = label is not None and label.name in released.column_names
     if label is not None and not labelled:
-        notes.append(f"The release does not hold the label {label.name!r}.")
+        notes.append(f"The release does not contain the label {label.name!r}.")
     notes.append(
-        "No card: the release is taken column by column, and the adversaries are given the strength of the change as "
-        "it was (normal noise, randomized response)."
+        "No card: the release is taken column by column, and the adversaries are given the actual strength of the "
+        "change (normal noise, randomized response)."
     )
     draft = Draft(
         encoding=encoding,

@@ -58,10 +58,12 @@ class AuditRequest:
     def check(self) -> None:
         """Refuse what cannot be meant."""
         if (self.folder is None) == (self.release is None):
-            raise UsageError("Give either the folder of a release with its card, or the table of a release without.")
+            raise UsageError(
+                "Give either the folder of a release with its card, or the table of a release without one."
+            )
         carded = self.folder is not None or isinstance(self.release, Release)
         if carded and self.schema is not None:
-            raise UsageError("The release has a card, which holds its schema. Leave --schema out.")
+            raise UsageError("The release has a card, which contains its schema. Leave --schema out.")
         if self.folder is None and self.key is not None:
             raise UsageError("A key belongs to a release with a card. Leave --key out.")
         if self.unknown not in UNKNOWN_WAYS:

@@ -127,9 +127,9 @@ def gather(
         read()
     pool = Pool(mine, sites, {}, far_note(far))
     if not sites:
-        raise TableError("The releases hold no rows: there is nothing to learn from.")
+        raise TableError("The releases contain no rows: there is nothing to learn from.")
     if share < 1.0:
-        pool.notes.append(f"The pool holds {there:,} rows; a random sample of {pool.rows:,} was trained on.")
+        pool.notes.append(f"The pool holds {there:,} rows; the model was trained on a random sample of {pool.rows:,}.")
     if test_table is not None:
         _add_public(pool, test_table, tested_rows, rng, plain=plain)
         read()
@@ -174,7 +174,7 @@ def _add_public(pool: Pool, path: Path, rows: int, rng: np.random.Generator, *, 
     table = open_table(path)
     there = sum(block.num_rows for block in table.blocks(BLOCK_ROWS)) if table.rows is None else table.rows
     if not there:
-        raise TableError("The public test table holds no rows. Upload one that does.")
+        raise TableError("The public test table contains no rows. Upload one that does.")
     encoding = pool.cards[0].source_encoding()
     X, y = [], []
     for picked in picked_blocks(table, chosen_rows(there, rows, rng)):

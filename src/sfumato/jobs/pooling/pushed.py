@@ -43,7 +43,7 @@ def embedded_card(pushed: Pushed) -> Card:
         with pq.ParquetFile(pushed.path) as file:
             text = card_inside(file)
         if text is None:
-            raise CardError(f"{pushed.name} carries no card.")
+            raise CardError(f"{pushed.name} contains no card.")
         stated = json.loads(text)
     except (pa.ArrowException, OSError, ValueError):
         raise CardError(f"{pushed.name} cannot be read as Parquet with a card: it is damaged.") from None

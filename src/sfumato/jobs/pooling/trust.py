@@ -17,7 +17,8 @@ from sfumato.jobs.pooling.request import Request
 from sfumato.jobs.pooling.trials import Queries, Step, joined
 
 TOO_FEW = (
-    f"Sites that agree can be told only among {FEWEST_SITES} or more: of two, nobody knows which one to believe. "
+    f"Sites that agree can be identified only among {FEWEST_SITES} or more: with two, nobody knows which one to "
+    "believe. "
     "Train on all sites, or invite more."
 )
 OWN_ROWS = "Rows held out of the other sites: each site is judged by rows that are not its own."
@@ -129,4 +130,4 @@ def _cut(share: float, pool: Pool, pushed: Mapping[str, int]) -> list[str]:
         return []
     whose = "1 site" if len(cut) == 1 else f"{len(cut)} sites"
     left = sum(pushed[site] - rows_of(pool.sites[site]) for site in cut)
-    return [f"A site may be at most {share:.0%} of the rows trained on: {left:,} rows of {whose} were left out."]
+    return [f"A site may be at most {share:.0%} of the training rows: {left:,} rows of {whose} were left out."]
