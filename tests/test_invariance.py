@@ -121,7 +121,7 @@ def test_released_queries_are_classified_without_the_key(study, engine):
     assert np.array_equal(found.codes, plain_answers()[Release.open(queries, study / "key.json").source])
     with pytest.raises(TableError, match="add --unlabelled"):
         release(NEW[NAMES], study / "q2", key=study / "key.json")
-    with pytest.raises(UsageError, match="none to be private"):
+    with pytest.raises(UsageError, match="no label to keep private"):
         release(NEW[NAMES], study / "q2", key=study / "key.json", unlabelled=True, private_label=True)
 
 
@@ -132,9 +132,9 @@ def test_sites_with_one_key_are_pooled_and_other_spaces_refused(study):
     other = release(NEW, study / "o")
     with pytest.raises(CardError, match="different spaces"):
         train([study / "r", other], "knn", study / "n.skops")
-    with pytest.raises(CardError, match="another space"):
+    with pytest.raises(CardError, match="different space"):
         predict(study / "m.skops", other, study / "p.csv")
-    with pytest.raises(CardError, match="not the one that the training releases were made with"):
+    with pytest.raises(CardError, match="not the one used for the training releases"):
         predict(study / "m.skops", NEW, study / "p.csv", key=other / "key.json")
 
 
@@ -191,7 +191,7 @@ def test_the_search_is_told_to_the_owner_in_words(run, files):
     assert code == 0
     assert "Best of 3 rotations" in out
     assert "ICA, on any rotation tried" in out
-    assert "noise does: --param noise=laplace" in err
+    assert "does not: --param noise=laplace" in err
 
 
 def edit(path, change):

@@ -170,7 +170,7 @@ def test_mistakes_are_named():
     heavy = AdditiveNoise(law="student-t", scale=0.1, df=2).fit(X, y)
     with pytest.raises(UsageError, match=r"no variance.*reconstructed"):
         NoiseAwareDiscriminant().fit(X, y, sources=heavy)
-    with pytest.raises(CardError, match="other columns"):
+    with pytest.raises(CardError, match="different columns"):
         NoiseAwareDiscriminant().fit(X[:, :2], y, sources=heavy)
     public = {"source": "public", "reason": "test"}
     positive = Encoding(Schema(tuple(Column(n, "numeric", low=1.0, high=2.0, **public) for n in "abc")))

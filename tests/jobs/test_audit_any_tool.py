@@ -166,7 +166,7 @@ class TestGuess:
     def test_bad_files_are_refused(self, folder, tmp_path):
         members, out = folder
         write_table(members.slice(0, 5).select(["a1"]), tmp_path / "short.csv")
-        with pytest.raises(TableError, match=r"5 rows and the release 90"):
+        with pytest.raises(TableError, match=r"5 rows, but the release has 90"):
             audit(AuditRequest(members, folder=out, guess=tmp_path / "short.csv", repeats=0, attacks=()))
         write_table(members.select(["a9"]).rename_columns(["age"]), tmp_path / "strange.csv")
         with pytest.raises(TableError, match=r"'age'"):

@@ -219,7 +219,7 @@ EDITS = {
         TableError,
         "outside what this noise",
     ),
-    "other rows": (lambda card: card.update(rows=7), CardError, "speaks of 7 rows"),
+    "other rows": (lambda card: card.update(rows=7), CardError, "states 7 rows"),
     "own operator": (
         lambda card: column_noise(card).update(operator="custom", parameters={}),
         CardError,

@@ -258,7 +258,7 @@ def test_a_release_that_was_cut_short(tell, place, column):
     pq.write_table(table.slice(0, 50), target / "release.parquet")
     code, said = tell("reconstruct", "edited", "--column", column, "--out", "never", "--resamples", "0")
     assert code == 6
-    assert "speaks of 200 rows, the release has 50" in said
+    assert "states 200 rows, but the release has 50" in said
     (target / "release.parquet").write_bytes(whole[: len(whole) // 2])
     code, said = tell("reconstruct", "edited", "--column", column, "--out", "never", "--resamples", "0")
     assert code == 3

@@ -204,7 +204,7 @@ def test_ica_that_does_not_converge_is_reported_and_no_privacy(monkeypatch):
     _, found = quietly(search_rotation, sample(X), iterations=4, rng=rng)
     assert found.ica is None
     assert found.ica_not_converged == found.ica_runs == 4
-    assert "nothing is known of it" in found.in_words()
+    assert "nothing is known about it" in found.in_words()
     assert found.to_dict()["ica"] is None
 
 

@@ -278,7 +278,7 @@ def test_an_existing_folder_is_replaced_only_by_force_and_only_when_all_went_wel
 def test_force_does_not_remove_other_things(run, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").write_text("years of work")
-    with pytest.raises(OutputError, match="holds other things"):
+    with pytest.raises(OutputError, match="something other than a release"):
         run(force=True)
     assert (tmp_path / "out" / "thesis.tex").read_text() == "years of work"
     (tmp_path / "out" / "thesis.tex").unlink()

@@ -80,8 +80,8 @@ def test_cells_that_do_not_fit_the_schema(people, schema, refused):
 def test_cells_of_mixed_types(people, schema, refused):
     mixed = people.astype({"height": object})
     mixed.loc[7, "height"] = MARK
-    refused(TableError, "'height'.*mixes types", mixed, schema=schema)
-    refused(TableError, "'height'.*mixes types", mixed)
+    refused(TableError, "'height'.*mixes incompatible types", mixed, schema=schema)
+    refused(TableError, "'height'.*mixes incompatible types", mixed)
 
 
 def test_values_outside_the_bounds_are_refused_or_clipped_as_the_user_chooses(people, schema, refused, tmp_path):

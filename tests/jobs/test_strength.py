@@ -61,7 +61,7 @@ def test_a_sites_own_parameter_settles_the_strength_too():
 @pytest.mark.parametrize(
     ("asked", "schema", "said"),
     [
-        (wanted("additive-noise"), SCHEMA, "has a schema already"),
+        (wanted("additive-noise"), SCHEMA, "already has a schema"),
         (wanted("random-rotation"), None, "The study asks for additive-noise"),
         (wanted(MECHANISM), None, "The study asks for additive-noise"),
         (wanted(parameters={"law": "normal"}), None, "fixes the parameter law"),

@@ -100,7 +100,7 @@ def changed_nodes(path, edit):
         ("left_child", 10**6, "leads nowhere"),
         ("left_child", 0, "leads nowhere"),
         ("right_child", -5, "leads nowhere"),
-        ("feature", 10**6, "column that there is not"),
+        ("feature", 10**6, "column that does not exist"),
     ],
 )
 def test_a_tree_that_leads_out_of_itself_is_refused_before_it_is_built(tmp_path, field, value, words):
@@ -120,7 +120,7 @@ def test_an_archive_that_grows_or_lies_about_its_size_is_refused_unread(tmp_path
     name = next(name for name in parts if name.endswith(".npy"))
     lying = bytes_of(np.zeros(1)).replace(b"(1,)", b"(%d,)" % 10**12).replace(b" " * 12 + b"\n", b"\n")
     write(path, parts | {name: lying})
-    with pytest.raises(CardError, match="another size"):
+    with pytest.raises(CardError, match="the size it states"):
         Model.load(path)
 
 

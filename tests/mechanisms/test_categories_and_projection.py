@@ -103,7 +103,7 @@ def test_one_key_one_space_and_another_key_another():
 def test_keys_of_another_kind_are_refused():
     key = RandomProjection(2).draw_key(domain("nn3"))
     X = np.zeros((2, 5))
-    with pytest.raises(CardError, match="This key projects to 2 components, and 3 are asked for"):
+    with pytest.raises(CardError, match="This key projects to 2 components, but 3 were requested"):
         RandomProjection(3).fit(X, encoding=domain("nn3"), key=key)
     with pytest.raises(CardError, match="other columns, bounds or categories"):
         RandomProjection(2).fit(X, encoding=domain("n3n"), key=key)

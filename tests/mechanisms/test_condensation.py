@@ -120,7 +120,7 @@ def test_small_and_single_classes_are_told():
     mechanism, block, said = released(X, y)
     assert mechanism.smallest_group_ == 1
     assert "2 of 6 groups have fewer than k = 10 rows" in said[0]
-    assert "1 of them have one row, which is released as it is" in said[0]
+    assert "1 of them have one row, which is released unchanged" in said[0]
     assert np.allclose(block.X[block.y == 2], X[44])
 
 

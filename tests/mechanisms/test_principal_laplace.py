@@ -198,7 +198,7 @@ def test_rows_that_the_guarantee_does_not_cover_are_refused(wine, wrong):
 def test_one_row_and_the_wrong_width_are_refused(wine):
     with pytest.raises(TableError, match="fewer than two rows"):
         fit(wine[:1])
-    with pytest.raises(TableError, match="13 encoded columns, the encoding 12"):
+    with pytest.raises(TableError, match="13 encoded columns, but the encoding has 12"):
         PrincipalLaplace().fit(wine, encoding=Encoding.unit(12))
     with pytest.raises(TableError):
         PrincipalLaplace().fit(wine[0])

@@ -210,8 +210,8 @@ def test_one_key_is_one_space_and_another_another():
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"matrix": np.eye(4), "centre": np.zeros(4)}, "no rotation and centre of 5"),
-        ({"matrix": np.eye(5)}, "no rotation and centre of 5"),
+        ({"matrix": np.eye(4), "centre": np.zeros(4)}, "no rotation and centre for 5"),
+        ({"matrix": np.eye(5)}, "no rotation and centre for 5"),
         ({"matrix": 1.001 * np.eye(5), "centre": np.full(5, 0.5)}, "no orthogonal matrix"),
         ({"matrix": np.full((5, 5), np.nan), "centre": np.full(5, 0.5)}, "no orthogonal matrix"),
         ({"matrix": np.eye(5), "centre": np.full(5, 1.5)}, "no orthogonal matrix with a centre between 0 and 1"),

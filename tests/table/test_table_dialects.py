@@ -66,7 +66,7 @@ class TestDecimalCommas:
     def test_a_point_is_then_no_decimal_mark(self, tmp_path, cells):
         path = written(tmp_path / "t.csv", cells)
         table = open_table(path, columns=["größe"], dialect=COMMA)
-        with pytest.raises(TableError, match="'größe' has numbers with a point, and the decimal mark is a comma"):
+        with pytest.raises(TableError, match="'größe' has numbers with a point, but the decimal mark is a comma"):
             table.read()
 
     def test_other_columns_may_have_points(self, tmp_path):

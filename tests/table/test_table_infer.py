@@ -93,7 +93,7 @@ def test_integer_labels_are_classes_in_numeric_order():
         (with_label(900, a=[f"k{i % 300}" for i in range(900)]), SchemaError, "more than 200 categories"),
         (with_label(300, a=[f"a remark number {i} on somebody" for i in range(300)]), SchemaError, "free text"),
         (with_label(2, a=[-1.7e308, 1.7e308]), TableError, "spans more"),
-        (with_label(2, a=["(missing)", None]), SchemaError, "Empty those cells"),
+        (with_label(2, a=["(missing)", None]), SchemaError, "Clear those cells"),
     ],
 )
 def test_what_cannot_be_used_is_refused_without_quoting_a_cell(table, error, words):

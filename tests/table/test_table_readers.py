@@ -183,7 +183,7 @@ def test_missing_file_and_folder_without_tables(tmp_path):
 def test_files_of_a_folder_must_be_alike(tmp_path):
     pq.write_table(pa.table({"a": [1]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"b": [1]}), tmp_path / "2.parquet")
-    with pytest.raises(TableError, match="other columns"):
+    with pytest.raises(TableError, match="different columns"):
         open_table(tmp_path)
 
 

@@ -92,7 +92,7 @@ def test_words_that_yaml_takes_for_truth_values_stay_words(tmp_path):
         ({"name": "a", "kind": "categorical", "categories": []}, "empty"),
         ({"name": "a", "kind": "categorical", "categories": "abc"}, "must be a list"),
         ({"name": "a", "kind": "categorical", "categories": ["x", "x"]}, "twice"),
-        ({"name": "a", "kind": "categorical", "categories": ["(missing)"], "missing": True}, "by itself"),
+        ({"name": "a", "kind": "categorical", "categories": ["(missing)"], "missing": True}, "automatically"),
         ({"name": "a", "kind": "categorical", "missing": "perhaps"}, "true or false"),
         ("age", "must be a mapping"),
     ],

@@ -179,7 +179,7 @@ class Release:
         table = self.arrow
         if table.num_rows != self.card.rows:
             raise CardError(
-                f"The card of {self.folder} speaks of {self.card.rows} rows, the release has {table.num_rows}."
+                f"The card of {self.folder} states {self.card.rows} rows, but the release has {table.num_rows}."
             )
         return matrix_of(table, self.card)
 

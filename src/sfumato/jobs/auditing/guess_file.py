@@ -30,7 +30,7 @@ def attempt_from_file(path: Path, arena: Arena) -> Attempt:
     table = open_table(path).read()
     if table.num_rows != evidence.release_rows:
         raise TableError(
-            f"{path} has {table.num_rows} rows and the release {evidence.release_rows}. "
+            f"{path} has {table.num_rows} rows, but the release has {evidence.release_rows}. "
             "A file of guesses has one row for every row of the release, in the same order."
         )
     schema = evidence.encoding.schema

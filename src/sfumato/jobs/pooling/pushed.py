@@ -54,7 +54,7 @@ def read_part(pushed: Pushed, card: Card, rows: int, rng: np.random.Generator) -
     """At most `rows` of its rows, a random sample where it holds more; memory is that of the sample and a block."""
     table = open_table(pushed.path)
     if table.rows != card.rows:
-        raise CardError(f"{pushed.name} holds {table.rows} rows, its card speaks of {card.rows}.")
+        raise CardError(f"{pushed.name} has {table.rows} rows, but its card states {card.rows}.")
     Z, y = [], []
     for picked in picked_blocks(table, chosen_rows(card.rows, rows, rng)):
         matrix, codes = matrix_of(picked, card)
