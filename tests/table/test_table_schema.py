@@ -88,7 +88,7 @@ def test_words_that_yaml_takes_for_truth_values_stay_words(tmp_path):
         ({"name": "a", "kind": "integer", "low": 0.5, "high": 1}, "must be integers"),
         ({"name": "a", "kind": "date", "low": "yesterday", "high": "2001-01-01"}, "ISO dates"),
         ({"name": "a", "kind": "numeric", "low": 0, "high": 1, "weight": 0}, "above 0"),
-        ({"name": "a", "kind": "numeric", "categories": ["x"]}, "no categories"),
+        ({"name": "a", "kind": "numeric", "categories": ["x"]}, "bounds, not categories"),
         ({"name": "a", "kind": "categorical", "categories": []}, "empty"),
         ({"name": "a", "kind": "categorical", "categories": "abc"}, "must be a list"),
         ({"name": "a", "kind": "categorical", "categories": ["x", "x"]}, "twice"),
