@@ -262,7 +262,7 @@ def test_what_cannot_be_searched_is_said():
         find_key(X, goal="most")
     with pytest.raises(UsageError, match="'scoring' of a rotation search must be measured or published"):
         find_key(X, scoring="kind")
-    with pytest.raises(TableError, match="the encoding 4"):
+    with pytest.raises(TableError, match="the encoding has 4"):
         find_key(X, Encoding.unit(4))
 
 

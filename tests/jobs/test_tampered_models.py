@@ -160,7 +160,7 @@ def test_two_objects_of_one_id_do_not_hide_a_tree(tmp_path):
     first = next(node for node in nodes_of(schema) if node["__loader__"] == "JsonNode")
     tree["__reduce__"]["args"]["content"][2]["__id__"] = first["__id__"]
     write(path, parts | {"schema.json": json.dumps(schema).encode()})
-    with pytest.raises(CardError, match="one id"):
+    with pytest.raises(CardError, match="the same id"):
         Model.load(path)
 
 

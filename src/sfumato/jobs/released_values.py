@@ -37,7 +37,7 @@ def _blocks(batches: Iterator[pa.RecordBatch], one: Described, release: Release)
         met += batch.num_rows
         yield batch.column(0).to_pylist() if one.is_categorical else as_numbers(batch.column(0), one)
     if met != release.card.rows:
-        raise CardError(f"The card of {release.folder} speaks of {release.card.rows} rows, the release has {met}.")
+        raise CardError(f"The card of {release.folder} states {release.card.rows} rows, but the release has {met}.")
 
 
 def as_numbers(array: Any, one: Described) -> Floats:
