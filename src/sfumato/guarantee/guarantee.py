@@ -28,7 +28,7 @@ class Guarantee:
     """Epsilon for one released component, one source column, the whole record, and a person.
 
     `kind` is ``local-dp`` only if nothing stands `in_the_way`: bounds, categories, basis or widths learned from the
-    data, floating-point noise, a fixed seed. Otherwise the figures are conditional ("would hold had these been
+    data, floating-point noise, a fixed seed. Otherwise the figures are conditional ("would hold if these had been
     public"). Infinite figures mean that there is no bound at all.
 
     Rows that belong to nobody have `central` instead: what seeing all of them tells about anybody's presence. The

@@ -43,4 +43,4 @@ def far_note(cells: int) -> list[str]:
     if not cells:
         return []
     were = "1 cell lies" if cells == 1 else f"{cells:,} cells lie"
-    return [f"{were} further out than the noise of most sites can move any value, and were moved to that distance."]
+    return [f"{were} further out than the noise of most sites can move any value; training used that distance."]
