@@ -76,8 +76,10 @@ def sanitize(
         What single columns choose instead, for example `{"income": {"scale": 0.5}}`; as `noise` in the schema.
     epsilon_record : float, optional
         Target epsilon of the whole record, above 0; the strength of the noise follows from it.
-    epsilon, delta : float, optional
-        Of rows that belong to nobody (`tree-resampling`): the guarantee for the presence of one record.
+    epsilon : float, optional
+        For rows that belong to nobody (`tree-resampling`): the guarantee for the presence of one record, above 0.
+    delta : float, optional
+        The delta that goes with `epsilon`, between 0 and 1.
     max_posterior : float, optional
         Instead of `epsilon_record`: how sure somebody may become of a fact, between `prior` and 1.
     prior : float, default 0.001
