@@ -28,15 +28,16 @@ UNBOUNDED = "What a released value reveals depends on where it lies; nothing is 
 class NoisyOperator(Mechanism):
     """Release z = Z(e, x) for every number x in its own units, with noise e of one law, and randomize categories.
 
-    The operator is given by name ("additive", "multiplicative", "quartic": x e + x^2 e^4) or as your own `Operator`
-    (Python only; the card then says "custom", and readers need the same operator from you). Its declared inverse is
-    checked against its forward map over every column's range. Density reconstruction needs nothing but the card.
+    The operator is given by name ("additive", "multiplicative", "quartic": x e + x^2 e^4), as an expression in e and x
+    ("x * exp(e)", with "; inverse log(z / x)" where you know it better than a search), which the card states, or as
+    your own `Operator` (Python only; the card then says "custom", and readers need the same operator from you). Inverse
+    and derivative are checked against the forward map over every column's range.
     Categories and "missing" are reported by randomized response; a missing value is noised at the middle of its
     range. There is no worst-case guarantee. A column of the schema may choose its own operator and law (`noise`).
 
     Parameters
     ----------
-    operator : name, or an `sfumato.noise.Operator`.
+    operator : name, expression in e and x, or an `sfumato.noise.Operator`.
     law : "uniform", "normal", "laplace" or "student-t", in the units that the operator expects.
     scale : b for Laplace, standard deviation for normal and uniform, scale for Student's t.
     low, high : range of uniform noise instead of a scale.

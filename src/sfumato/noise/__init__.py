@@ -9,8 +9,9 @@ from sfumato.noise.law import Law
 from sfumato.noise.laws import LAWS, Laplace, Normal, StudentT, Uniform, law_from_dict, make_law
 from sfumato.noise.number_noise import NumberNoise
 from sfumato.noise.odds import as_share, odds_epsilon, odds_threshold
+from sfumato.noise.operator import CUSTOM, Branch, Operator
 from sfumato.noise.operator_noise import OperatorNoise
-from sfumato.noise.operators import CUSTOM, OPERATORS, Branch, Operator, make_operator
+from sfumato.noise.operators import OPERATORS, make_operator
 from sfumato.noise.response import keep_threshold, randomized_response, response_epsilon
 from sfumato.noise.streams import Streams, content_hash
 from sfumato.noise.window import WindowNoise

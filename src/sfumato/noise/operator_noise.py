@@ -13,7 +13,8 @@ from sfumato.array_types import Floats
 from sfumato.errors import UsageError
 from sfumato.noise.law import Law, floats
 from sfumato.noise.laws import Uniform, law_from_dict
-from sfumato.noise.operators import Branch, Operator, make_operator
+from sfumato.noise.operator import Branch, Operator
+from sfumato.noise.operators import make_operator
 from sfumato.noise.soundness import check_operator
 
 OPERATOR_KEYS = ("operator", "operator_parameters")

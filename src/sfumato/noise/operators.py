@@ -1,65 +1,18 @@
-"""Operators z = Z(e, x) that carry noise e into a value x, with their inverses in e [density-reconstruction, Eq. 1].
-
-An operator acts on raw units. For a fixed x it falls into branches on which it is strictly monotone in e; on each
-branch the inverse e = E(z, x) and its derivative |dE/dz| are known. The density of z given x is then
-
-    g(z | x) = sum over branches of f_E(E(z, x)) |dE(z, x) / dz|.
-
-Theorem 1 and A.3 of the paper print |dE/dx|. That is an error: the Jacobian of (x, e) -> (x, z) is dz/de, so its
-inverse is dE/dz (the paper's own Eq. 13 for multiplicative noise has the right form).
-"""
+"""The operators that have a name, and how one is had by its name, or by its expression."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from sfumato.array_types import Floats
 from sfumato.errors import UsageError
+from sfumato.noise.expression_operator import expression_operator, operator_name
 from sfumato.noise.law import floats
-
-Map = Callable[[Floats, Floats], Floats]
-Limit = Callable[[Floats], Floats]
-
-CUSTOM = "custom"
-
-
-@dataclass(frozen=True)
-class Branch:
-    """Where the operator is monotone in e: from `low(x)` to `high(x)` (None: as far as the noise reaches)."""
-
-    inverse: Map
-    derivative: Map
-    low: Limit | None = None
-    high: Limit | None = None
-
-
-@dataclass(frozen=True)
-class Operator:
-    """One operator: `forward(e, x)` and its branches.
-
-    `parameters` stand on the card. `avoids_zero`: an x of 0 is not protected at all, and makes the inverse singular.
-    """
-
-    name: str
-    forward: Map
-    branches: tuple[Branch, ...]
-    parameters: Mapping[str, float] = field(default_factory=dict)
-    avoids_zero: bool = False
-
-    @classmethod
-    def of(cls, forward: Map, inverse: Map, derivative: Map, *, avoids_zero: bool = False) -> Operator:
-        """Your own operator that is one-to-one in e: `derivative(z, x)` is |dE/dz|, not |dE/dx|."""
-        return cls(CUSTOM, forward, (Branch(inverse, derivative),), avoids_zero=avoids_zero)
-
-    @property
-    def is_additive(self) -> bool:
-        """Whether z - x is the noise itself, so that everything known of additive noise applies."""
-        return self.name == "additive"
+from sfumato.noise.operator import CUSTOM, Branch, Map, Operator
 
 
 def additive() -> Operator:
@@ -151,14 +104,22 @@ OPERATORS: dict[str, Callable[..., Operator]] = {
 
 
 def make_operator(name: str, parameters: Mapping[str, Any] | None = None) -> Operator:
-    """A registered operator by the name and parameters that stand on a card."""
+    """An operator by the name and parameters that stand on a card, or by its expression in e and x."""
     if name == CUSTOM:
         raise UsageError(
             "The release was made with an operator of its owner's own, which a card cannot hold. Give it in Python: "
             "reconstruct(values, card, operator=...)."
         )
+    if name not in OPERATORS and name.isidentifier():
+        raise UsageError(
+            f"There is no operator {name!r}. Choose one of {', '.join(OPERATORS)}, or write your own in e and x: "
+            "for example, x * exp(e)."
+        )
     if name not in OPERATORS:
-        raise UsageError(f"There is no operator {name!r}. Choose one of: {', '.join(OPERATORS)}.")
+        if parameters:
+            raise UsageError("An operator that is an expression has no parameters: write the numbers into it.")
+        known = operator_name(name)
+        return OPERATORS[known]() if known in OPERATORS else expression_operator(name)
     parameters = dict(parameters or {})
     for key, value in parameters.items():
         if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):

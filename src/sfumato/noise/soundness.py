@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.array_types import Flags, Floats
 from sfumato.errors import UsageError
 from sfumato.noise.law import Law, floats
-from sfumato.noise.operators import Branch, Operator
+from sfumato.noise.operator import Branch, Operator
 
 Limits = Callable[[Branch, Floats], tuple[Floats, Floats]]
 
@@ -34,6 +34,7 @@ def check_operator(operator: Operator, law: Law, limits: Limits, low: float, hig
         z = floats(operator.forward(e, x))
         if np.isnan(z).any():
             raise UsageError(f"The operator {name} gives values that are no numbers for some of its noise.")
+        _check_noisy(z, name)
         covered, claimed = np.zeros(x.shape, dtype=bool), np.zeros(x.shape, dtype=np.int64)
         for branch in operator.branches:
             first, last = limits(branch, x)
@@ -51,9 +52,21 @@ def check_operator(operator: Operator, law: Law, limits: Limits, low: float, hig
         )
 
 
+def _check_noisy(z: Floats, name: str) -> None:
+    """Between two values at which all noise works the opposite way, there is one that it does not touch at all."""
+    way = np.sign(np.diff(z, axis=1))
+    turned = (way[1:] == -way[:-1]).all(axis=1) & (way[1:] != 0).any(axis=1)
+    untouched = (way == 0).all(axis=1)
+    if turned.any() or untouched.any():
+        raise UsageError(
+            f"The operator {name} leaves some value of the range as it is, whatever the noise: it would not be "
+            "protected at all. Choose another operator, or bounds that leave that value out."
+        )
+
+
 def _check_inverse(operator: Operator, branch: Branch, size: float, e: Floats, x: Floats, z: Floats) -> None:
     slope = np.nan_to_num(np.abs(branch.derivative(z, x)), nan=0.0, posinf=np.inf)
-    lost = 8.0 * _ROUNDING * (np.abs(z) + np.abs(x)) * slope  # digits of e that z cannot hold
+    lost = np.nan_to_num(8.0 * _ROUNDING * (np.abs(z) + np.abs(x)) * slope, nan=0.0)  # digits of e that z cannot hold
     if not np.all(np.abs(branch.inverse(z, x) - e) <= 1e-6 * (size + np.abs(e)) + lost):
         raise UsageError(
             f"The inverse of the operator {operator.name} does not match its forward map: "

@@ -13,6 +13,7 @@ from sfumato.guarantee import space_of
 from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.base import count_of
 from sfumato.mechanisms.basis import NAMES
+from sfumato.noise.expression_operator import operator_name
 from sfumato.protocol.canonical import canonical_json, hash_of
 from sfumato.protocol.names import check_line
 from sfumato.protocol.quota import Quota
@@ -128,6 +129,8 @@ class PoolStudy:
             expected["basis"] = "given"
         if expected.get("guidance") is not None:
             expected["guidance"] = "given"
+        if isinstance(expected.get("operator"), str):
+            expected["operator"] = operator_name(expected["operator"])
         return expected
 
 
