@@ -123,6 +123,12 @@ def test_a_survey_from_beginning_to_end(
     assert (status["answers"], status["counted"], status["codes"]) == (4, 3, {"given": 5, "used": 5})
     assert status["versions"][-1]["epsilon"] > 0
     assert 0 < status["disclosure"]["share"] < 1
+    assert status["state"] == "open"
+    assert run("survey", "status", made["id"], *owner) == 0
+    assert re.search(r"No guidance of level \d discloses more than [\d.]+ bits", capsys.readouterr().out)
+    assert run("survey", "close", made["id"], *owner, "--yes") == 0
+    assert run("survey", "status", made["id"], *owner) == 0
+    assert "The survey is closed: no more answers are accepted." in capsys.readouterr().out
     assert run("survey", "export", made["id"], "--out", tmp_path / "bits", *owner) == 0
     parts = sorted((tmp_path / "bits").iterdir())
     assert sum(json.loads((part / "card.json").read_text())["rows"] for part in parts) == 4

@@ -57,6 +57,17 @@ def test_a_survey_that_is_over_says_so(client):
     assert "2020-01-31 (closed: no more answers are accepted)" in Browser(study, study.owner).get().text
 
 
+def test_the_owner_closes_it_on_the_page(client):
+    study = Study(client, *client.app.state.store.studies.create(example_survey()))
+    owner = Browser(study, study.owner)
+    assert "Close it for good" in owner.get().text
+    owner.act("close", sure="yes")
+    assert "what was received stays" in owner.get(f"/studies/{study.id}?done=closed").text
+    text = owner.get().text
+    assert "closed by hand: no more answers are accepted" in text
+    assert "Close it for good" not in text
+
+
 def test_a_pool_has_no_codes_and_wrong_numbers_are_told(survey, study):
     owner = Browser(survey, survey.owner)
     for number in ("0", "10001", "many", "", "9" * 50, "²"):
@@ -66,6 +77,7 @@ def test_a_pool_has_no_codes_and_wrong_numbers_are_told(survey, study):
     pool = Browser(study, study.owner)
     assert pool.act("codes", number="5").status_code == 404
     assert pool.get(f"/studies/{study.id}/export").status_code == 404
+    assert pool.act("close", sure="yes").status_code == 404
     assert owner.act("train", classifier="none").status_code == 422
     assert Browser(survey, survey.invite()).get().status_code == 403
 

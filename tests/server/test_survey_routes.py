@@ -148,6 +148,22 @@ def test_a_closed_survey_counts_no_more(app: FastAPI, client: TestClient) -> Non
     assert (refused.status_code, refused.json()["error"]) == (410, "closed")
 
 
+def test_an_owner_closes_a_survey_by_hand(app: FastAPI, client: TestClient) -> None:
+    study, token = app.state.store.studies.create(example_survey())
+    assert client.post(path(study, "/answers"), content=message([1])).status_code == 201
+    owner, end = {"Authorization": f"Bearer {token}"}, f"/api/v1/studies/{study}/survey"
+    assert client.get(end, headers=owner).json()["state"] == "open"
+    assert client.post(f"{end}/close").status_code == 401
+    assert client.post(f"{end}/close", headers=owner).json() == {"state": "closed"}
+    app.state.surveys._desks[study]._look()  # as every process does each second
+    assert client.get(path(study)).json()["state"] == "closed"
+    refused = client.post(path(study, "/answers"), content=message([2]))
+    assert (refused.status_code, refused.json()["error"]) == (410, "closed")
+    kept = client.get(end, headers=owner).json()
+    assert (kept["state"], kept["answers"]) == ("closed", 1)
+    assert client.post(f"{end}/close", headers=owner).status_code == 200, "closing twice changes nothing"
+
+
 def test_any_page_may_ask_and_nothing_is_remembered_in_it(client: TestClient, study: str) -> None:
     asked = client.options(path(study, "/answers"), headers={"Origin": "https://elsewhere.example"})
     assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, "*")

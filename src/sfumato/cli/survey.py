@@ -1,4 +1,4 @@
-"""survey new, preview, codes, status, export: the survey operator's commands."""
+"""survey new, preview, codes, status, close, export: the survey operator's commands."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def status(
 
     Example: sfumato survey status k3f9abcd2345 --to https://study.example --token-file owner.token
     """
-    from sfumato.guarantee.rounding import epsilon_at_most
+    from sfumato.guarantee.rounding import epsilon_at_most, rounded_up
 
     with at.connected(console) as connected:
         found = connected.survey_progress(study)
@@ -127,12 +127,38 @@ def status(
     console.say(f"Guidance version {latest['version']}: level {latest['k']}, epsilon {epsilon} for one answer.")
     if told := found.get("disclosure"):
         console.say(
-            f"Degree of disclosure: {told['share']:.1%} of the answers' entropy, if every choice is equally likely. "
-            "It is an average over people; epsilon is the bound."
+            f"Its bits disclose {told['share']:.1%} of the answers' entropy if every choice is equally likely, on "
+            f"average over people. No guidance of level {latest['k']} discloses more than "
+            f"{rounded_up(found['most_bits'])} bits of an answer on average, whoever answers."
         )
+    if found["state"] == "closed":
+        console.say("The survey is closed: no more answers are accepted.")
     if found["codes"]:
         console.say(f"Invitations: {found['codes']['used']:,} of {found['codes']['given']:,} codes were used.")
     console.result(found)
+
+
+@app.command()
+@with_blocks
+def close(
+    study: StudyId,
+    at: AtCoordinator,
+    console: Console,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask first.")] = False,
+) -> None:
+    """Close a survey by hand: it accepts no more answers, for good. What was received stays.
+
+    Answers that still wait on people's devices are not sent any more. A day of closing stands in the survey file
+    (`closes`); this is for an earlier end.
+
+    Example: sfumato survey close k3f9abcd2345 --to https://study.example --token-file owner.token
+    """
+    if not yes:
+        typer.confirm("A closed survey cannot be opened again. Close it?", abort=True, err=True)
+    with at.connected(console) as connected:
+        connected.survey_close(study)
+    console.say("The survey is closed. It accepts no more answers from now on.")
+    console.result({"study": study, "state": "closed"})
 
 
 @app.command()

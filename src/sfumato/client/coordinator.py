@@ -232,6 +232,10 @@ class Coordinator:
         found = self._connection.ask("POST", _path(study, "survey", "codes"), json={"number": number}, once=True)
         return [str(code) for code in found["codes"]]
 
+    def survey_close(self, study: str) -> None:
+        """Accept no more answers."""
+        self._connection.ask("POST", _path(study, "survey", "close"))
+
     def survey_parts(self, study: str) -> Iterator[bytes]:
         """The received bits as a zip file, piece by piece."""
         with self._connection.answer("GET", _path(study, "survey", "export")) as response:

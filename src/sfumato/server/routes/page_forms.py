@@ -1,4 +1,5 @@
-"""What the forms of the pages do: train, reconstruct, invite, revoke, withdraw, make codes, save the received bits.
+"""What the forms of the pages do: train, reconstruct, invite, revoke, withdraw, make codes, close a survey, save
+the received bits.
 
 Nearly all of them end on a page that may be loaded again; tokens and codes are shown once.
 """
@@ -18,7 +19,7 @@ from sfumato.server.routes.models import queue_training
 from sfumato.server.routes.pages import study_of, study_page
 from sfumato.server.routes.releases import withdraw_release
 from sfumato.server.routes.studies import revoke_site
-from sfumato.server.routes.survey_owner import MOST_CODES, export, survey_of
+from sfumato.server.routes.survey_owner import MOST_CODES, close, export, survey_of
 from sfumato.server.store import Caller
 from sfumato.server.web.pool_page import Flash
 from sfumato.server.web.rendering import HEADERS, ROOT, page
@@ -97,6 +98,12 @@ def make_codes(request: Request, context: Ctx, caller: OwningVisitor, sent: Form
         return study_page(request, context, caller, study, flash=flash, status=422)
     codes = context.store.surveys.codes.add(caller.study, int(number))
     return page("codes", caller=caller, study=study, codes=codes)
+
+
+@router.post("/close")
+def close_survey(context: Ctx, caller: OwningVisitor, sent: Form) -> Response:  # noqa: ARG001 - read for its token
+    close(caller, context)
+    return _back(caller, "closed", "answers")
 
 
 @router.get("/export")

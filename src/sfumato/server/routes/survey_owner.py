@@ -1,4 +1,4 @@
-"""What the owner of a survey asks: how it goes, codes of invitation, and the received bits."""
+"""What the owner of a survey asks: how it goes, codes of invitation, its end, and the received bits."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.server.access import Ctx, Owner
 from sfumato.server.context import Context
 from sfumato.server.problems import declared, not_found
+from sfumato.server.store.sql_tables import CLOSED
 from sfumato.server.survey.export import write_parts
 from sfumato.server.survey.survey_progress import survey_progress
 
@@ -53,6 +54,14 @@ def new_codes(wanted: CodesWanted, caller: Owner, context: Ctx) -> dict[str, lis
     """New codes of invitation, shown this once; nothing that is kept tells which answer came by which code."""
     survey_of(context, caller.study)
     return {"codes": context.store.surveys.codes.add(caller.study, wanted.number)}
+
+
+@router.post("/close", responses=declared(401, 403, 404, 429, 503))
+def close(caller: Owner, context: Ctx) -> dict[str, str]:
+    """Accept no more answers, from within a second on, for good; log, bits and models stay."""
+    survey_of(context, caller.study)
+    context.store.studies.close(caller.study)
+    return {"state": CLOSED}
 
 
 @router.get(

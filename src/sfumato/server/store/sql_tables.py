@@ -35,6 +35,9 @@ metadata = MetaData(
 )
 NUMBER = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER counts up by itself in SQLite
 
+OPEN, CLOSED = "open", "closed"
+"""States of a study; a survey that its owner closed takes no more answers."""
+
 studies = Table(
     "studies",
     metadata,

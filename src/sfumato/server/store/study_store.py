@@ -6,13 +6,13 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
 from sfumato.protocol.messages import StudyInfo
 from sfumato.protocol.study_file import Study
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.server.store.database import Database
-from sfumato.server.store.sql_tables import studies, survey_keys
+from sfumato.server.store.sql_tables import CLOSED, OPEN, studies, survey_keys
 from sfumato.server.store.token_store import OWNER, add_token, new_id, new_token
 from sfumato.server.survey.ticket_key import TicketKey
 
@@ -36,7 +36,7 @@ class StudyStore:
                     hash=study.hash,
                     definition=json.dumps(study.to_dict(), ensure_ascii=False, allow_nan=False),
                     created=self._database.today(),
-                    state="open",
+                    state=OPEN,
                 )
             )
             if key is not None:
@@ -48,6 +48,11 @@ class StudyStore:
         with self._database.reading() as connection:
             row = connection.execute(select(studies).where(studies.c.id == identity)).one_or_none()
         return None if row is None else _study(row)
+
+    def close(self, identity: str) -> None:
+        """No more answers are accepted from now on; what was received stays."""
+        with self._database.writing() as connection:
+            connection.execute(update(studies).where(studies.c.id == identity).values(state=CLOSED))
 
     def all(self) -> list[StudyInfo]:
         """All studies, the oldest first."""

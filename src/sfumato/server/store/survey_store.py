@@ -16,7 +16,7 @@ from sfumato.protocol.survey_file import MOST_ANSWERS
 from sfumato.protocol.survey_log import LogEntry
 from sfumato.server.store.code_store import CodeStore
 from sfumato.server.store.database import Database
-from sfumato.server.store.sql_tables import survey_answers, survey_versions
+from sfumato.server.store.sql_tables import CLOSED, studies, survey_answers, survey_versions
 from sfumato.server.survey.received_answer import Answer
 
 NEW, SAME, DIFFERENT = "new", "same", "different"
@@ -121,6 +121,11 @@ class SurveyStore:
         with self._database.reading() as connection:
             for row in connection.execute(query):
                 yield row.label, bytes(row.bits)
+
+    def closed(self, study: str) -> bool:
+        """Whether the owner closed the survey by hand."""
+        with self._database.reading() as connection:
+            return connection.execute(select(studies.c.state).where(studies.c.id == study)).scalar() == CLOSED
 
     # The log of guidance
 

@@ -49,6 +49,7 @@ class SurveyDesk:
         self._looked = 0.0
         self._ready: dict[int, bytes] = {}
         self._day, self._open = "", True
+        self._closed = store.closed(study)
         self._current = self._first_version()
         self._inquiry = b""
         self._show(self._current)
@@ -64,11 +65,11 @@ class SurveyDesk:
         return self._current.entry
 
     def is_open(self) -> bool:
-        """Whether the closing day lies ahead; looked up once a day."""
+        """Whether the closing day lies ahead and nobody closed it by hand: seen at every `look`, within a second."""
         today = datetime.datetime.now(datetime.UTC).date()
         if self._day != str(today):
             self._day, self._open = str(today), not self.survey.closed(today)
-        return self._open
+        return self._open and not self._closed
 
     def inquiry(self) -> bytes:
         """Round 1: k* and its version, as JSON."""
@@ -189,6 +190,7 @@ class SurveyDesk:
     def _look(self) -> None:
         if self.tickets is not None:
             self.tickets.tidy()
+        self._closed = self.store.closed(self.study)
         if self.store.latest(self.study) > self.version:
             found = self.store.version(self.study)
             if found is not None:

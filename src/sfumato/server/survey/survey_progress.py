@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from sfumato.array_types import Matrix
-from sfumato.guidance import AnswerSpace, Link, decode_matrix, disclosure, encode_matrix, survey_epsilon
+from sfumato.guidance import AnswerSpace, Link, decode_matrix, disclosure, encode_matrix, most_bits, survey_epsilon
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.protocol.survey_log import LogEntry
+from sfumato.server.store.sql_tables import CLOSED, OPEN
 from sfumato.server.store.survey_store import SurveyStore
 from sfumato.server.survey.received_answer import unpack
 
@@ -32,6 +34,7 @@ def survey_progress(store: SurveyStore, study: str, survey: SurveyStudy) -> dict
     spread = {round(place) for place in np.linspace(0, len(log) - 1, min(len(log), MOST_POINTS))} if log else set()
     codes, used = store.codes.counts(study)
     return {
+        "state": CLOSED if store.closed(study) or survey.closed(datetime.now(UTC).date()) else OPEN,
         "answers": store.count(study),
         "counted": before,
         "by_hour": [{"hour": hour, "answers": number} for hour, number in sorted(hours.items()) if number],
@@ -45,6 +48,7 @@ def survey_progress(store: SurveyStore, study: str, survey: SurveyStudy) -> dict
             for place, (entry, _) in enumerate(log)
         ],
         "disclosure": _disclosure(store, study, survey, log[-1][0]) if log else None,
+        "most_bits": most_bits(AnswerSpace(survey.sizes), log[-1][0].k, survey.floor, survey.link) if log else None,
         "codes": {"given": codes, "used": used} if survey.invitations else None,
         "floor": survey.floor,
         "accuracy": _accuracy(store, study, survey, len(log)),
@@ -94,7 +98,7 @@ def _cached_epsilon(matrix: str, k: int, sizes: tuple[int, ...], floor: float, l
 
 @lru_cache(maxsize=64)
 def _cached_disclosure(matrix: str, k: int, sizes: tuple[int, ...], floor: float, link: Link) -> dict[str, float]:
-    """Degree of disclosure where every choice is as likely as another: who answered what, the server does not know."""
+    """Disclosure where every choice is as likely as another: the server does not know who answered what."""
     rng = np.random.default_rng(0)
     people = np.column_stack([rng.integers(0, size, 1000) for size in sizes])
     found = disclosure(people, AnswerSpace(sizes), decode_matrix(matrix, sum(sizes), k), floor, link, draws=1000)

@@ -36,6 +36,7 @@ class Flash:
 DONE = {
     "training": Flash("good", "The model is queued. This page shows its progress."),
     "reconstructing": Flash("good", "The column is queued. This page shows its distribution once it is found."),
+    "closed": Flash("good", "The survey is closed. No more answers are accepted; what was received stays."),
     "revoked": Flash("good", "The site's token is revoked. Its releases remain."),
     "withdrawn": Flash("good", "The release is withdrawn and its file is deleted. Models that used it are marked."),
 }

@@ -19,6 +19,7 @@ from sfumato.report.markup import tag, trimmed
 from sfumato.server.context import Context
 from sfumato.server.problems import forbidden
 from sfumato.server.store import Caller
+from sfumato.server.store.sql_tables import CLOSED
 from sfumato.server.store.token_store import OWNER
 from sfumato.server.survey.survey_progress import survey_progress
 from sfumato.server.web.pool_page import Flash, models_shown
@@ -46,7 +47,7 @@ def survey_page(
         caller=caller,
         study=study,
         flash=flash,
-        asked=_agreed(survey),
+        asked=_agreed(survey, study.state),
         progress=progress,
         newest=versions[-1] if versions else None,
         hours=bars("Answers by hour", hours),
@@ -59,14 +60,17 @@ def survey_page(
     )
 
 
-def _agreed(survey: SurveyStudy) -> list[tuple[str, str]]:
-    over = survey.closed(datetime.now(UTC).date())
+def _agreed(survey: SurveyStudy, state: str) -> list[tuple[str, str]]:
+    if survey.closed(datetime.now(UTC).date()):
+        closes = f"{survey.closes} (closed: no more answers are accepted)"
+    else:
+        closes = "closed by hand: no more answers are accepted" if state == CLOSED else survey.closes or "never"
     return [
         ("By", survey.by),
         ("Questions", f"{len(survey.questions)} and the label {survey.label.name}"),
         ("Floor", f"each value of a bit has a probability of at least {survey.floor:g}, whatever the answer"),
         ("Guidance", f"changes after every {survey.batch} answers, {_level(survey)}"),
-        ("Closes", f"{survey.closes} (closed: no more answers are accepted)" if over else survey.closes or "never"),
+        ("Closes", closes),
         ("Invitations", "each answer needs a code" if survey.invitations else "anybody may answer"),
     ]
 
