@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sfumato.door.audit import Audit, audit
     from sfumato.door.law import law
     from sfumato.door.learn import Model, evaluate, load_model, predict, reconstruct, train
-    from sfumato.door.mine import cluster
+    from sfumato.door.mine import cluster, rules
     from sfumato.door.sanitize import sanitize, show
     from sfumato.door.survey import measure_survey, plan_survey, survey_edges
     from sfumato.errors import PrivacyLeakWarning, SfumatoError
@@ -41,6 +41,7 @@ _WHERE = {
     "survey_edges": "sfumato.door.survey",
     "cluster": "sfumato.door.mine",
     "law": "sfumato.door.law",
+    "rules": "sfumato.door.mine",
     "Schema": "sfumato.table",
     "Column": "sfumato.table",
     "SqlQuery": "sfumato.table",
@@ -71,6 +72,7 @@ __all__ = [
     "plan_survey",
     "predict",
     "reconstruct",
+    "rules",
     "sanitize",
     "show",
     "survey_edges",

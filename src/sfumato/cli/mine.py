@@ -1,4 +1,4 @@
-"""cluster: clusters behind noise."""
+"""cluster, rules: what else is behind noise."""
 
 from __future__ import annotations
 
@@ -72,6 +72,50 @@ def cluster(
     console.result({"out": str(out), **about, "notes": about["warnings"]})
     for line in found.warnings:
         console.say(f"Warning: {line}")
+
+
+@with_blocks
+def rules(
+    folders: Folders,
+    out: Out,
+    console: Console,
+    column: Annotated[list[str] | None, typer.Option(metavar="COL", help="Only this one; may be repeated.")] = None,
+    min_support: Annotated[float, typer.Option(help="Least share of people, as estimated.")] = 0.05,
+    min_confidence: Annotated[float, typer.Option(help="Least confidence of a rule, as estimated.")] = 0.5,
+    longest: Annotated[int, typer.Option(help="Most answers in a rule.")] = 2,
+    confidence: Annotated[float, typer.Option(help="Of each interval by itself.")] = 0.95,
+    force: Force = False,
+) -> None:
+    """Find association rules and frequencies of pairs behind randomized answers, unbiased and with intervals.
+
+    Writes OUT/pairs.csv, OUT/rules.csv and OUT/rules.json. Categorical columns and the label take part.
+
+    Example: sfumato rules release --min-support .1 --out rules
+    """
+    from sfumato.jobs.release import Release
+    from sfumato.jobs.rules import rules_of_releases
+
+    with console.listening():
+        found = rules_of_releases(
+            [Release.public(one) for one in folders],
+            columns=column or (),
+            min_support=min_support,
+            min_confidence=min_confidence,
+            longest=longest,
+            confidence=confidence,
+        )
+        found.save(out, force=force)
+    about = found.about
+    console.say(f"{counted(about['rules'], 'rule')} behind {counted(about['rows'], 'released row')}: {out}.")
+    for rule in found.rules.slice(0, 10).to_pylist():
+        console.say(
+            f"  {rule['when']} -> {rule['then']}: confidence {rule['confidence']:.2f} "
+            f"({rule['confidence_low']:.2f} to {rule['confidence_high']:.2f}), support {rule['support']:.2f}, "
+            f"lift {rule['lift']:.2f}, chance {rule['chance']:.2g}"
+        )
+    for line in found.warnings:
+        console.say(f"Warning: {line}")
+    console.result({"out": str(out), **about, "notes": about["warnings"], "found": found.rules.to_pylist()})
 
 
 def _whole(given: str) -> int | str:

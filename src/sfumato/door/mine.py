@@ -1,11 +1,13 @@
-"""cluster: what else an analyst looks for in releases."""
+"""cluster, rules: what else an analyst looks for in releases."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sfumato.door.learn import Releases, _opened
 from sfumato.jobs.cluster import Clustering, cluster_releases
+from sfumato.jobs.rules import Rules, rules_of_releases
 
 
 def cluster(
@@ -50,3 +52,53 @@ def cluster(
     """
     given = _opened(releases, public=original is None)
     return cluster_releases(given, clusters=clusters, model=model, resamples=resamples, seed=seed, original=original)
+
+
+def rules(
+    releases: Releases,
+    *,
+    columns: Sequence[str] = (),
+    min_support: float = 0.05,
+    min_confidence: float = 0.5,
+    longest: int = 2,
+    confidence: float = 0.95,
+) -> Rules:
+    """Association rules and frequencies of pairs behind randomized answers, unbiased and with intervals.
+
+    Parameters
+    ----------
+    releases : Release, path, or a sequence of them
+        Of one space, with at least two categorical columns; the label counts as one.
+    columns : sequence of str, optional
+        Only these.
+    min_support : float, default 0.05
+        Rules whose estimated share of people lies below are left out.
+    min_confidence : float, default 0.5
+        The same of their confidence.
+    longest : int, default 2
+        Most answers in a rule, from 2 to 5.
+    confidence : float, default 0.95
+        Of each interval by itself.
+
+    Returns
+    -------
+    Rules
+        `pairs` and `rules` (Arrow tables), `about` and `warnings`; `save(folder)` writes them.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"smokes": ["yes", "no", "no", "no"] * 250, "coughs": ["yes", "no", "no", "yes"] * 250}
+    >>> release = sf.sanitize(people, mechanism="randomized-response", epsilon_record=6, seed=1)
+    >>> found = sf.rules(release).rules.to_pylist()[0]
+    >>> found["when"], found["then"], found["confidence"] > 0.8
+    ('smokes=yes', 'coughs=yes', True)
+    """
+    return rules_of_releases(
+        _opened(releases, public=True),
+        columns=columns,
+        min_support=min_support,
+        min_confidence=min_confidence,
+        longest=longest,
+        confidence=confidence,
+    )
