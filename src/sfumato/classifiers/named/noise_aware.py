@@ -92,6 +92,23 @@ class BayesOnDensities(NamedClassifier):
         return ReconstructedNaiveBayes(intervals=self.intervals, pseudo_rows=float(self.pseudo_rows))
 
 
+class EmpiricalBayes(NamedClassifier):
+    """Naive Bayes that lets classes differ only as much as the noise allows to see. Knows the noise."""
+
+    name = "empirical-bayes-naive-bayes"
+    knows_noise = True
+    own_types = ("empirical_bayes_naive_bayes.EmpiricalBayesNaiveBayes",)
+
+    @property
+    def invariance(self) -> Invariance:
+        return SINGLE_COLUMNS
+
+    def make(self) -> Any:
+        from sfumato.classifiers.empirical_bayes_naive_bayes import EmpiricalBayesNaiveBayes
+
+        return EmpiricalBayesNaiveBayes()
+
+
 class TreeOnDensities(NamedClassifier):
     """A tree on values moved to their reconstructed distribution. Knows the noise.
 
