@@ -17,6 +17,7 @@ __version__ = "0.2.0"
 TYPE_CHECKING = False  # what type checkers take for true; `typing` would be most of the time that an import takes
 if TYPE_CHECKING:
     from sfumato.door.audit import Audit, audit
+    from sfumato.door.invariance import invariance
     from sfumato.door.law import law
     from sfumato.door.learn import Model, evaluate, load_model, predict, reconstruct, train
     from sfumato.door.mine import cluster, rules
@@ -42,6 +43,7 @@ _WHERE = {
     "cluster": "sfumato.door.mine",
     "law": "sfumato.door.law",
     "rules": "sfumato.door.mine",
+    "invariance": "sfumato.door.invariance",
     "Schema": "sfumato.table",
     "Column": "sfumato.table",
     "SqlQuery": "sfumato.table",
@@ -65,6 +67,7 @@ __all__ = [
     "audit",
     "cluster",
     "evaluate",
+    "invariance",
     "law",
     "load_model",
     "measure_survey",

@@ -15,6 +15,7 @@ from sfumato.cli import (
     catalogue,
     declare,
     demo,
+    invariance,
     law,
     learn,
     mine,
@@ -74,6 +75,7 @@ app.command()(reconstruct.reconstruct)
 app.command()(mine.cluster)
 app.command()(law.law)
 app.command()(mine.rules)
+app.command()(invariance.invariance)
 app.command()(push.push)
 app.command()(push.withdraw)
 study.app.command()(study_reconstruct.reconstruct)
