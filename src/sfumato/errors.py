@@ -38,7 +38,7 @@ class OutputError(SfumatoError):
 
 
 class CardError(SfumatoError):
-    """A card, key or model that is damaged, of another space, or not allowed here."""
+    """A card, key or model that is damaged, belongs to another space, or is not allowed here."""
 
     exit_code = 6
 

@@ -293,7 +293,7 @@ def test_a_reconstruction_that_does_not_settle_degrades(learner, monkeypatch):
     X, y = normals(600)
     mechanism, Z = noisy(X, y, scale=4.0)
     monkeypatch.setattr(one, "LONGEST", 6)
-    with pytest.warns(one.UnsettledWarning, match="did not settle"):
+    with pytest.warns(one.UnsettledWarning, match="did not converge"):
         model = learner.fit(Z, y, sources=mechanism)
     assert model.score(X, y) > 0.55  # the commonest class is .6 of the rows
 

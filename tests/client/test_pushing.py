@@ -123,7 +123,7 @@ def test_a_hash_that_is_not_the_descriptions_is_noticed(server, coordinator, des
 @pytest.mark.parametrize("definition", [None, {}, {"kind": "pool"}, {"kind": "poll"}, [1]], ids=str)
 def test_descriptions_that_are_none(server, coordinator, described, release, definition):
     server.script = [(200, {**described, "definition": definition})]
-    with pytest.raises(CoordinatorError, match=r"cannot be used|lacks something"):
+    with pytest.raises(CoordinatorError, match=r"cannot be used|is incomplete"):
         plan_push(coordinator, release(), "k3f9")
 
 
@@ -173,9 +173,9 @@ def test_a_release_is_a_parcel(release):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda folder: rewritten(folder, lambda t: t.append_column("name", t["age"])), "other columns"),
+        (lambda folder: rewritten(folder, lambda t: t.append_column("name", t["age"])), "different columns"),
         (lambda folder: rewritten(folder, lambda t: t.slice(1)), "59 rows"),
-        (lambda folder: rewritten(folder, metadata={b"pandas": b"{}"}), "carries more"),
+        (lambda folder: rewritten(folder, metadata={b"pandas": b"{}"}), "contains more"),
         (lambda folder: rewritten(folder, metadata={b"sfumato.card": b"{}"}), "not the one inside"),
         (lambda folder: rewritten(folder, metadata={b"sfumato.card": b"{"}), "not the one inside"),
         (lambda folder: (folder / "release.parquet").write_bytes(b"PAR1"), "not a Parquet file"),
@@ -225,7 +225,7 @@ def test_a_push_without_an_answer_is_said_to_be_one(server, coordinator, describ
     """Its receipt may have been lost: repeating it tells, and counts nothing twice."""
     server.script = [(200, described), *[BREAK] * 7, receipt]
     plan = plan_push(coordinator, release(), "k3f9")
-    with pytest.raises(CoordinatorError, match=r"may be there all the same.*Push it again"):
+    with pytest.raises(CoordinatorError, match=r"may have arrived.*Push it again"):
         carry_out(plan, coordinator)
     assert carry_out(plan, coordinator).receipt.sha256 == plan.parcel.sha256
 
@@ -233,7 +233,7 @@ def test_a_push_without_an_answer_is_said_to_be_one(server, coordinator, describ
 @pytest.mark.parametrize("found", [None, {}, {"releases": 5}, [5], [{"sha256": "x"}], 7, "no"], ids=str)
 def test_lists_that_are_none(server, coordinator, found):
     server.script = [(200, found)]
-    with pytest.raises(CoordinatorError, match="lacks something"):
+    with pytest.raises(CoordinatorError, match="is incomplete"):
         coordinator.releases("k3f9")
 
 
@@ -246,7 +246,7 @@ def test_answers_of_the_wrong_types_are_not_counted_with(server, coordinator, de
         return status, {**found, **wrong}
 
     server.script = [(200, described), lie]
-    with pytest.raises(CoordinatorError, match="lacks something"):
+    with pytest.raises(CoordinatorError, match="is incomplete"):
         carry_out(plan_push(coordinator, release(), "k3f9"), coordinator)
 
 

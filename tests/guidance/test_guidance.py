@@ -146,7 +146,7 @@ def test_guidance_travels_as_base64_and_is_checked(rows):
     assert check_guidance(V * (1 + 1e-10), 12, 2) is not None
     nan = V.copy()
     nan[0, 0] = np.nan
-    for bad, message in ((V[:, :1], "12 x 2"), (nan, "no numbers"), (V * (1 + 1e-8), "orthonormal"), ("x", "matrix")):
+    for bad, message in ((V[:, :1], "12 x 2"), (nan, "not numbers"), (V * (1 + 1e-8), "orthonormal"), ("x", "matrix")):
         with pytest.raises(GuidanceError, match=message):
             check_guidance(bad, 12, 2)
     for text in ("?", encode_matrix(V)[:-4], encode_matrix(V[:6])):

@@ -151,10 +151,10 @@ WRONG = {
         UNIFORM,
         "rises and falls",
     ),
-    "values that are no numbers": (
+    "values that are not numbers": (
         Operator.of(lambda e, x: x * np.log(e), lambda z, x: np.exp(z / x), lambda z, x: np.exp(z / x) / x),
         make_law("uniform", low=-0.01, high=1),
-        "no numbers",
+        "not numbers",
     ),
 }
 

@@ -161,8 +161,8 @@ def test_stopping_rules_of_the_iteration_differ_and_are_told():
 BAD = {
     "too few": (np.linspace(3, 8, 9), {}, TableError, "at least 10"),
     "constant": (np.full(50, 4.0), {}, TableError, "constant"),
-    "outside what is possible": (np.linspace(0.1, 8, 50), {}, TableError, "outside what this noise can make"),
-    "far above": (np.linspace(2, 28, 50), {}, TableError, "outside what this noise can make"),
+    "outside what is possible": (np.linspace(0.1, 8, 50), {}, TableError, "outside what this noise can produce"),
+    "far above": (np.linspace(2, 28, 50), {}, TableError, "outside what this noise can produce"),
     "infinite": (np.r_[np.linspace(2, 8, 50), np.inf], {}, TableError, "infinite"),
     "zero in the range": (np.linspace(2, 8, 50), {"support": (-1.0, 9.0)}, UsageError, "can be 0"),
     "no range": (np.linspace(2, 8, 50), {"support": None}, UsageError, "give the range"),
@@ -192,7 +192,7 @@ def test_unbounded_noise_that_is_far_too_weak_is_refused(law):
         )
     z, stated = true.sample(x, np.random.default_rng(0)), OperatorNoise(additive, make_law(law, scale=0.2))
     for given in (z, iter([z])):
-        with pytest.raises(TableError, match="outside what this noise can make"):
+        with pytest.raises(TableError, match="outside what this noise can produce"):
             reconstruct(given, stated, support=SUPPORT, bins=20, atoms=False, resamples=0)
 
 
@@ -203,7 +203,7 @@ def test_one_value_that_no_noise_makes_is_refused_from_an_array_and_from_a_strea
     z = noise.sample(values(500), np.random.default_rng(0))
     z[7] = wrong
     for given in (z, iter([z[:100], z[100:]])):
-        with pytest.raises(TableError, match=r"infinite values|outside what this noise can make"):
+        with pytest.raises(TableError, match=r"infinite values|outside what this noise can produce"):
             reconstruct(given, noise, support=SUPPORT, bins=20, atoms=False, resamples=0)
 
 

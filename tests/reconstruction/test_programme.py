@@ -56,7 +56,7 @@ def test_a_wrong_programme_is_an_error():
         simplex_program(np.eye(3), np.ones(3), -1.0)
     with pytest.raises(ConvergenceError, match="turning points"):
         simplex_program(np.full((3, 3), np.inf), np.ones(3))
-    with pytest.raises(ConvergenceError, match="can have led"):
+    with pytest.raises(ConvergenceError, match="can have produced"):
         simplex_program(np.zeros((3, 3)), np.ones(3))
 
 

@@ -64,9 +64,9 @@ def test_every_name_could_have_been_behind_what_was_signed(key: TicketKey) -> No
 def test_a_server_that_signs_something_else_is_refused(key: TicketKey) -> None:
     n = read_key(key.public)
     hidden = blind(n, "sha256:s", "name")
-    with pytest.raises(CardError, match="signed something else"):
+    with pytest.raises(CardError, match="signed something other"):
         unblinded(n, "sha256:s", "name", hidden.inverse, key.sign(hidden.hidden + 1))
-    with pytest.raises(CardError, match="signed something else"):  # a key of its own for one respondent
+    with pytest.raises(CardError, match="signed something other"):  # a key of its own for one respondent
         unblinded(n, "sha256:s", "name", hidden.inverse, TicketKey.new().sign(hidden.hidden // 2))
 
 

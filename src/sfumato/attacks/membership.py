@@ -21,7 +21,7 @@ EXACT_WIDTH = 0.01
 
 
 class Membership(Attack):
-    """The adversary holds the records of some people and asks of each whether the table had them in it.
+    """The adversary holds the records of some people and asks of each whether they were in the table.
 
     `statistic="likelihood"`: of all the people he can think of (the candidates, and a `sample` where he has one), how
     far the person alone explains some release row z under the known noise law: the largest over z of f(z | x), which is

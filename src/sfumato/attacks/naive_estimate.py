@@ -11,9 +11,9 @@ from sfumato.attacks.observation import into_domain
 
 
 class NaiveEstimate(Attack):
-    """The adversary takes the release at its word: what stands in a column is the person's value.
+    """The adversary takes the release at face value: what is in a column is the person's value.
 
-    A column-wise release is read as it stands. A release that mixes columns is read as in [random-rotation]: release
+    A column-wise release is read as it is. A release that mixes columns is read as in [random-rotation]: release
     column j for source column j, stretched to that column's mean and standard deviation where they are known, else to
     [0, 1]; source columns beyond the last release column, and cells that are not reported, are guessed by their mean.
     """

@@ -11,11 +11,11 @@ from sfumato.attacks.observation import noise_weights
 
 
 class NearestSource(Attack):
-    """The adversary holds a register of everybody in the table and asks of each released row whose it was.
+    """The adversary holds a register of everybody in the table and asks whose row each released row was.
 
     He takes the person whose record lies nearest, counting a column for less the more noise it has. Where rows are
-    drawn (kernel resampling) this is the source-hit rate: nobody's place in the release says anything, and the nearest
-    record still gives the source away. People who were never drawn are in the register too.
+    drawn (kernel resampling) this is the source-hit rate: positions in the release say nothing, and the nearest record
+    still reveals the source. People who were never drawn are in the register too.
     """
 
     name = "nearest-source"

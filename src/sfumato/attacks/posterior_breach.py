@@ -22,7 +22,8 @@ from sfumato.table import Group
 
 
 class PosteriorBreach(Attack):
-    """The adversary knows how values are spread in the population and the law of the noise, and applies Bayes' rule.
+    """The adversary knows the distribution of values in the population and the law of the noise, and applies Bayes'
+    rule.
 
     A rho1-to-rho2 breach [principal-laplace, Def. 1]: a property that had prior probability of at most `rho1`
     has posterior probability of at least `rho2`; downward: from at least `rho2` to at most `rho1`. The

@@ -15,7 +15,7 @@ from sfumato.guidance import SurveyCounts
 
 @dataclass(frozen=True)
 class Watched:
-    """What was found out of one victim's sent bits.
+    """What was learned about one victim's sent bits.
 
     `bits`: the guess, NaN where nothing is known. `certain`: whether it is read, not guessed. `scores`: higher where a
     one is likelier.
@@ -32,11 +32,12 @@ class RogueRespondent:
     The collector publishes guidance, and here also the counts behind it, so that anybody can check it. Between two
     versions the counts grow by the rows of one batch. If that was one row, its bits are the diagonal of the growth. If
     the rogue itself sent all the other rows of the batch under false names (Sybils), it takes them away first.
-    Who sees only the guidance looks where the directions moved: (I - V V') W has, for one new row r, columns along
+    Somebody who sees only the guidance looks at where the directions moved: (I - V V') W has, for one new row r,
+    columns along
     (I - V V') r.
 
-    Batches of many honest people stop both. What is read are perturbed bits, and the floor bounds what they say of the
-    answers, whoever reads them.
+    Batches of many honest people stop both. What is read are perturbed bits, and the floor bounds what they say about
+    the answers, whoever reads them.
     """
 
     name: ClassVar[str] = "rogue-respondent"

@@ -45,8 +45,9 @@ class Address:
         loopback = _is_loopback(host)
         if parts.scheme == "http" and not loopback and not insecure_http:
             raise UsageError(
-                f"http://{host} is not encrypted: everybody on the way could read the token and the release. "
-                "Use https://, or add --insecure-http if you know that the way is safe (a private network, a tunnel)."
+                f"http://{host} is not encrypted: everybody along the way could read the token and the release. "
+                "Use https://, or add --insecure-http if you know that the connection is safe (a private network, a "
+                "tunnel)."
             )
         shown = f"[{host}]" if ":" in host else host
         netloc = shown if port is None else f"{shown}:{port}"
@@ -69,7 +70,7 @@ def read_token(file: Path | None = None) -> str:
             raise UsageError(f"There is no token file {file}.")
         if not is_private(file):
             warnings.warn(
-                f"The token file {file} can be read by others on this machine. Mend it: chmod 600 {file}",
+                f"The token file {file} can be read by others on this machine. Fix it: chmod 600 {file}",
                 PrivacyLeakWarning,
                 stacklevel=2,
             )
@@ -83,5 +84,7 @@ def read_token(file: Path | None = None) -> str:
 
 def check_token(token: str, where: str = "The token") -> str:
     if not _TOKEN.fullmatch(token):
-        raise UsageError(f"{where} does not hold a token. Tokens begin with sfu_ and were shown once, when made.")
+        raise UsageError(
+            f"{where} does not contain a token. Tokens begin with sfu_ and are shown once, when they are created."
+        )
     return token

@@ -17,10 +17,10 @@ MOST_BYTES = 32 << 20
 """No answer in JSON is longer."""
 MEANINGS = {
     401: "The token is unknown, revoked or expired. Ask the study's owner for a new one.",
-    403: "The token is of this study, and may not do that: sites push and withdraw, the owner does the rest.",
-    404: "There is nothing of that name here for this token. Check the study's id and the address.",
-    410: "This release was withdrawn before, and a withdrawn release is not taken again.",
-    413: "It is larger than this coordinator takes.",
+    403: "The token belongs to this study but does not allow that: sites push and withdraw, the owner does the rest.",
+    404: "There is nothing with that name here for this token. Check the study's id and the address.",
+    410: "This release was withdrawn before, and a withdrawn release is not accepted again.",
+    413: "It is larger than this coordinator accepts.",
     429: "The coordinator asks to send less often. Try again later.",
     507: "The coordinator's disk is full; nothing was stored. Tell the coordinator, and push again later.",
 }
@@ -105,7 +105,7 @@ def messages_of(kind: type[Kind], found: Any) -> list[Kind]:
 
 
 def misshapen() -> CoordinatorError:
-    return CoordinatorError("The coordinator's answer lacks something: it has another version. Bring both up to date.")
+    return CoordinatorError("The coordinator's answer is incomplete: it has another version. Update both.")
 
 
 def refusal(status: int, body: bytes) -> RefusedError:

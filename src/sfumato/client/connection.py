@@ -125,7 +125,7 @@ class Connection:
     def _failure(self, response: httpx.Response) -> Any:
         if response.is_redirect:
             raise CoordinatorError(
-                f"{self.address.base} sends on to another address, and that is not followed: a token or a release "
+                f"{self.address.base} redirects to another address, which is not followed: a token or a release "
                 "goes only where you send it. If the coordinator has moved, give the new address with --to."
             )
         return refusal(response.status_code, body_of(response))
@@ -139,7 +139,7 @@ class Connection:
             self._met = True
             return response
         except httpx.UnsupportedProtocol:
-            raise CoordinatorError(f"{self.address.base} cannot be spoken to: check the address.") from None
+            raise CoordinatorError(f"{self.address.base} cannot be contacted: check the address.") from None
         except (httpx.TransportError, httpx.InvalidURL) as error:
             sent_nothing = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
             certificate = "certificate" in str(error).lower()
@@ -162,7 +162,7 @@ class Connection:
             return f"{self.address.base} cannot be reached: {absent}. Nothing was sent. Check the address and the port."
         return (
             f"{self.address.base} cannot be reached ({type(error).__name__}). Check the address, the network and the "
-            "proxy (HTTPS_PROXY), and try again: what was sent already is not sent or counted twice."
+            "proxy (HTTPS_PROXY), and try again: what was already sent is not sent or counted twice."
         )
 
 

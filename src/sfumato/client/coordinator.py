@@ -35,8 +35,8 @@ PIECE = 1 << 20
 PAGE = 100
 """Releases that are asked for at a time; a server may give fewer, and gives none when there are no more."""
 UNACKNOWLEDGED = (
-    "The release was not acknowledged, and may be there all the same: its receipt may have been lost on the way. "
-    "Push it again. What is there already is not counted twice, and you get its receipt."
+    "The release was not acknowledged, but may have arrived: its receipt may have been lost on the way. "
+    "Push it again. What has already arrived is not counted twice, and you get its receipt."
 )
 Progress = Callable[[str, int, int | None], None]
 
@@ -96,7 +96,9 @@ class Coordinator:
             raise type(error)(f"{error} {UNACKNOWLEDGED}") from None
         receipt = message_of(Receipt, found)
         if receipt.sha256 != parcel.sha256 or receipt.rows != parcel.rows:
-            raise CoordinatorError("The coordinator's receipt is for something else than what was sent. Ask its owner.")
+            raise CoordinatorError(
+                "The coordinator's receipt is for something other than what was sent. Ask its owner."
+            )
         return receipt
 
     def releases(self, study: str) -> list[ReleaseInfo]:

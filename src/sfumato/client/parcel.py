@@ -46,7 +46,7 @@ class Parcel:
         label = card.release_schema["label"]
         described = [column["name"] for column in card.release_schema["columns"]] + ([label["name"]] if label else [])
         if names != described:
-            raise CardError(f"{file} has other columns than its card describes. It was changed: sanitize again.")
+            raise CardError(f"{file} has different columns from those on its card. It was changed: sanitize again.")
         if rows != card.rows:
             raise CardError(f"{file} has {rows} rows, and its card speaks of {card.rows}. Sanitize again.")
         with file.open("rb") as content:
@@ -61,6 +61,6 @@ def _check_inside(embedded: bytes | None, more: bool, card: Card, folder: Path) 
         raise CardError(f"The card beside the release in {folder} is not the one inside it: one of them was edited.")
     if more:
         raise CardError(
-            f"The release in {folder} carries more than its card: another program has written into it, and what that "
-            "added would leave too. Sanitize again and push the folder as it is."
+            f"The release in {folder} contains more than rows and card: another program has written to it, and what "
+            "it added would leave too. Sanitize again and push the folder as it is."
         )

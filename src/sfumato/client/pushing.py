@@ -138,7 +138,7 @@ def agreed_study(coordinator: Coordinator, study_id: str, study_hash: str | None
             "Nothing was sent."
         )
     if not isinstance(study, PoolStudy):
-        raise CoordinatorError(f"{study_id} is a study of kind {study.kind}, to which no release is pushed.")
+        raise CoordinatorError(f"{study_id} is a study of kind {study.kind}, which accepts no releases.")
     return study
 
 
@@ -148,7 +148,7 @@ def carry_out(
     """Send what the plan shows, remember the agreement, and keep the receipt beside the release."""
     if plan.objections:
         raise CardError(
-            "The study does not take this release:\n" + "\n".join(f"  - {line}" for line in plan.objections)
+            "The study does not accept this release:\n" + "\n".join(f"  - {line}" for line in plan.objections)
         )
     (agreements or Agreements(default_agreements())).agree(plan.address, plan.study_id, plan.study.hash)
     receipt = coordinator.push(plan.study_id, plan.parcel, purpose=plan.purpose, progress=progress)

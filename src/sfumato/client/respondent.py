@@ -73,7 +73,7 @@ def choices_of(survey: SurveyStudy, answers: Mapping[str, Any], *, randomness: B
     if unknown:
         raise SchemaError(f"The survey does not ask {unknown[0]!r}. It asks: {_names(survey)}.")
     if answers.get(survey.label.name) is None:
-        raise SchemaError(f"The answers lack {survey.label.name!r}, which the survey wants to predict.")
+        raise SchemaError(f"The answers lack {survey.label.name!r}, which the survey needs in order to predict it.")
     drawn = uniforms_from_bytes(randomness(8 * len(survey.questions)))
     chosen = [
         int(drawn[place] * len(question.choices))
@@ -122,7 +122,7 @@ def prepare(
     if max_epsilon is None and not math.isfinite(epsilon):
         raise NotYetError(
             "The survey has no floor: your answers could be read with certainty, and no epsilon holds. Nothing was "
-            "sent. Add --max-epsilon inf if you mean to answer all the same."
+            "sent. Add --max-epsilon inf if you want to answer anyway."
         )
     if max_epsilon is not None and epsilon > max_epsilon:
         raise NotYetError(
@@ -208,7 +208,7 @@ def _waiting(pending: Path) -> Any:
 
 
 def _unreadable(pending: Path) -> UsageError:
-    return UsageError(f"{pending} does not hold an answer that waits to be sent. Remove it to begin anew.")
+    return UsageError(f"{pending} does not contain an answer that waits to be sent. Remove it to start again.")
 
 
 def pending_path(folder: Path, server: SurveyServer, answers_file: Path) -> Path:

@@ -35,8 +35,8 @@ def check_log(
     remembered = heads.head(server.name) if heads else None
     if remembered is not None and getattr(by_version.get(remembered[0]), "hash", None) != remembered[1]:
         raise GuidanceError(
-            f"The log is not the one that this device saw before (version {remembered[0]}): the server shows different "
-            "people different guidance, or began anew. Nothing was sent."
+            f"The log is not the one that this device saw before (version {remembered[0]}): the server shows "
+            "different people different guidance, or started again. Nothing was sent."
         )
     said = ask_witnesses(survey, by_version, server.link.witnesses, pinned)
     check_counts(server, survey, mine, guidance)
@@ -49,7 +49,7 @@ def check_counts(server: SurveyServer, survey: SurveyStudy, entry: LogEntry, gui
     """Recompute one version from its published counts."""
     inputs = server.inputs(entry)
     if SurveyCounts.from_json(inputs).n != entry.answers:
-        raise CardError(f"Version {entry.version} says how many answers it counts, and its counts say otherwise.")
+        raise CardError(f"Version {entry.version} states a number of answers that differs from its counts.")
     verify_guidance(survey, inputs, guidance.V, entry.k)
 
 

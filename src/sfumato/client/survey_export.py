@@ -35,7 +35,7 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -
     """Only names that an export has are ever written."""
     named = _MEMBER.fullmatch(member.filename)
     if named is None:
-        raise CoordinatorError("What the coordinator sent holds files that no export has. Nothing was written.")
+        raise CoordinatorError("What the coordinator sent contains files that no export has. Nothing was written.")
     part = folder / named[1]
     part.mkdir(exist_ok=True)
     with archive.open(member) as source, (part / named[2]).open("wb") as target:

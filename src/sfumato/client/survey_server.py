@@ -76,7 +76,7 @@ class SurveyServer:
         except (SfumatoError, KeyError, TypeError, AttributeError) as error:
             raise CoordinatorError("What answered is not a survey that this program can read.") from error
         if survey.hash != stated:
-            raise CardError("The survey was changed on its way: its hash does not fit. Nothing was sent.")
+            raise CardError("The survey was changed in transit: its hash does not match. Nothing was sent.")
         if self.link.hash not in (None, survey.hash):
             raise CardError(
                 "This is not the survey that the link names: its hash is another. Nothing was sent. Tell whoever gave "
@@ -95,7 +95,7 @@ class SurveyServer:
             raise GuidanceError("The server sent guidance of another version or level than it announced.")
         V = decode_matrix(_text(found, "v"), width, asked.k)
         if hash_matrix(V) != _text(found, "sha256"):
-            raise GuidanceError("The guidance was changed on its way: its hash does not fit.")
+            raise GuidanceError("The guidance was changed in transit: its hash does not match.")
         return IssuedGuidance(asked.version, asked.k, V, hash_matrix(V))
 
     def exchange(self, code: str, hidden: str) -> int:

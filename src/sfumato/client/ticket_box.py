@@ -75,4 +75,4 @@ class TicketBox:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError) as error:
-            raise UsageError(f"{self.path} does not hold a ticket. Remove it to begin anew.") from error
+            raise UsageError(f"{self.path} does not contain a ticket. Remove it to start again.") from error

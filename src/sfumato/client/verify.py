@@ -67,7 +67,7 @@ def witness_survey(server: SurveyServer, path: Path) -> dict[str, Any]:
             before = json.loads(path.read_text(encoding="utf-8"))
             known = str(before["survey"]), int(before["version"]), str(before["hash"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CardError(f"{path} is not what an earlier run wrote. Move it away to begin anew.") from error
+            raise CardError(f"{path} is not what an earlier run wrote. Move it away to start again.") from error
         seen = {entry.version: entry.hash for entry in entries}
         if known[0] != survey.hash or seen.get(known[1]) != known[2]:
             raise CardError(

@@ -1,4 +1,4 @@
-"""What stands in the way of a proof, and the option that removes it."""
+"""What prevents a proof, and the option that removes it."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def check_guidance(V: ArrayLike, width: int, k: int) -> Matrix:
     if matrix.shape != (width, k):
         raise GuidanceError(f"The guidance must be {width} x {k}. Got {matrix.shape} instead; nothing was answered.")
     if not np.isfinite(matrix).all():
-        raise GuidanceError("The guidance has entries that are no numbers. Nothing was answered.")
+        raise GuidanceError("The guidance has entries that are not numbers. Nothing was answered.")
     if not np.abs(matrix.T @ matrix - np.eye(k)).max() <= ORTHONORMAL:
         raise GuidanceError("The columns of the guidance are not orthonormal. Nothing was answered.")
     return matrix

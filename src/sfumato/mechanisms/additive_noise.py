@@ -44,7 +44,7 @@ class AdditiveNoise(Mechanism):
     df : degrees of freedom of Student's t.
     category_epsilon : epsilon of one categorical column; 1 / scale by default.
     noise : "exact" (Laplace on a grid) or "float"; other laws than Laplace are always floating-point.
-    epsilon_record : the record's epsilon to reach; the scale is then derived (Laplace and Student's t).
+    epsilon_record : target epsilon of the record; the scale is then derived (Laplace and Student's t).
     """
 
     name = "additive-noise"

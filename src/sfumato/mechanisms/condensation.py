@@ -28,13 +28,13 @@ class CondensationWarning(UserWarning):
 
 
 class Condensation(Mechanism):
-    """Within each class, group every row with its k - 1 nearest and redraw the group from its own moments.
+    """Within each class, group every row with its k - 1 nearest rows and redraw the group from its moments.
 
     A group's covariance has eigenvalues lambda_j and eigenvectors e_j; new rows are the group's mean plus, along each
     e_j independently, a uniform variable of variance lambda_j, that is on ``[-sqrt(3 lambda_j), sqrt(3 lambda_j)]``.
     Rows left over join the nearest group. It needs the whole table at once. A group of k <= d rows spans fewer
     directions than there are columns: its new rows lie in the plane of the old ones (`degenerate_groups_`). A class of
-    fewer than k rows is one group, and a class of one row is released as it is.
+    fewer than k rows is one group, and a class of one row is released unchanged.
 
     Parameters
     ----------

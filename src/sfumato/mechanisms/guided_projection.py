@@ -36,7 +36,7 @@ FROM_A_SURVEY = "it follows from bits that respondents' own devices had perturbe
 
 
 class GuidedProjection(Mechanism):
-    """Project one-hot rows on the directions in which the classes differ, and draw one bit for every choice.
+    """Project one-hot rows onto the directions in which the classes differ, and draw one bit for every choice.
 
     ``P(R_j = 1) = floor + (1 - 2 floor) min(1, (t V V')_j^2)`` with the guidance V [Eqs. 7 and 8; the floor is ours].
     In a survey V comes from bits that other respondents sent, so it is public. Here it is either given (`guidance`,
@@ -49,8 +49,7 @@ class GuidedProjection(Mechanism):
         card (`.json`) that has one; None to learn it.
     guidance_reason : why given guidance is public, in the owner's words. Without it, and with guidance that a card or
         the owner's ledger says was learned, the claim stays conditional: rows that shaped a guidance are in it.
-    mu, order, balance, k : how guidance is learned, see `Guidance`; `k` fixes the level. Without meaning where guidance
-        is given.
+    mu, order, balance, k : how guidance is learned, see `Guidance`; `k` fixes the level. Ignored if guidance is given.
     link : "square" as published, or "linear": P = (1 + (t V V')_j) / 2 before the floor.
     floor : least probability of either value of a bit; 0 as published, which proves nothing.
     """

@@ -40,7 +40,7 @@ TILE = 1 << 14
 
 
 class KernelResamplingWarning(UserWarning):
-    """Columns that are released as they are."""
+    """Columns that are released unchanged."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class KernelResampling(RowDrawing):
 
     A row r of the class is picked at random and h_i u_i is added to its i-th number, where u_i has the kernel's law.
     Eq. 16 gives h_i = (4/(d+2))^(1/(d+4)) N^(-1/(d+4)) sigma_i from the class's N rows and unbiased sigma_i. Integers
-    and ordinals are smoothed as numbers. Categories have the Aitchison-Aitken kernel: kept, or with probability m drawn
-    anew from all of them (lambda = m (c - 1) / c). An empty cell is a category of two, and one that is filled gets a
+    and ordinals are smoothed as numbers. Categories have the Aitchison-Aitken kernel: kept, or with probability m
+    redrawn from all of them (lambda = m (c - 1) / c). An empty cell is a category of two, and one that is filled gets a
     value from anywhere in the range. A column that is constant in a class stays as it is there.
 
     Parameters

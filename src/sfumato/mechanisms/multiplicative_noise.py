@@ -14,7 +14,7 @@ class MultiplicativeNoise(NoisyOperator):
 
     z = x (base + e). With `low` and `high` the noise is the factor itself, uniform between them (base 0), as in the
     paper: 1 to 3 by default. With `scale` it is the relative error of the factor 1 (base 1), of any law. A range that
-    contains 0 is refused, for 0 times anything stays 0, unless such columns get noise that is added. A column of the
+    contains 0 is refused, because 0 times anything is 0, unless such columns get noise that is added. A column of the
     schema may choose its own operator and law (`noise`). There is no worst-case guarantee; bounded noise gives a hard
     interval for every record.
 

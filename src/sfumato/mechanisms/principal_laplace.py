@@ -30,7 +30,7 @@ FROM_BELOW = 1 + 1e-12
 
 
 class PrincipalLaplace(Mechanism):
-    """Project on principal components and add Laplace noise of scale b_i = b w_i to each [Fig. 2].
+    """Project onto principal components and add Laplace noise of scale b_i = b w_i to each [Fig. 2].
 
     ``z = V x + c + noise``: V holds the leading eigenvectors of the covariance (rows v_i), c centres the domain at 0.
     Widths: ``component_bounds="public"`` takes ``w_i = sum_j |v_ij| (U_j - L_j)``, the range over the declared domain;
@@ -51,7 +51,7 @@ class PrincipalLaplace(Mechanism):
         owner's ledger says was learned, the claim stays conditional: rows that shaped a basis are in it.
     component_bounds : "public" or "data".
     noise : "exact" (discrete Laplace on a grid) or "float" (for experiments).
-    epsilon_record : the record's epsilon to reach; b is then derived.
+    epsilon_record : target epsilon of the record; b is then derived.
     """
 
     name = "principal-laplace"

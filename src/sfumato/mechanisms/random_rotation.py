@@ -34,18 +34,18 @@ class RandomRotation(Mechanism):
 
     Distances are exact, so nearest neighbours, kernel methods and linear classifiers lose nothing; for the same reason
     the rotation alone proves nothing. With ``noise="laplace"`` every rotated component gets noise of scale
-    ``scale * D``, where D is the diameter of the domain. The guarantee then holds for *every* rotation, also for
-    one that the adversary knows, since ``|R delta|_1 <= sqrt(d) |delta|_2``: epsilon is at most ``1 / scale`` for a
+    ``scale * D``, where D is the diameter of the domain. The guarantee then holds for *every* rotation, even one that
+    the adversary knows, since ``|R delta|_1 <= sqrt(d) |delta|_2``: epsilon is at most ``1 / scale`` for a
     component, ``sqrt(d) diam_j / (scale D)`` for source column j and ``sqrt(d) / scale`` for the record. It is
-    computed from d and D alone: figures that depended on R would tell something about it. No smaller figure holds for
+    computed from d and D alone: figures that depended on R would reveal something about it. No smaller figure holds for
     every rotation: one that turns the longest difference into the direction (1, ..., 1) attains it.
 
     Parameters
     ----------
-    centre : "random", or "zero", with which also polynomial and sigmoid kernels and the perceptron are invariant.
+    centre : "random", or "zero", which also makes polynomial and sigmoid kernels and the perceptron invariant.
     noise : None, or a law: "laplace" (exact, with a guarantee), "normal", "uniform", "student-t".
     scale : of the noise, relative to the diameter of the domain.
-    epsilon_record : the record's epsilon to reach; it brings Laplace noise with it, whose scale is then derived.
+    epsilon_record : target epsilon of the record; implies Laplace noise, whose scale is then derived.
     """
 
     name = "random-rotation"

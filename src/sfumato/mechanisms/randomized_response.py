@@ -15,9 +15,9 @@ from sfumato.table import Encoding
 
 
 class RandomizedResponse(Mechanism):
-    """Report every category truly with probability e^eps / (e^eps + k - 1), else another at random [Warner 1965].
+    """Report the true category with probability e^eps / (e^eps + k - 1), otherwise another at random [Warner 1965].
 
-    Each column has epsilon `epsilon` whatever its number of categories k; a record of d columns d times that.
+    Each column has epsilon `epsilon`, whatever its number of categories k; a record of d columns has d times that.
     With `epsilon_record` the columns share it. They share evenly unless the schema gives them weights.
     """
 

@@ -26,7 +26,7 @@ SAFE = 1.0 - 1e-9
 
 
 class TreeResampling(ModelDrawing):
-    """Measure a table with noise and draw new rows from what was measured: rows that belong to nobody.
+    """Measure a table with noise and draw new rows from the measurements: rows that belong to nobody.
 
     For every class a tree says which column depends on which. Measured are the number of rows, edges of the numbers'
     bins (halving at private medians), every column by class, and the pairs that the tree chose. All noise is drawn

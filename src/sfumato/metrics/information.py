@@ -47,7 +47,7 @@ def _distribution(x: Density | ArrayLike, bins: int) -> tuple[Cells, Floats]:
     values = np.asarray(x, dtype=np.float64).ravel()
     values = values[~np.isnan(values)]
     if len(values) == 0 or values.min() == values.max():
-        raise UsageError("The values are all the same or none at all: there is nothing to hide.")
+        raise UsageError("The values are all the same, or there are none: there is nothing to hide.")
     counts, edges = np.histogram(values, bins)
     return Cells(edges), counts / len(values)
 

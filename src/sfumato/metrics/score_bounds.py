@@ -26,7 +26,7 @@ def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Absta
     as a hit, and right.
     """
     if truth.targets is None or not guesses:
-        return Abstain("no target to be scored against")
+        return Abstain("no target to score against")
     if all(np.all(guess.high - guess.low >= 1.0) for guess in guesses):
         return Abstain(VACUOUS)
     told, right, widths, unseen, collapsed = [], [], [], [], []

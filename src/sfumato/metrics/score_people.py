@@ -20,7 +20,7 @@ def score_links(guess: Links, truth: Truth, control_guess: Links | None = None) 
     table (.5 is safest, 0 worst).
     """
     if truth.targets is None:
-        return Abstain("no target to be scored against")
+        return Abstain("no target to score against")
     right = same_rows(truth.rows[guess.index], truth.targets)
     surest = worst_records(-guess.distance, truth.share)
     exposed = np.flatnonzero(right)
@@ -50,7 +50,7 @@ def score_sources(guess: Sources, truth: Truth) -> ScoredGuess | Abstain:
     register of whom no row was released.
     """
     if truth.register is None:
-        return Abstain("no register to be scored against")
+        return Abstain("no register to score against")
     right = same_rows(truth.register[guess.index], truth.rows)
     surest = worst_records(-guess.distance, truth.share)
     exposed = np.flatnonzero(right)

@@ -136,7 +136,7 @@ def score_secrets(
     among the worst 1% of targets.
     """
     if truth.targets is None or not guesses:
-        return Abstain("no target to be scored against")
+        return Abstain("no target to score against")
     usual = usual_guess(truth.population, truth.encoding, truth.tolerance)
     hits: list[Flags] = []
     unseen: list[Flags] = []

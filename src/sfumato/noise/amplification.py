@@ -138,9 +138,9 @@ def _infinite_support(density: Density, tails: dict[int, Tail]) -> _Condition:
                 False, f"Infinite support: fails, the density drops to 0 at {place:.4g} (an end, or a gap)."
             )
         if tail.end == "undefined":
-            return _Condition(None, "Infinite support: cannot be told, the density is not a number in a tail.")
+            return _Condition(None, "Infinite support: unknown, the density is not a number in a tail.")
         if tail.end == "underflow" and tail.reach < 4 * density.scale:
-            return _Condition(None, "Infinite support: cannot be told, the density underflows close to its centre.")
+            return _Condition(None, "Infinite support: unknown, the density underflows close to its centre.")
     reached = " and ".join(f"{density.centre + side * tail.reach:.3g}" for side, tail in tails.items())
     return _Condition(True, f"Infinite support: holds as far as numbers reach ({reached}).")
 
@@ -152,7 +152,7 @@ def _no_zeros(density: Density, points: Floats, values: Floats) -> _Condition:
         first = int(np.flatnonzero(values == -np.inf)[0])
         edge = edge_value(density, float(points[first - 1]), float(points[first]))[0] if first else -math.inf
         if not edge > UNDERFLOW:
-            return _Condition(None, f"No zeros: cannot be told, the density underflows near {points[first]:.4g}.")
+            return _Condition(None, f"No zeros: unknown, the density underflows near {points[first]:.4g}.")
         return _Condition(False, f"No zeros: fails, the density is 0 around {points[first]:.4g}.")
     return _extremes(density, points, values, -1)
 
@@ -165,7 +165,7 @@ def _extremes(density: Density, points: Floats, values: Floats, sign: int) -> _C
     """Approach the sharpest interior extrema of log f and see whether they stay finite."""
     name, becomes = ("Locally bounded", "infinite") if sign > 0 else ("No zeros", "0")
     if np.isnan(values).any():
-        return _Condition(None, f"{name}: cannot be told, the density is not a number in some place.")
+        return _Condition(None, f"{name}: unknown, the density is not a number in some place.")
     heights = sign * values
     inner = np.flatnonzero((heights[1:-1] >= heights[:-2]) & (heights[1:-1] >= heights[2:])) + 1
     finite = np.where(np.isinf(heights), np.sign(heights) * 1e300, heights)
@@ -181,7 +181,7 @@ def _extremes(density: Density, points: Floats, values: Floats, sign: int) -> _C
         if trend == "unclear":
             unclear = place
     if unclear is not None:
-        return _Condition(None, f"{name}: cannot be told, see the density at {unclear:.4g}.")
+        return _Condition(None, f"{name}: unknown, see the density at {unclear:.4g}.")
     looked = f"{points.size:,} points from {points[0]:.3g} to {points[-1]:.3g}"
     return _Condition(True, f"{name}: holds at {looked} and at the sharpest extrema between them.")
 
@@ -196,7 +196,7 @@ def _tails_bounded(density: Density, tails: dict[int, Tail]) -> _Condition:
             )
     for side, tail in tails.items():
         if tail.trend == "unclear":
-            return _Condition(None, f"Tail ratio bounded: cannot be told towards {_SIDES[side]} infinity.")
+            return _Condition(None, f"Tail ratio bounded: unknown towards {_SIDES[side]} infinity.")
     reached = " and ".join(f"{density.centre + side * tail.reach:.3g}" for side, tail in tails.items())
     return _Condition(True, f"Tail ratio bounded: holds, it settles on both sides (followed to {reached}).")
 

@@ -81,9 +81,7 @@ class Expression:
             raise UsageError(f"The expression has no variable {variable!r}. It has {_listed(self.variables)}.")
         tree = derive(self.tree, variable)
         if size(tree) > MOST_DERIVED:
-            raise UsageError(
-                "The derivative of the expression is too large to be worked with. Simplify the expression."
-            )
+            raise UsageError("The derivative of the expression is too large to work with. Simplify the expression.")
         return Expression(tree, self.variables)
 
     def logarithm(self) -> Expression:
@@ -132,7 +130,7 @@ def parse_expression(text: str, variables: Sequence[str]) -> Expression:
         ) from None
     tree = _Reader(tuple(variables)).read(body)
     if isinstance(tree, Call) and tree.function in _CONDITIONS:
-        raise UsageError("A comparison is no number. Use it inside where(condition, then, otherwise).")
+        raise UsageError("A comparison is not a number. Use it inside where(condition, then, otherwise).")
     return Expression(tree, tuple(variables))
 
 
@@ -164,8 +162,9 @@ class _Reader:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
             return self._call(node.func.id, node.args, depth)
         raise UsageError(
-            f"An expression may hold numbers, {_listed(self.variables)}, + - * / ^, brackets and the functions "
-            f"{_listed(_called())}; comparisons (< <= > >=, one at a time) inside where. Something else is in it."
+            f"An expression may contain numbers, {_listed(self.variables)}, + - * / ^, brackets and the functions "
+            f"{_listed(_called())}; comparisons (< <= > >=, one at a time) inside where. This one contains something "
+            "else."
         )
 
     def _name(self, name: str) -> Node:
@@ -194,19 +193,19 @@ class _Reader:
     def _value(self, node: ast.expr, depth: int) -> Node:
         found = self.read(node, depth + 1)
         if isinstance(found, Call) and found.function in _CONDITIONS:
-            raise UsageError("A comparison is no number. Use it inside where(condition, then, otherwise).")
+            raise UsageError("A comparison is not a number. Use it inside where(condition, then, otherwise).")
         return found
 
 
 def _number(value: Any) -> Number:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UsageError("An expression may hold plain numbers only, such as 2, 0.5 or 1e-3.")
+        raise UsageError("An expression may contain plain numbers only, such as 2, 0.5 or 1e-3.")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise UsageError("A number of the expression is too large for a double.")
+        raise UsageError("A number in the expression is too large for a double.")
     return Number(number)
 
 

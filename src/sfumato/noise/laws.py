@@ -125,7 +125,7 @@ class Uniform(Law):
         scale = (high - low) / (2.0 * _SQRT_3)
         if self.scale is not None and not math.isclose(scale, check_positive(self, "scale", self.scale), rel_tol=1e-9):
             raise UsageError(
-                "The 'scale' parameter of Uniform must be left out where low and high are given. "
+                "The 'scale' parameter of Uniform must be left out if low and high are given. "
                 f"Got {self.scale} instead."
             )
         settle(self, scale=self.scale or scale, low=low, high=high)  # as a card stated it, to the last digit

@@ -107,7 +107,7 @@ def make_operator(name: str, parameters: Mapping[str, Any] | None = None) -> Ope
     """An operator by the name and parameters that stand on a card, or by its expression in e and x."""
     if name == CUSTOM:
         raise UsageError(
-            "The release was made with an operator of its owner's own, which a card cannot hold. Give it in Python: "
+            "The release was made with its owner's own operator, which a card cannot contain. Give it in Python: "
             "reconstruct(values, card, operator=...)."
         )
     if name not in OPERATORS and name.isidentifier():

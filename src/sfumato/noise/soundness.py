@@ -33,7 +33,7 @@ def check_operator(operator: Operator, law: Law, limits: Limits, low: float, hig
     with np.errstate(all="ignore"):
         z = floats(operator.forward(e, x))
         if np.isnan(z).any():
-            raise UsageError(f"The operator {name} gives values that are no numbers for some of its noise.")
+            raise UsageError(f"The operator {name} gives values that are not numbers for some of its noise.")
         _check_noisy(z, name)
         covered, claimed = np.zeros(x.shape, dtype=bool), np.zeros(x.shape, dtype=np.int64)
         for branch in operator.branches:

@@ -50,7 +50,7 @@ def _schema(study: PoolStudy, card: Card) -> Iterator[str]:
     if study.schema.label is None:
         return
     if label is None:
-        yield f"The release has no label, and the study learns to predict {expected[-1].name!r}."
+        yield f"The release has no label, but the study learns to predict {expected[-1].name!r}."
     elif label["name"] != expected[-1].name or tuple(label["classes"]) != expected[-1].categories:
         yield f"The classes of the label {expected[-1].name!r} are not the study's."
 
@@ -76,10 +76,10 @@ def _made(study: PoolStudy, card: Card) -> Iterator[str]:
     used = card.mechanism["parameters"]
     for name, wanted in study.parameters_expected().items():
         if name not in used or not same(used[name], wanted):
-            yield f"The study fixes the parameter {name}={wanted!r}, and the release was made with another value."
+            yield f"The study fixes the parameter {name}={wanted!r}, but the release was made with another value."
     if card.space != study.space:
         yield (
-            "The release lies in another space than the study's, so its rows cannot be pooled with the others'. "
+            "The release is in another space than the study's, so its rows cannot be pooled with the others'. "
             "Use the study's schema and the shared key or basis."
         )
 
@@ -88,15 +88,15 @@ def _guaranteed(study: PoolStudy, card: Card) -> Iterator[str]:
     found = recomputed(card)
     if wrong := found.understated(card):
         yield (
-            f"The card states less than its own parameters come to ({', '.join(wrong)}): it was edited or is damaged. "
+            f"The card states less than its own parameters give ({', '.join(wrong)}): it was edited or is damaged. "
             "Push the card that `sfumato sanitize` wrote."
         )
     if study.epsilon_record is None:
         return
     weaker = max(found.proved, card.stated_guarantee().proved)
     if math.isinf(weaker):
-        reasons = listed(found.in_the_way, 5) or "this mechanism, or what was done to its rows, proves none"
-        yield f"The study asks for a formal guarantee, and this release has none: {reasons}."
+        reasons = listed(found.in_the_way, 5) or "this mechanism, or what was done to its rows, gives no proof"
+        yield f"The study asks for a formal guarantee, but this release has none: {reasons}."
     elif weaker > study.epsilon_record * (1 + 1e-9):
         yield (
             f"The study asks for an epsilon of at most {study.epsilon_record:.9g} for the record, and this release has "
@@ -114,7 +114,7 @@ def read_card(text: bytes | str) -> Card:
     """A card as it is embedded in a release, from anybody: no NaN, no duplicate meaning, and the published schema."""
 
     def refuse(_: str) -> Any:
-        raise CardError("The card holds numbers that JSON does not have: it was edited or is damaged.")
+        raise CardError("The card contains numbers that JSON does not have: it was edited or is damaged.")
 
     try:
         data = json.loads(text, parse_constant=refuse)

@@ -161,7 +161,7 @@ def _mechanism(found: Any) -> tuple[str, dict[str, Any]]:
         canonical_json(parameters)
     except (TypeError, ValueError):
         raise SchemaError(
-            "The parameters of the study's mechanism must be numbers, words and lists of them: others have no one "
+            "The parameters of the study's mechanism must be numbers, words and lists of them: others have no single "
             "spelling, and so no hash."
         ) from None
     return found["name"], dict(parameters)
@@ -173,8 +173,8 @@ def _epsilon(found: Any, schema: Schema) -> float | None:
     epsilon = found.get("epsilon_record") if isinstance(found, Mapping) and len(found) == 1 else None
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon < 1e6:
         raise SchemaError(
-            "The study's `guarantee` must be `epsilon_record: NUMBER`, the weakest guarantee that a release may have, "
-            f"or {EMPIRICAL_ALLOWED}."
+            "The study's `guarantee` must be `epsilon_record: NUMBER`, the weakest guarantee that a release can "
+            "have, or {EMPIRICAL_ALLOWED}."
         )
     if schema.learned:
         raise SchemaError(
@@ -192,8 +192,8 @@ def _space(found: Any, name: str, parameters: Mapping[str, Any], encoding: Encod
     settled = settled_space(make_mechanism(name, dict(parameters)), encoding)
     if settled is None:
         raise SchemaError(
-            f"The study needs a `space`: {name} draws or learns its map, so that only a release made with the shared "
-            "key or basis tells where rows lie. Copy it from the card of such a release (`sfumato show`)."
+            f"The study needs a `space`: {name} draws or learns its map, so only a release made with the shared key "
+            "or basis shows where rows lie. Copy it from the card of such a release (`sfumato show`)."
         )
     return settled
 
@@ -213,8 +213,8 @@ def _share(found: Any) -> float | None:
         return None
     if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < 1:
         raise SchemaError(
-            "The study's `largest_site_share` must be a number between 0 and 1: the largest part of the rows trained "
-            "on that one site may have, for example 0.3."
+            "The study's `largest_site_share` must be a number between 0 and 1: the largest share of the training "
+            "rows that one site may have, for example 0.3."
         )
     return float(found)
 

@@ -30,8 +30,8 @@ def rehearse(study: PoolStudy) -> None:
     """Raise a `SchemaError` where no release at all could be made and taken as the study says."""
     if study.epsilon_record is not None and not MECHANISMS[study.mechanism].proves:
         raise SchemaError(
-            f"The study asks for a formal guarantee, and {study.mechanism} proves none, so that no release would be "
-            "taken. Choose another mechanism, or `guarantee: empirical-allowed`."
+            f"The study asks for a formal guarantee, and {study.mechanism} gives no proof, so no release would be "
+            "accepted. Choose another mechanism, or `guarantee: empirical-allowed`."
         )
     parameters = _as_a_site_has_them(study)
     schema: Schema | None = study.schema
@@ -75,7 +75,7 @@ def _explained(trial: Any) -> None:
         raise SchemaError(f"No site could follow the study's mechanism: {error}") from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise SchemaError(
-            "No site could follow the study's mechanism: its parameters have values of a wrong kind."
+            "No site could follow the study's mechanism: its parameters have values of the wrong kind."
         ) from None
 
 

@@ -84,7 +84,7 @@ def verify_guidance(survey: SurveyStudy, inputs: str, V: Floats, k: int) -> None
     largest = np.abs(values).max()
     if not largest > 0:
         if k != 1 or np.abs(matrix - matrix[0]).max() > ORTHONORMAL:
-            raise GuidanceError("The published counts tell nothing, so the guidance must be the flat direction.")
+            raise GuidanceError("The published counts say nothing, so the guidance must be the flat direction.")
         return
     sigmas = np.einsum("ij,ij->j", matrix, A @ matrix)
     if np.abs(A @ matrix - matrix * sigmas).max() > TOLERANCE * largest:
@@ -97,4 +97,4 @@ def verify_guidance(survey: SurveyStudy, inputs: str, V: Floats, k: int) -> None
     else:  # a tie may go either way
         near = {least_level(expected, survey.mu * shift) for shift in (1 - 1e-9, 1.0, 1 + 1e-9)}
     if k not in near:
-        raise GuidanceError(f"The published counts lead to level {min(near)}, and {k} was sent.")
+        raise GuidanceError(f"The published counts lead to level {min(near)}, but {k} was sent.")

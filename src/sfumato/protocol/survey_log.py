@@ -53,9 +53,9 @@ class LogEntry:
             )
             stated = str(found["hash"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CardError("The log of guidance holds an entry that cannot be read. Do not answer.") from error
+            raise CardError("The log of guidance contains an entry that cannot be read. Do not answer.") from error
         if entry.hash != stated:
-            raise CardError(f"Entry {entry.version} of the log of guidance was changed: its hash does not fit.")
+            raise CardError(f"Entry {entry.version} of the log of guidance was changed: its hash does not match.")
         return entry
 
 
@@ -66,6 +66,6 @@ def check_chain(entries: Iterable[LogEntry], previous: str, *, first: int = 1) -
         if entry.version != number or entry.previous != previous:
             raise CardError(f"The log of guidance has a gap or a fork before version {number}. Do not answer.")
         if entry.answers < answers:
-            raise CardError(f"Version {number} of the guidance counts fewer answers than the one before.")
+            raise CardError(f"Version {number} of the guidance counts fewer answers than the version before.")
         previous, answers = entry.hash, entry.answers
     return previous

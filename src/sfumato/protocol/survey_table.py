@@ -11,7 +11,7 @@ from sfumato.protocol.question import Question
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.table import Column, Encoding, Schema
 
-REASON = "the choices stand in the survey file, which everybody reads before answering"
+REASON = "the choices are in the survey file, which everybody reads before answering"
 
 
 def survey_encoding(survey: SurveyStudy) -> Encoding:

@@ -83,7 +83,7 @@ def unblinded(key: int, survey_hash: str, name: str, inverse: int, signature: in
     """The ticket, once it has been checked: a key that cannot sign every name could tell respondents apart."""
     ticket = signature * inverse % key
     if not is_good(key, survey_hash, name, ticket):
-        raise CardError("The server signed something else than this program asked for. Nothing was sent.")
+        raise CardError("The server signed something other than what this program asked for. Nothing was sent.")
     return write_number(ticket)
 
 

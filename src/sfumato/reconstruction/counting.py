@@ -37,7 +37,7 @@ def count_values(values: Any, one: Described, low: float, high: float) -> Bins:
     try:
         array = np.asarray(values, dtype=np.float64).ravel()
     except (TypeError, ValueError):
-        raise TableError(f"Column {one.name!r} is numeric, and its values are not. The release was changed.") from None
+        raise TableError(f"Column {one.name!r} is numeric, but its values are not. The release was changed.") from None
     shown = array[np.isfinite(array)]  # infinite ones are refused once they are counted
     if len(shown) >= FEWEST and shown.min() < shown.max():  # a finer grid than the noise's whole reach
         middle = np.clip([shown.min(), shown.max()], first, last)

@@ -67,7 +67,7 @@ class Density:
         """The x below which a share p lies."""
         share = np.asarray(p, dtype=np.float64)
         if not ((share >= 0) & (share <= 1)).all():
-            raise UsageError("Quantiles are wanted at shares between 0 and 1.")
+            raise UsageError("Quantiles must be requested at shares between 0 and 1.")
         total = np.cumsum(self.mass)
         cell = np.minimum(np.searchsorted(total, share * total[-1], side="left"), self.cells.count - 1)
         if self.cells.atoms:

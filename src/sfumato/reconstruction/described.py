@@ -51,7 +51,7 @@ def describe(card: Card, column: str | None = None, operator: Operator | None = 
         raise UsageError(f"The release has no column {column!r}. It has: {', '.join(names)}.")
     if card.post_processing is not None:
         raise CardError(
-            f"The release was rounded and clipped ({card.post_processing}), so its noise is no longer the one that was "
+            f"The release was rounded and clipped ({card.post_processing}), so its noise is no longer what was "
             "drawn, and nothing can be reconstructed. Sanitize without --like-original."
         )
     found = described(recipe if operator is None else recipe.knowing(operator), names.index(column))
@@ -95,12 +95,12 @@ def _of_group(group: Group, channel: Channel) -> Described | None:
 def check_noise(stated: NumberNoise | None, given: OperatorNoise) -> None:
     """A law that the analyst gives beside the card must be the card's."""
     if stated is None or stated.to_dict().keys() != given.to_dict().keys():
-        raise CardError("The noise law that was given is not the one on the card. Leave it out: the card says it.")
+        raise CardError("The noise law that was given is not the one on the card. Leave it out: the card states it.")
     for key, value in stated.to_dict().items():
         other = given.to_dict()[key]
         same = np.isclose(value, other) if isinstance(value, float) and isinstance(other, float) else value == other
         if not same:
             raise CardError(
                 f"The noise law that was given is not the one on the card: {key} differs. "
-                "Leave it out: the card says it."
+                "Leave it out: the card states it."
             )

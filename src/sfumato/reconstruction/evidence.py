@@ -47,9 +47,9 @@ class Part:
         if self.bins.n < FEWEST:
             raise TableError(f"There are {self.bins.n} released values; at least {FEWEST} are needed.")
         if not np.isfinite([self.bins.least, self.bins.most]).all():
-            raise TableError(f"Column {self.name!r} holds infinite values. The release was changed.")
+            raise TableError(f"Column {self.name!r} contains infinite values. The release was changed.")
         if self.bins.least == self.bins.most:
-            raise TableError("All released values are the same: the column is constant, and nothing is to be learned.")
+            raise TableError("All released values are the same: the column is constant, and there is nothing to learn.")
         self.check_possible(low, high, tolerance)
 
     def check_possible(self, low: float, high: float, tolerance: float) -> None:
@@ -66,8 +66,8 @@ class Part:
         above = bins.above if bins.high >= float(tails[1].max()) - tolerance else 0
         if impossible or max(below, above) > expected + 6.0 * np.sqrt(expected) + 3.0:
             raise TableError(
-                f"Column {self.name!r}: released values lie outside what this noise can make of values within bounds. "
-                "Card and release do not belong together, the law is another one, or the bounds are too narrow."
+                f"Column {self.name!r}: released values lie outside what this noise can produce from values within "
+                "bounds. Card and release do not belong together, the law is wrong, or the bounds are too narrow."
             )
 
 

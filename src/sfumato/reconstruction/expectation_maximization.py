@@ -96,7 +96,7 @@ class EmSolver:
                 return mass
             before = mass
         raise ConvergenceError(
-            f"The iteration did not settle in {self.method.longest} rounds. Give a number of rounds."
+            f"The iteration did not converge in {self.method.longest} rounds. Give a number of rounds."
         )
 
     def path(self, evidence: Sequence[Evidence]) -> Iterator[Floats]:
@@ -127,7 +127,7 @@ class EmSolver:
         shown = float(mass.sum())  # below 1 by what hidden values and impossible cells take
         if not shown > 0:
             raise ConvergenceError(
-                "No value of the range can have led to the released values. Card and release disagree."
+                "No value in the range can have produced the released values. Card and release disagree."
             )
         mass = mass / shown
         if self.method.smooth:

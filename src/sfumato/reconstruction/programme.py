@@ -41,7 +41,7 @@ def simplex_program(G: Floats, f: Floats, penalty: float = 0.0, points: int = 0)
         )
     size = float(np.sqrt(np.linalg.eigvalsh(G.T @ G)[-1]))
     if not size > 0:
-        raise ConvergenceError("No value of the range can have led to the released values: nothing can be estimated.")
+        raise ConvergenceError("No value in the range can have produced the released values: nothing can be estimated.")
     count = G.shape[1]
     rough = np.hstack([second_differences(count - points), np.zeros((max(0, count - points - 2), points))])
     M = np.vstack([(G - f[:, None]) / size, np.sqrt(penalty) * rough, np.ones(count)])

@@ -69,7 +69,9 @@ class Projection:
         for name, weight in self.weights.items():
             one = describe(card, name)
             if one.is_categorical or not isinstance(one.noise, OperatorNoise) or not one.noise.operator.is_additive:
-                raise CardError(f"Column {name!r} has no additive noise, so its sum with others has no known noise.")
+                raise CardError(
+                    f"Column {name!r} has no additive noise, so the noise of its sum with others is unknown."
+                )
             if one.missing_keep is not None:
                 raise CardError(f"Column {name!r} may be missing; a sum with it is not defined for everybody.")
             laws.append(reflected(one.noise.law, weight))
@@ -82,7 +84,7 @@ class Projection:
         total: Floats | None = None
         for name, weight in self.weights.items():
             if name not in columns:
-                raise UsageError(f"There is a weight for column {name!r}, but no values of it.")
+                raise UsageError(f"There is a weight for column {name!r}, but there are no values of it.")
             values = np.asarray(columns[name], dtype=np.float64).ravel()
             if total is not None and len(total) != len(values):
                 raise UsageError("The columns of a projection have different numbers of rows.")

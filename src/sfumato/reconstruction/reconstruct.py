@@ -153,7 +153,7 @@ def reconstruct_numbers(
     if all(one.noise is None for one in described):
         return _as_released(counted, described, cells_of(described[0], low, high, options.bins))
     if any(one.noise is None for one in described):
-        raise CardError("Some parts are released as they are, others with noise: reconstruct them separately.")
+        raise CardError("Some parts are released without noise, others with noise: reconstruct them separately.")
     parts = [part_of(bins, one) for bins, one in zip(counted, described, strict=True)]
     for part, one in zip(parts, described, strict=True):
         part.check(low, high, tolerance=1e-9 * (high - low) + one.grid)

@@ -82,7 +82,7 @@ def counts_of(values: Iterable[Any], categories: Sequence[str], *, left_out: boo
                 "missing there: the release was changed or damaged. Get it again from whoever made it."
             )
         if code is None:
-            raise TableError("The column holds categories that the card does not name. Card and release disagree.")
+            raise TableError("The column contains categories that the card does not name. Card and release disagree.")
         counts[code] += count
     return counts
 

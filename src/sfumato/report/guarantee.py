@@ -15,12 +15,12 @@ from sfumato.guarantee.own_words import own_words
 from sfumato.guarantee.rounding import amplification_at_most, epsilon_at_most, percent_down, percent_up
 
 LEVELS = (
-    ("component", "One released number", "what a single cell of the release gives away"),
-    ("column", "One column of a person", "what all of a released row gives away about one original value"),
+    ("component", "One released number", "what a single cell of the release reveals"),
+    ("column", "One column of a person", "what a whole released row reveals about one original value"),
     ("record", "A person's whole record", "everything in the row at once"),
     ("person", "A person, with all their rows", "rows of the same person add up"),
 )
-ALL_RELEASES = "the headline: what somebody learns who sees every release of these rows"
+ALL_RELEASES = "the headline: what somebody who sees every release of these rows can learn"
 HEADLINES = {
     "formal": "Proved: a bound holds for everybody",
     "weak": "Formally bounded, practically unprotected",
@@ -30,7 +30,7 @@ HEADLINES = {
     "unstated": "Nothing is stated about this release",
 }
 NO_CARD = (
-    "The release came without a card, so nothing is known of how it was made and nothing is proved about it. "
+    "The release came without a card, so nothing is known about how it was made, and nothing is proved about it. "
     "All that can be said is how well these attacks did."
 )
 MOST_LINES = 500

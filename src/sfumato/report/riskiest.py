@@ -22,7 +22,7 @@ def riskiest_rows(records: Sequence[Mapping[str, Any]], names: Sequence[str]) ->
 
 
 def told(columns: Sequence[str], names: Sequence[str]) -> str:
-    """The columns that are told, or the others where these are fewer: a list that can be read.
+    """The columns guessed right, or the others where these are fewer: a list that can be read.
 
     >>> told(["age", "sex", "zip"], ["age", "sex", "zip", "job"])
     '3 of 4: all but job'

@@ -21,7 +21,7 @@ IN_WORDS = {
     GAINS: "More than without the release, beyond chance.",
     POPULATION: "More than without the release, but no more than about people who were not in the table.",
     UNCLEAR: "More than without the release, but that may be chance.",
-    NO_GAIN: "No more than somebody gets who never saw the release.",
+    NO_GAIN: "No more than somebody who never saw the release gets.",
 }
 COUNTED = {
     GAINS: ("gains from the release", "gain from the release"),

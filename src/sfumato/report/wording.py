@@ -15,10 +15,10 @@ KNOWLEDGE = {
     "noise_covariance": "how strong the noise is",
     "guided": "the guidance that the bits were drawn by",
     "column_moments": "averages and correlations of the population",
-    "column_distributions": "how each column is spread in the population",
+    "column_distributions": "the distribution of each column in the population",
     "known_rows": "some original records together with their released rows",
     "sample": "records of like people",
-    "images": "which released row is whose",
+    "images": "whose row each released row is",
     "register": "the original records of everybody in the table",
     "candidates": "records of people who may or may not be in the table",
     "targets": "original records of the people attacked",
@@ -31,8 +31,8 @@ DETAILS = {
     "median_distance_control": ("The same for a person who is not in the table", "figure"),
     "strangers_as_near": ("Strangers who lie as near (0.5: members lie no nearer than strangers)", "figure"),
     "source_hits": ("Released rows whose nearest original record is their source (source-hit rate)", "figure"),
-    "never_drawn": ("Share of people in the table of whom no row was released", "figure"),
-    "bounds_hold": ("Share of intervals that hold the truth", "figure"),
+    "never_drawn": ("Share of people in the table without a released row", "figure"),
+    "bounds_hold": ("Share of intervals that contain the truth", "figure"),
     "mean_width": ("Mean width of the intervals, as a share of the range", "figure"),
     "eligible": ("Share of records that have a rare property at all", "figure"),
     "largest_odds_ratio": ("Largest factor by which the release raised the odds of a property", "factor"),
@@ -45,7 +45,7 @@ DETAILS = {
     "sigma_min": ("Error left on the column guessed best, as a standard deviation over its range", "figure"),
     "sigma_avg": ("The same on average over the columns (larger is safer)", "figure"),
     "known_rows": ("People whose original and released rows are known", "count"),
-    "sample_rows": ("Like people in the adversary's sample", "count"),
+    "sample_rows": ("Similar people in the adversary's sample", "count"),
     "mean_axis_certainty": ("How surely the sample's principal axes are those of the table (1: certainly)", "figure"),
     "converged_runs": ("Runs of ICA that settled", "count"),
     "runs": ("Runs of ICA", "count"),
@@ -57,7 +57,7 @@ RECOVERED = "recovered_with_"
 
 ALIGNMENT = {
     "trace": "known from the owner's private trace",
-    "same-order": "release and original stand in the same order",
+    "same-order": "release and original are in the same order",
     "identical-rows": "found by identical rows",
     "unknown": "unknown",
 }
@@ -71,7 +71,7 @@ SETTINGS = {
     "candidates": "People whose membership was guessed",
     "tolerance": "A guessed number counts as right within this share of the column's range",
     "repeats": "Random splits for accuracy",
-    "alignment": "Which release row is whose",
+    "alignment": "Whose row each released row is",
     "seed": "Seed of the audit's own sampling",
 }
 
