@@ -134,7 +134,7 @@ def test_a_receipt_for_something_else_is_no_receipt(server, coordinator, describ
 
     server.script = [(200, described), lie]
     folder = release()
-    with pytest.raises(CoordinatorError, match="something else"):
+    with pytest.raises(CoordinatorError, match="something other"):
         carry_out(plan_push(coordinator, folder, "k3f9"), coordinator)
     assert not (folder / "receipt-k3f9.json").exists()
 

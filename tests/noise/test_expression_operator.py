@@ -57,7 +57,7 @@ def test_a_typed_quartic_is_the_registered_one():
         ("e + 1", "does not use x"),
         ("x + e; derivative 1", "Give `inverse"),
         ("x + e; reverse z - x", "Behind an operator's semicolon"),
-        ("x.real + e", "Something else"),
+        ("x.real + e", "something else"),
         ("subtractive", "There is no operator"),
     ],
 )
