@@ -33,6 +33,7 @@ FIG_3 = (
 )
 """Binning, scheme, start-up rows."""
 MIXED = (("repaired", 1, 4), ("repaired", 2, 5), ("floor 0.1", 2, 5), ("default", 2, 5))
+THETAS = (0.6, 0.7, 0.8, 0.9)
 DEFINITION_2 = tuple((k, floor) for floor in (0.0, 0.1, 0.25) for k in (1, 2, 4))
 MODULES = {"votes": votes, "functions": functions, "adversaries": adversaries}
 
@@ -69,6 +70,7 @@ def all_tasks(fast: bool) -> Iterator[Task]:
     yield Task("votes", "theorem_1", (runs,))
     yield from (Task("votes", "definition_2", setting) for setting in DEFINITION_2)
     yield from (Task("votes", "levels", (scheme, runs)) for scheme in FIG_4)
+    yield from (Task("votes", "whole_tuple", (theta, runs)) for theta in THETAS)
     yield from (Task("votes", "arriving", (*setting, runs)) for setting in FIG_5)
     yield from (Task("votes", "mixed", (*setting, 10 * people // 100 if fast else 10_000, 0.15)) for setting in MIXED)
     for function in (1,) if fast else FUNCTIONS:

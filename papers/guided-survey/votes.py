@@ -26,6 +26,8 @@ from sfumato.guidance import (
     random_startup,
     simulate,
     survey_epsilon,
+    whole_tuple_disclosure,
+    whole_tuple_response,
 )
 
 SPACE = AnswerSpace([2] * 16)
@@ -73,6 +75,18 @@ def levels(scheme: str, runs: int) -> dict[str, Any]:
         mean = float(np.mean(epsilons))
         found["epsilon"].append([mean if np.isfinite(mean) else -1.0, 0.0])
     return found
+
+
+def whole_tuple(theta: float, runs: int) -> dict[str, Any]:
+    """Eq. 2: the whole answer is sent as it is with probability theta, else all of it turned over; naive Bayes."""
+    hits, shares = [], []
+    for seed in range(runs):
+        codes, y = people(seed)
+        T = SPACE.onehot(codes)
+        sent = whole_tuple_response(T[:TRAIN], np.random.default_rng(seed).random(TRAIN), theta)
+        hits.append(SurveyClassifier(queries="plain").fit(sent, y[:TRAIN]).score(T[TRAIN:], y[TRAIN:]))
+        shares.append(whole_tuple_disclosure(codes, SPACE, theta).share)
+    return {"accuracy": [float(np.mean(hits)), float(np.std(hits))], "disclosure": float(np.mean(shares))}
 
 
 def arriving(scheme: str, mu: float, start: str, runs: int) -> dict[str, Any]:

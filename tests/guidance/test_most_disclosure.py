@@ -62,6 +62,7 @@ def test_the_search_finds_what_listing_finds(link, floor):
     sphere = rng.normal(size=(3000, 4, 1))
     best = max(exact_disclosure(codes, space, V / np.linalg.norm(V), floor, link).bits for V in sphere)
     assert 0.97 * best <= found.found.bits <= found.bits
+    assert best <= found.bits
     assert found.found.error == 0, "a survey of two questions is listed"
 
 
