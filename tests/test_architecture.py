@@ -13,8 +13,9 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 
 # fmt: off
 ROOMS = [
-    "errors", "array_types", "accepted", "registry", "wording", "files", "table", "noise", "statistics", "neighbours",
-    "guidance", "channels", "guarantee", "central", "mechanisms", "reconstruction", "classifiers", "mining", "attacks",
+    "errors", "array_types", "accepted", "as_published", "registry", "wording", "files", "table", "noise", "statistics",
+    "neighbours", "guidance", "channels", "guarantee", "central", "mechanisms", "reconstruction", "classifiers",
+    "mining", "attacks",
     "metrics", "jobs", "report", "protocol", "door", "client", "server", "cli",
     "__main__",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -188,3 +189,15 @@ def test_an_origin_is_a_hash_and_becomes_the_root() -> None:
     for wrong in ("sha256:0a", 7, before.upper()):
         with pytest.raises(SchemaError, match="origin"):
             survey(origin=wrong)
+
+
+def test_a_survey_as_published_orders_by_value_and_has_no_floor(tmp_path: Path) -> None:
+    path = tmp_path / "survey.yaml"
+    plain = {key: value for key, value in survey().to_dict().items() if key not in ("order", "floor", "link")}
+    path.write_text(json.dumps(plain))
+    found = load_study(path, published=True)
+    assert isinstance(found, SurveyStudy)
+    assert (found.order, found.balance, found.floor, found.link) == ("value", False, 0.0, "square")
+    path.write_text(json.dumps(plain | {"floor": 0.1}))
+    with pytest.raises(SchemaError, match=r"a survey has floor=0\.0"):
+        load_study(path, published=True)

@@ -302,6 +302,8 @@ class Attack(ABC):
     helps: ClassVar[frozenset[str]] = frozenset()
     reads_gaps: ClassVar[bool] = False
     """Whether it makes sense of cells that were not reported (NaN); the others abstain, and invent nothing."""
+    published: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """What the paper does where our default differs, by parameter."""
     accepts: ClassVar[Mapping[str, Accepted]] = MappingProxyType({})
     """What every parameter may be: those of the constructor."""
 

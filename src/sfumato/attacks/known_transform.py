@@ -26,6 +26,7 @@ class KnownTransform(Attack):
     """
 
     name = "known-transform"
+    published = MappingProxyType({"clip": False})
     reads_gaps = True
     knows = frozenset({"release", "transform"})
     helps = frozenset({"column_moments"})

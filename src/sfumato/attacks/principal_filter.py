@@ -39,6 +39,7 @@ class PrincipalFilter(Attack):
     """
 
     name = "principal-filter"
+    published = MappingProxyType({"clip": False})
     knows = frozenset({"release", "transform", "noise_covariance"})
     helps = frozenset({"noise", "column_moments"})
     accepts = MappingProxyType(

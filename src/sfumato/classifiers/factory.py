@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sfumato.as_published import as_published
 from sfumato.classifiers.named.base import NamedClassifier
 from sfumato.errors import UsageError
 from sfumato.registry import discover
@@ -18,10 +19,13 @@ LONGEST = 500
 """Characters of a text."""
 
 
-def choose_classifier(choice: Choice, parameters: Mapping[str, Any] | None = None) -> NamedClassifier:
+def choose_classifier(
+    choice: Choice, parameters: Mapping[str, Any] | None = None, *, published: bool = False
+) -> NamedClassifier:
     """The classifier that a name and its parameters mean; what does not exist is refused with a sentence.
 
-    `choice` may hold parameters itself: "svm kernel=sigmoid". `parameters` are added to them.
+    `choice` may hold parameters itself: "svm kernel=sigmoid". `parameters` are added to them. `published`: those of the
+    paper, wherever ours differ.
 
     >>> choose_classifier("svm kernel=sigmoid", {"scaled": False}).text
     'svm kernel=sigmoid scaled=false'
@@ -33,6 +37,8 @@ def choose_classifier(choice: Choice, parameters: Mapping[str, Any] | None = Non
     if name not in CLASSIFIERS:
         raise UsageError(f"There is no classifier {name[:60]!r}. Choose one of: {', '.join(CLASSIFIERS)}.")
     wanted = {key.replace("-", "_"): value for key, value in {**stated, **(parameters or {})}.items()}
+    if published:
+        wanted = as_published(name, CLASSIFIERS[name].published, wanted)
     known = CLASSIFIERS[name].defaults()
     for key in wanted:
         if key not in known:

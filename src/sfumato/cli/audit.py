@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.blocks import with_blocks
-from sfumato.cli.console import Console, Force, parse_parameters
+from sfumato.cli.console import AsPublished, Console, Force, parse_parameters
 from sfumato.cli.tables import Tables
 from sfumato.errors import OutputError, UsageError
 from sfumato.wording import NO_BETTER, WORSE
@@ -49,6 +49,7 @@ def audit(
     unknown: Annotated[
         str, typer.Option(help="Categories only in the holdout: missing (counted, treated as empty) or refuse.")
     ] = "missing",
+    as_published: AsPublished = False,
     force: Force = False,
 ) -> None:
     """Attack a release, score every attack, and write audit.json, audit.parquet and report.html.
@@ -103,6 +104,7 @@ def audit(
             max_rows=max_rows,
             seed=seed,
             unknown=unknown,
+            published=as_published,
             progress=progress,
         )
         found.save_report(page)

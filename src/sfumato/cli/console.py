@@ -24,6 +24,9 @@ INTERRUPTED = 130
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+AsPublished = Annotated[
+    bool, typer.Option("--as-published", help="The paper's own variant wherever our default differs.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is at --out.")]
 
 Progress = Callable[[str, int, int | None], None]

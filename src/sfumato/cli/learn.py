@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.blocks import with_blocks
-from sfumato.cli.console import Console, Force, parse_parameters
+from sfumato.cli.console import AsPublished, Console, Force, parse_parameters
 from sfumato.cli.tables import Tables
 from sfumato.wording import commonest_words, counted
 
@@ -52,6 +52,7 @@ def train(
         str | None,
         typer.Option(help="Train on reconstructed values instead of noisy ones: by-class or global."),
     ] = None,
+    as_published: AsPublished = False,
     force: Force = False,
 ) -> None:
     """Pool releases of one space and train a classifier that knows their noise.
@@ -72,6 +73,7 @@ def train(
             out,
             reconstruction=reconstruction,
             parameters=parse_parameters(param or []),
+            published=as_published,
             force=force,
         )
     about = model.about

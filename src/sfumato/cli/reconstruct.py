@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.blocks import with_blocks
-from sfumato.cli.console import Console, Force
+from sfumato.cli.console import AsPublished, Console, Force
 from sfumato.cli.tables import Tables
 from sfumato.errors import UsageError
 from sfumato.wording import counted
@@ -41,6 +41,7 @@ def reconstruct(
     original: Annotated[
         str | None, typer.Option(metavar="TABLE", help="Owner only: measure how far the density is from this table.")
     ] = None,
+    as_published: AsPublished = False,
     force: Force = False,
 ) -> None:
     """Reconstruct the distribution of columns from releases and their cards.
@@ -64,6 +65,7 @@ def reconstruct(
             out,
             joint=[_pair(one) for one in joint or ()],
             independent=independent,
+            published=as_published,
             along=along or [],
             method=method,
             penalty=_penalty(penalty),

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.blocks import with_blocks
-from sfumato.cli.console import Console, Force, Quiet, parse_column_parameters, parse_parameters
+from sfumato.cli.console import AsPublished, Console, Force, Quiet, parse_column_parameters, parse_parameters
 from sfumato.cli.tables import Query, TableArgument, Tables
 from sfumato.errors import OutputError, UsageError
 from sfumato.wording import counted
@@ -79,6 +79,7 @@ def sanitize(
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key to use, or to write if new.")] = None,
     search: Annotated[int | None, typer.Option(metavar="N", help="random-rotation: the best of N rotations.")] = None,
     search_goal: Annotated[str, typer.Option(help="Guarantee that --search raises: minimum or average.")] = "minimum",
+    as_published: AsPublished = False,
     basis_from: Annotated[
         str | None, typer.Option(metavar="TABLE", help="principal-laplace: public rows to take the basis from.")
     ] = None,
@@ -140,6 +141,7 @@ def sanitize(
             key=key,
             search=search,
             search_goal=search_goal,
+            published=as_published,
             only_new=only_new,
             ledger=ledger,
             seed=seed,

@@ -12,7 +12,7 @@ import typer
 from sfumato.cli.at_coordinator import AtCoordinator
 from sfumato.cli.at_server import AtServer
 from sfumato.cli.blocks import with_blocks
-from sfumato.cli.console import Console, Force, parse_parameters
+from sfumato.cli.console import AsPublished, Console, Force, parse_parameters
 from sfumato.cli.push import Yes
 from sfumato.cli.survey_terms import PublicStartUp, check_start_up, respondents_link
 from sfumato.errors import CoordinatorError, OutputError, UsageError
@@ -30,6 +30,7 @@ def new(
     server: AtServer,
     console: Console,
     public_start_up: PublicStartUp = False,
+    as_published: AsPublished = False,
 ) -> None:
     """Create a study on this machine's server, and write its owner's token to a file that only you can read.
 
@@ -38,10 +39,12 @@ def new(
 
     Example: sfumato study new study.yaml --data server
     """
-    make_study(file, server, console, public_start_up=public_start_up)
+    make_study(file, server, console, public_start_up=public_start_up, as_published=as_published)
 
 
-def make_study(file: Path, server: AtServer, console: Console, *, public_start_up: bool) -> None:
+def make_study(
+    file: Path, server: AtServer, console: Console, *, public_start_up: bool, as_published: bool = False
+) -> None:
     """Make the study or survey of a file, once it was found that anybody can follow it."""
     from sfumato.files import write_whole
     from sfumato.protocol.pool_study import PoolStudy
@@ -51,7 +54,7 @@ def make_study(file: Path, server: AtServer, console: Console, *, public_start_u
 
     if not file.is_file():
         raise UsageError(f"There is no study file {file}.")
-    study = load_study(file)
+    study = load_study(file, published=as_published)
     if isinstance(study, PoolStudy):
         rehearse(study)
     if isinstance(study, SurveyStudy) and study.closed(datetime.now(UTC).date()):

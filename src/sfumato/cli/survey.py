@@ -13,7 +13,7 @@ import typer
 from sfumato.cli.at_coordinator import AtCoordinator
 from sfumato.cli.at_server import AtServer, server_part
 from sfumato.cli.blocks import with_blocks
-from sfumato.cli.console import Console, Force, Quiet
+from sfumato.cli.console import AsPublished, Console, Force, Quiet
 from sfumato.cli.study import StudyId, make_study
 from sfumato.cli.survey_terms import PublicStartUp, respondents_link
 from sfumato.errors import OutputError
@@ -27,11 +27,11 @@ app = typer.Typer(no_args_is_help=True, help="Surveys whose respondents blur the
 SurveyFile = Annotated[Path, typer.Argument(metavar="SURVEY_FILE", help="The survey, as YAML.")]
 
 
-def read_survey(path: Path) -> SurveyStudy:
+def read_survey(path: Path, *, published: bool = False) -> SurveyStudy:
     """The survey in a file."""
     from sfumato.door.survey import read_survey as read
 
-    return read(path)
+    return read(path, published=published)
 
 
 @app.command()
@@ -41,6 +41,7 @@ def new(
     server: AtServer,
     console: Console,
     public_start_up: PublicStartUp = False,
+    as_published: AsPublished = False,
 ) -> None:
     """Create a survey on this machine's server; the same as `sfumato study new`.
 
@@ -49,8 +50,8 @@ def new(
 
     Example: sfumato survey new survey.yaml --data server
     """
-    read_survey(file)
-    make_study(file, server, console, public_start_up=public_start_up)
+    read_survey(file, published=as_published)
+    make_study(file, server, console, public_start_up=public_start_up, as_published=as_published)
 
 
 @app.command()

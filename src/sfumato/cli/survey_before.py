@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sfumato.cli.blocks import with_blocks
-from sfumato.cli.console import Console, Force
+from sfumato.cli.console import AsPublished, Console, Force
 from sfumato.cli.survey import SurveyFile, read_survey
 from sfumato.errors import UsageError
 
@@ -46,6 +46,7 @@ def plan(
         int, typer.Option(help="Without a population: how many questions separate the classes.")
     ] = 3,
     classifier: Annotated[Classifier, typer.Option(help="Learner of the received bits.")] = "naive-bayes",
+    as_published: AsPublished = False,
     limits: Annotated[
         str | None,
         typer.Option(
@@ -86,6 +87,7 @@ def plan(
             whole_tuple=whole_tuple,
             strength=strength,
             informative=informative,
+            published=as_published,
             progress=progress,
         )
     origin = "assumed people" if population is None else f"people of {population}"

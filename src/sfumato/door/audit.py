@@ -117,6 +117,7 @@ def audit(
     repeats: int = REPEATS,
     tolerance: float = TOLERANCE,
     unknown: str = "missing",
+    published: bool = False,
     seed: int = 0,
     out: Path | str | None = None,
     progress: Progress = silent,
@@ -153,6 +154,8 @@ def audit(
         How near a guessed number counts as right, as a share of the column's range, between 0 and 1.
     unknown : {"missing", "refuse"}, default "missing"
         What to do with categories that only the holdout has.
+    published : bool, default False
+        Attacks and classifiers as their papers have them, wherever ours differ: see docs/as-published.md.
     seed : int, default 0
         Seed of the audit's own sampling, at least 0; the same seed gives the same audit.
     out : path, optional
@@ -193,6 +196,7 @@ def audit(
         parameters=dict(parameters or {}),
         tolerance=tolerance,
         unknown=unknown,
+        published=published,
     )
     request.check()
     if carded:  # opened here, so that nothing is written into the release's own folder

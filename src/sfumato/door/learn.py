@@ -63,6 +63,7 @@ def train(
     classifier: str = "radius-vote",
     parameters: Mapping[str, Any] | None = None,
     reconstruction: str | None = None,
+    published: bool = False,
 ) -> Model:
     """Pool releases of one space, and train a classifier that knows their noise.
 
@@ -76,6 +77,8 @@ def train(
         Parameters of the classifier by name, for example `{"k": "cross-validation"}`; see docs/classifiers.md.
     reconstruction : {"by-class", "global"}, optional
         Train on reconstructed values instead of noisy ones.
+    published : bool, default False
+        The paper's own variant of the classifier wherever our default differs; the model says so.
 
     Returns
     -------
@@ -93,7 +96,7 @@ def train(
     >>> list(model.predict({"age": [30, 60]}))
     ['no', 'yes']
     """
-    found = train_on(_opened(releases), classifier, reconstruction, parameters)
+    found = train_on(_opened(releases), classifier, reconstruction, parameters, published)
     return Model(found.classifier, found.about)
 
 
@@ -173,6 +176,7 @@ def reconstruct(
     confidence: float = 0.9,
     resamples: int = 50,
     seed: int = 0,
+    published: bool = False,
 ) -> Density | Shares | JointDensity:
     """The distribution of a column behind its noise. Nobody's value is recovered, only the distribution.
 
@@ -200,6 +204,9 @@ def reconstruct(
         Number of draws for the band, from 0 (no band) to 10000.
     seed : int, default 0
         Seed of these draws.
+    published : bool, default False
+        The paper's own estimate: no penalty and the rectangle rule; expectation-maximization stopped by Agrawal &
+        Srikant's rule; no search for point masses; two columns as the product of both.
 
     Returns
     -------
@@ -218,10 +225,12 @@ def reconstruct(
     """
     if sum(wish is not None for wish in (column, joint, along)) != 1:
         raise UsageError("Give one of column, joint and along.")
-    opened, chosen = _opened(releases, public=True), make_method(method, penalty)
+    opened, chosen = _opened(releases, public=True), make_method(method, penalty, published=published)
+    independent = independent or published
     if joint is not None:
         return joint_from(opened, joint, chosen, bins=bins or JOINT_BINS, independent=independent, seed=seed)
-    options = {"bins": bins or 75, "confidence": confidence, "resamples": resamples, "seed": seed}
+    options: dict[str, Any] = {"bins": bins or 75, "confidence": confidence, "resamples": resamples, "seed": seed}
+    options |= {"atoms": False} if published else {}
     if along is not None:
         return along_from(opened, along, chosen, **options)
     assert column is not None

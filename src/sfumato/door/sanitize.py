@@ -43,6 +43,7 @@ def sanitize(
     key: Key | Path | str | None = None,
     search: int | None = None,
     search_goal: str = "minimum",
+    published: bool = False,
     only_new: bool = False,
     ledger: Path | str | None = None,
     seed: int | None = None,
@@ -106,6 +107,8 @@ def sanitize(
         For random-rotation: the best of this many rotations, at least 1.
     search_goal : {"minimum", "average"}, default "minimum"
         Which guarantee a search raises.
+    published : bool, default False
+        The paper's own variant wherever our default differs: see docs/as-published.md. The card says so.
     only_new : bool, default False
         Leave out rows (or people) that were released before, under the same schema.
     ledger : path, optional
@@ -166,6 +169,7 @@ def sanitize(
         label_epsilon=label_epsilon,
         search=search,
         search_goal=search_goal,
+        published=published,
         seed=seed,
         ledger=None if ledger is None else Path(ledger),
         only_new=only_new,

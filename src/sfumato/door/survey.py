@@ -23,14 +23,14 @@ from sfumato.protocol.survey_table import population_of
 from sfumato.table import open_table
 
 
-def read_survey(file: SurveyStudy | Path | str) -> SurveyStudy:
-    """The survey in a file, or as it is given."""
+def read_survey(file: SurveyStudy | Path | str, *, published: bool = False) -> SurveyStudy:
+    """The survey in a file, or as it is given; `published` is the file's `as_published: true`, said elsewhere."""
     if isinstance(file, SurveyStudy):
         return file
     path = Path(file)
     if not path.is_file():
         raise UsageError(f"There is no survey file {path}.")
-    survey = load_study(path)
+    survey = load_study(path, published=published)
     if not isinstance(survey, SurveyStudy):
         raise SchemaError(f"{path} describes another kind of study. A survey begins with `kind: survey`.")
     return survey
@@ -48,6 +48,7 @@ def plan_survey(
     whole_tuple: float | None = None,
     strength: float = 0.5,
     informative: int = 3,
+    published: bool = False,
     progress: Progress | None = None,
 ) -> Plan:
     """How many respondents a survey needs for an accuracy, at several floors, by simulation; nobody is asked.
@@ -75,6 +76,8 @@ def plan_survey(
         Of assumed people: how typical of its class a telling answer is.
     informative : int, default 3
         Of assumed people: how many questions tell the classes apart.
+    published : bool, default False
+        Of a survey file: order by value, no balance and no floor, as in the paper.
     progress : callable, optional
         Is told what is being done, how much of it is done, and how much there is.
 
@@ -84,7 +87,7 @@ def plan_survey(
         `cases`, one for each floor and number of respondents; `needed(floor)`; the accuracies of guessing and of plain
         answers.
     """
-    found = read_survey(survey)
+    found = read_survey(survey, published=published)
     space = answer_space(found)
     if population is None:
         people = assumed_population(space, len(found.classes), informative=informative, strength=strength)
@@ -95,7 +98,7 @@ def plan_survey(
         accuracy,
         people,
         rules=survey_rules(found),
-        floors=floors or FLOORS,
+        floors=floors or ((0.0,) if published else FLOORS),
         startup=None if found.start_up == RANDOM else startup_counts(found),
         classifier=classifier,
         public=None if limits is None else Public.read(limits, limit_levels),

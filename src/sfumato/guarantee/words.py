@@ -46,8 +46,10 @@ def _what(card: Card) -> str:
     shown = ", ".join(repr(own_words(name, 80)) for name in left_out[:MOST_LINES])
     more = f" and {len(left_out) - MOST_LINES:,} more" if len(left_out) > MOST_LINES else ""
     gaps = f"\nNot every row reports every column; empty cells are left out in: {shown}{more}." if left_out else ""
+    paper = ", as published" if card.mechanism.get("as_published") else ""
     return (
-        f"{own_words(card.mechanism['name'])} ({parameters}): {card.rows:,} rows, {len(columns)} columns{labelled}.\n"
+        f"{own_words(card.mechanism['name'])} ({parameters}){paper}: "
+        f"{card.rows:,} rows, {len(columns)} columns{labelled}.\n"
         f"Noise: {card.noise_path}. Space: {card.space[:23]}...{gaps}"
     )
 

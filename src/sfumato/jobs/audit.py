@@ -42,7 +42,7 @@ def audit(request: AuditRequest, progress: Progress = silent) -> Audit:
             "they would void its guarantee. Share the card, and keep the audit. Leave --public out."
         )
     arena = set_up(evidence, request.tolerance, rng)
-    attempts = attack_all(arena, attacks, settings_of(request.parameters), progress)
+    attempts = attack_all(arena, attacks, settings_of(request.parameters, published=request.published), progress)
     if request.guess is not None:
         attempts.append(attempt_from_file(Path(request.guess), arena))
     entries = [attempt.to_dict() for attempt in attempts]
@@ -51,7 +51,7 @@ def audit(request: AuditRequest, progress: Progress = silent) -> Audit:
         request,
         attacks=entries,
         measures=measures(evidence, entries),
-        utility=utility(evidence, request.repeats, request.seed, progress),
+        utility=utility(evidence, request.repeats, request.seed, progress, published=request.published),
         distributions=distributions(evidence, request.public),
         correlations=correlations(evidence, request.public),
         riskiest=riskiest_records(arena, attempts),
@@ -90,4 +90,5 @@ def _settings(request: AuditRequest, evidence: Evidence, arena: Arena, attempts:
         "targets": len(arena.targets),
         "candidates": 0 if arena.known.candidates is None else len(arena.known.candidates),
         "repeats": request.repeats,
+        **({"as_published": True} if request.published else {}),
     }

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 from sfumato import __version__
+from sfumato.as_published import follows
 from sfumato.guarantee import Card, Guarantee, ThreatModel, space_of
 from sfumato.guarantee.consistency import LABEL_CLASSES, label_state
 from sfumato.jobs.layout import Layout
@@ -40,8 +41,13 @@ def make_card(
     recipe = layout.recipe()
     transform = recipe.map.to_dict()
     travelling = tuple(column for column in encoding.schema.columns if column.role in ("private", "label"))
+    used = mechanism.parameters_used()
     card = Card(
-        mechanism={"name": mechanism.name, "parameters": mechanism.parameters_used()},
+        mechanism={
+            "name": mechanism.name,
+            "parameters": used,
+            **({"as_published": True} if follows(mechanism.published, used) else {}),
+        },
         source_schema=Schema(travelling).to_dict(),
         release_schema={
             "columns": layout.columns(),

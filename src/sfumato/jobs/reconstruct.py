@@ -59,11 +59,13 @@ def reconstruct_columns(
     independent: bool = False,
     along: Sequence[str] = (),
     joint_bins: int = JOINT_BINS,
+    published: bool = False,
     **options: Any,
 ) -> list[Reconstructed]:
     """Reconstruct each of `columns` from the releases in `folders`, each a part with its own noise, read as streams.
 
-    `joint` are pairs of columns (`independent`: as products), `along` weighted sums. The files of one wish lie in
+    `joint` are pairs of columns (`independent`: as products), `along` weighted sums. `published`: no penalty, no point
+    masses, products of pairs, and whatever else the papers have. The files of one wish lie in
     `out`, those of several in a folder for each. All are written, or none.
     """
     if len({Path(folder).resolve() for folder in folders}) < len(folders):
@@ -76,7 +78,10 @@ def reconstruct_columns(
     releases = [Release.public(folder) for folder in folders]
     for column in (*columns, *(one for pair in joint for one in pair)):
         describe(releases[0].card, column)  # what cannot be had is said before the work, not after
-    chosen, table = make_method(method, penalty), _Original(original, releases[0])
+    chosen, table = make_method(method, penalty, published=published), _Original(original, releases[0])
+    independent = independent or published
+    if published:
+        options["atoms"] = False
     makers: list[Callable[[], tuple[Found, float | None]]] = [
         *(partial(_column, releases, chosen, table, options, column) for column in columns),
         *(partial(_pair, releases, chosen, table, (pair, joint_bins, independent)) for pair in joint),

@@ -74,7 +74,13 @@ def find_key(
 
 
 def search_source(
-    source: Source, mechanism: RandomRotation, iterations: int, goal: str, progress: Progress
+    source: Source,
+    mechanism: RandomRotation,
+    iterations: int,
+    goal: str,
+    progress: Progress,
+    *,
+    published: bool = False,
 ) -> tuple[Key, SearchResult]:
     """The same for a table that may exceed the memory: one pass for its covariance and a random part of its rows."""
     moments, drawn = Moments.empty(source.encoding.width), _Drawn(np.empty((0, source.encoding.width)), np.empty(0))
@@ -82,7 +88,8 @@ def search_source(
         moments, drawn = moments + block_moments, drawn + block_drawn
         progress("Sampling", moments.n, source.rows)
     sample = sample_of(drawn.rows, moments, source.encoding)
-    rotation, result = search_rotation(sample, iterations=iterations, goal=goal, progress=progress)
+    scoring = "published" if published else "measured"
+    rotation, result = search_rotation(sample, iterations=iterations, goal=goal, scoring=scoring, progress=progress)
     return _key(mechanism, rotation, result, source.encoding), result
 
 

@@ -291,7 +291,9 @@ def _key(
     if options.search is not None and isinstance(mechanism, RandomRotation):
         from sfumato.jobs.rotation_search import search_source  # brings scikit-learn with it
 
-        return search_source(source, mechanism, options.search, options.search_goal, progress)
+        return search_source(
+            source, mechanism, options.search, options.search_goal, progress, published=options.published
+        )
     return mechanism.draw_key(source.encoding), None
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sfumato.as_published import as_published
 from sfumato.errors import UsageError
 from sfumato.guarantee import Key
 from sfumato.jobs.public_rows import PublicRows
-from sfumato.jobs.strength import Strength, Terms, Wanted
-from sfumato.mechanisms import Mechanism, RandomRotation, make_mechanism
+from sfumato.jobs.strength import MECHANISM, Strength, Terms, Wanted
+from sfumato.mechanisms import MECHANISMS, Mechanism, RandomRotation, make_mechanism
 from sfumato.table import Schema, SqlQuery, open_table
 
 FORMATS = ("parquet", "csv")
@@ -51,6 +52,7 @@ class Options:
     basis_from: Any = None
     reason: str | None = None
     columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    published: bool = False
 
     def with_own_noise(self, schema: Schema) -> Schema:
         """The schema with what the owner chose for single columns; a study has settled that for all."""
@@ -68,7 +70,7 @@ class Options:
         """How strong the noise is to be, under the terms of a study where there are any."""
         wanted = Wanted(
             self.mechanism,
-            self.parameters,
+            self._parameters(),
             self.epsilon_record,
             self.max_posterior,
             self.prior,
@@ -78,6 +80,16 @@ class Options:
             self.delta,
         )
         return wanted.under(self.terms, self.schema)
+
+    def _parameters(self) -> Mapping[str, Any]:
+        """The owner's own, with the paper's where it is to be as published."""
+        if not self.published:
+            return self.parameters
+        if self.terms is not None:
+            raise UsageError("The study settles the mechanism and its parameters. Leave --as-published out.")
+        name = self.mechanism or MECHANISM
+        known = MECHANISMS.get(name)
+        return as_published(name, (known and known.published) or {}, self.parameters)
 
     def agreed_schema(self) -> Path | str | Schema | None:
         """The study's schema, or the owner's own."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.array_types import Matrix
+from sfumato.as_published import follows
 from sfumato.classifiers.embedding import public_map
 from sfumato.classifiers.factory import Choice, choose_classifier, make_classifier
 from sfumato.classifiers.label_noise import corrected_priors
@@ -29,13 +30,14 @@ def train(
     *,
     reconstruction: str | None = None,
     parameters: Mapping[str, Any] | None = None,
+    published: bool = False,
     force: bool = False,
 ) -> Model:
     """Train `classifier` on the pooled releases in `folders`; every part's noise is taken from its own card.
 
     With a `reconstruction` ("by-class", "global") it learns from reconstructed values in place of the noisy ones.
     """
-    chosen = choose_classifier(classifier, parameters)
+    chosen = choose_classifier(classifier, parameters, published=published)
     if out.exists() and not force:
         raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
     make_classifier(chosen, reconstruction)  # what cannot be is found before releases are read
@@ -49,9 +51,10 @@ def train_on(
     classifier: Choice,
     reconstruction: str | None = None,
     parameters: Mapping[str, Any] | None = None,
+    published: bool = False,
 ) -> Model:
     """The same of releases that are open, in folders or in memory; nothing is written."""
-    chosen = choose_classifier(classifier, parameters)
+    chosen = choose_classifier(classifier, parameters, published=published)
     if not releases:
         raise UsageError("Give at least one folder that `sfumato sanitize` wrote, or a release that it returned.")
     unfitted = make_classifier(chosen, reconstruction)
@@ -152,6 +155,7 @@ def about_model(classifier: Choice, cards: Sequence[Card], reconstruction: str |
         "version": VERSION,
         "classifier": chosen.name,
         "parameters": chosen.get_params(),
+        **({"as_published": True} if chosen.published and follows(chosen.published, chosen.get_params()) else {}),
         "reconstruction": reconstruction,
         "answers_plain_rows": plain,
         "contains_rows": chosen.keeps_rows,

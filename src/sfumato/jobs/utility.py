@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
 from sfumato.array_types import Codes, Matrix
 from sfumato.classifiers.embedding import public_map
+from sfumato.classifiers.factory import CLASSIFIERS as CLASSIFIERS_BY_NAME
 from sfumato.classifiers.factory import make_classifier
 from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, noise_summary, part_of_card
 from sfumato.errors import SfumatoError, UsageError
@@ -47,24 +48,28 @@ class Trial:
     plain: Matrix | None
     y: Codes
     why: str = ""
+    published: bool = False
 
     def predictions(self, name: str) -> tuple[Codes, Codes]:
         """Classes of the test rows, after training on the original and on the release."""
-        made = _classifier(name)
+        made = _classifier(name, self.published)
         queries = self.plain if answers_plain_rows(made) else self.queries
         if queries is None:
             raise UsageError(self.why)
         second = fit_on_parts(made, [self.release]).predict(queries)
-        first = fit_on_parts(_classifier(name), [self.original]).predict(self.X)
+        first = fit_on_parts(_classifier(name, self.published), [self.original]).predict(self.X)
         return np.asarray(first), np.asarray(second)
 
 
-def _classifier(name: str) -> Any:
+def _classifier(name: str, published: bool) -> Any:
     """As `sfumato train` makes it, but with a smaller forest: it is trained many times here."""
-    return make_classifier(name, parameters={"trees": 50} if name == "forest" else None)
+    paper = CLASSIFIERS_BY_NAME[name].published if published else {}
+    return make_classifier(name, parameters={**paper, **({"trees": 50} if name == "forest" else {})})
 
 
-def utility(evidence: Evidence, repeats: int, seed: int, progress: Progress) -> list[dict[str, Any]]:
+def utility(
+    evidence: Evidence, repeats: int, seed: int, progress: Progress, *, published: bool = False
+) -> list[dict[str, Any]]:
     """One entry per classifier; empty, with a note, where accuracy has no meaning.
 
     Where it is known which release row is whose, the people are split `repeats` times: classifiers learn from the
@@ -78,6 +83,7 @@ def utility(evidence: Evidence, repeats: int, seed: int, progress: Progress) -> 
     rng = np.random.default_rng(seed)
     splits = evidence.behind is not None and evidence.people.y is not None
     trials = _splits(evidence, repeats, rng) if splits else [_against_holdout(evidence, rng)]
+    trials = [replace(trial, published=published) for trial in trials]
     names = (*CLASSIFIERS, *WITH_CARD) if _noise_is_known(evidence) else CLASSIFIERS
     entries, refused = [], dict[str, list[str]]()
     progress("Training", 0, len(names))

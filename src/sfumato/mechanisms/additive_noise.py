@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -52,6 +53,7 @@ class AdditiveNoise(Mechanism):
     proves = True
     column_choices = frozenset({"law", "scale", "low", "high", "df", "epsilon_share"})
     papers = ("principal-laplace", "density-reconstruction")
+    published = MappingProxyType({"noise": "float"})
     rests_on = (
         "The noise of different rows and columns is independent and secret.",
         "Values outside the bounds were clipped to them before noise was added.",

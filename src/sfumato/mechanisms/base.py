@@ -59,6 +59,8 @@ class Mechanism(Parameters, ABC):
     proves: ClassVar[bool] = False
     """Whether some choice of its parameters gives a formal guarantee."""
     papers: ClassVar[tuple[str, ...]] = ()
+    published: ClassVar[Mapping[str, Any] | None] = None
+    """What the paper does where our default differs, by parameter; empty where it does not; None: in no paper."""
     not_protected: ClassVar[tuple[str, ...]] = ()
 
     column_choices: ClassVar[frozenset[str]] = frozenset()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -45,6 +46,7 @@ class Condensation(Mechanism):
     columnwise = True
     whole_table = True
     papers = ("random-rotation",)
+    published = MappingProxyType({})
     not_protected = (
         "Every released row lies inside a group of neighbours; the nearest original row is often a close guess.",
     )

@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -57,6 +58,7 @@ class GuidedProjection(Mechanism):
     name = "guided-projection"
     proves = True
     papers = ("guided-survey",)
+    published = MappingProxyType({"order": "value", "balance": False, "floor": 0.0, "link": "square"})
     rests_on = ("The uniform numbers behind different bits and rows are independent and secret.",)
     not_protected = (
         "The label decides what is kept of a record: what separates the classes is kept best.",

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -75,6 +76,7 @@ class KernelResampling(RowDrawing):
     columnwise = True
     column_choices = frozenset({"kernel", "bandwidth"})
     papers = ("kernel-resampling",)
+    published = MappingProxyType({"kernel": "epanechnikov", "bandwidth": "published"})
     not_protected = (
         "Every released row lies within its bandwidth of a real person's row, and that row is usually the nearest "
         "one: whoever holds the person's record recognises it.",

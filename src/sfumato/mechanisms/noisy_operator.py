@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -49,6 +50,7 @@ class NoisyOperator(Mechanism):
     columnwise = True
     column_choices = frozenset({"law", "scale", "low", "high", "df", "operator", "base", "epsilon_share"})
     papers = ("density-reconstruction",)
+    published = MappingProxyType({})
     not_protected = (
         "Columns are perturbed one by one: where columns are correlated, filtering removes part of the noise.",
         "Bounded noise gives a hard interval for every record; near the ends of the range it is short.",

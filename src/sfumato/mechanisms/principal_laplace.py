@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -58,6 +59,7 @@ class PrincipalLaplace(Mechanism):
     proves = True
     column_choices = frozenset({"epsilon_share"})
     papers = ("principal-laplace",)
+    published = MappingProxyType({"basis": "learned", "component_bounds": "data", "noise": "float"})
     rests_on = (
         "The noise of different rows and components is independent and secret.",
         "Values outside the bounds were clipped to them before the projection.",

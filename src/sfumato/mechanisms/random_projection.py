@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +27,7 @@ class RandomProjection(Mechanism):
     name = "random-projection"
     needs_key = True
     papers = ("principal-laplace",)
+    published = MappingProxyType({})
     not_protected = (
         "Whoever learns the key, or enough original rows with their images, can undo most of the projection.",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -52,6 +53,7 @@ class RandomRotation(Mechanism):
     needs_key = True
     proves = True
     papers = ("random-rotation",)
+    published = MappingProxyType({"centre": "random", "noise": None})
     rests_on = (
         "The noise of different rows and components is independent and secret; the rotation need not be.",
         "Values outside the bounds were clipped to them before the rotation.",

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from sfumato.errors import SchemaError, SfumatoError
 from sfumato.files import other_version
 from sfumato.protocol.pool_study import PoolStudy
+from sfumato.protocol.published_study import AS_PUBLISHED, published_study
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.table.schema_file import read_schema_file
 
@@ -44,14 +45,17 @@ def study_from_dict(found: Any) -> Study:
         if why := other_version(found["version"], VERSION, older="Ask the study's owner for a new one."):
             raise SchemaError(f"The study file {why}")
         found = {key: value for key, value in found.items() if key != "version"}
+    if isinstance(found, Mapping) and AS_PUBLISHED in found:
+        found = published_study(found)
     if not isinstance(kind, str) or kind not in KINDS:
         raise SchemaError(f"A study file needs a `kind`, one of: {', '.join(KINDS)}.")
     return KINDS[kind](found)
 
 
-def load_study(path: Path | str) -> Study:
-    """Read a study file (YAML or JSON)."""
+def load_study(path: Path | str, *, published: bool = False) -> Study:
+    """Read a study file (YAML or JSON); `published` is its `as_published: true`, said elsewhere."""
     try:
-        return study_from_dict(read_schema_file(Path(path)))
+        found = read_schema_file(Path(path))
+        return study_from_dict({**found, AS_PUBLISHED: True} if published and isinstance(found, Mapping) else found)
     except SfumatoError as error:
         raise type(error)(f"{path}: {error}") from None

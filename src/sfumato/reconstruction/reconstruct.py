@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,12 +71,23 @@ class Options:
             raise UsageError(f"The 'support' parameter must be (low, high) with low < high. Got {self.support}.")
 
 
-def make_method(name: str | Method, penalty: float | str | None = None) -> Method:
-    """A method by its name, with a penalty where it has one."""
+PUBLISHED: dict[str, Callable[[], Method]] = {
+    ParzenProgram.name: ParzenProgram.as_published,
+    ExpectationMaximization.name: ExpectationMaximization.as_published,
+}
+"""The methods as their papers have them."""
+
+
+def make_method(name: str | Method, penalty: float | str | None = None, *, published: bool = False) -> Method:
+    """A method by its name, with a penalty where it has one; or as its paper has it."""
     if not isinstance(name, str):
         return name
     if name not in METHODS:
         raise UsageError(f"There is no method {name!r}. Choose one of: {', '.join(METHODS)}.")
+    if published and penalty not in (None, 0, 0.0):
+        raise UsageError("As published there is no penalty. Leave it out, or leave --as-published out.")
+    if published:
+        return PUBLISHED[name]()
     if penalty is None:
         return METHODS[name]()
     if name != ParzenProgram.name:

@@ -72,6 +72,7 @@ SETTINGS = {
     "tolerance": "A guessed number counts as right within this share of the column's range",
     "repeats": "Random splits for accuracy",
     "alignment": "Whose row each released row is",
+    "as_published": "Attacks and classifiers as published",
     "seed": "Seed of the audit's own sampling",
 }
 

@@ -27,6 +27,7 @@ class CircleVote(NamedClassifier):
     """
 
     name = "radius-vote"
+    published = MappingProxyType({"prior_correction": False})
     knows_noise = True
     keeps_rows = True
     own_types = ("radius_vote.RadiusVote",)

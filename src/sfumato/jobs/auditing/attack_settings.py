@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sfumato.as_published import as_published
 from sfumato.attacks import ATTACKS, Attack
 from sfumato.errors import UsageError
 
@@ -12,7 +13,7 @@ Settings = Mapping[str, Mapping[str, Any]]
 """For every attack that is not run with its defaults, parameters by name."""
 
 
-def settings_of(parameters: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def settings_of(parameters: Mapping[str, Any], *, published: bool = False) -> dict[str, dict[str, Any]]:
     """Settings from names with a dot, or from attacks with their parameters; both may be given.
 
     >>> settings_of({"posterior-breach.rho1": 0.05, "membership": {"statistic": "distance"}})
@@ -30,6 +31,9 @@ def settings_of(parameters: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             )
         given = {parameter: value} if dot else dict(value)
         found.setdefault(attack, {}).update({key.replace("-", "_"): one for key, one in given.items()})
+    for attack, known in ATTACKS.items() if published else ():
+        if known.published:
+            found[attack] = as_published(attack, known.published, found.get(attack, {}))
     for attack, given in found.items():
         made_attack(ATTACKS[attack], given)  # a wrong one is found before anything is read
     return found

@@ -34,7 +34,7 @@ class AuditRequest:
     attacks: names of attacks to run; all by default. parameters: of attacks, for example
     {"posterior-breach.rho1": 0.05}. tolerance: how near a guessed number counts as right, as a share of the column's
     range. unknown: whether categories of the holdout that the original does not have are taken as "missing" (and
-    counted), or "refuse"d.
+    counted), or "refuse"d. published: attacks and classifiers as their papers have them.
     """
 
     original: Any
@@ -54,6 +54,7 @@ class AuditRequest:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     tolerance: float = TOLERANCE
     unknown: str = MISSING_INSTEAD
+    published: bool = False
 
     def check(self) -> None:
         """Refuse what cannot be meant."""
@@ -68,7 +69,7 @@ class AuditRequest:
             raise UsageError("A key belongs to a release with a card. Leave --key out.")
         if self.unknown not in UNKNOWN_WAYS:
             raise UsageError(f"--unknown must be {' or '.join(UNKNOWN_WAYS)}. Got {self.unknown!r} instead.")
-        settings_of(self.parameters)
+        settings_of(self.parameters, published=self.published)
         if self.max_rows < 2:
             raise UsageError(f"--max-rows must be at least 2. Got {self.max_rows} instead.")
         if self.repeats < 0:

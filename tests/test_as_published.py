@@ -1,0 +1,106 @@
+"""One switch: what the papers do instead of our defaults, where it reaches, what it refuses, and its mark."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+
+import sfumato as sf
+from sfumato.as_published import follows
+from sfumato.attacks import ATTACKS
+from sfumato.classifiers.factory import CLASSIFIERS
+from sfumato.errors import SchemaError, UsageError
+from sfumato.guarantee.words import card_in_words
+from sfumato.mechanisms import MECHANISMS
+from sfumato.protocol.study_file import study_from_dict
+from sfumato.reconstruction.reconstruct import make_method
+
+pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
+
+
+@pytest.fixture(scope="module")
+def wine():
+    return load_wine(as_frame=True).frame.iloc[:, [0, 1, 6, 13]].astype({"target": str})
+
+
+@pytest.mark.parametrize(("name", "known"), [*MECHANISMS.items(), *CLASSIFIERS.items(), *ATTACKS.items()])
+def test_what_is_declared_exists_and_differs_from_the_default_or_is_it(name, known):
+    published = dict(known.published or {})
+    made = known(**published)
+    assert all(getattr(made, one) == value for one, value in published.items()), name
+
+
+def test_the_switch_puts_the_papers_parameters_in_and_the_card_is_marked(wine):
+    ours = sf.sanitize(wine, label="target", seed=1)
+    theirs = sf.sanitize(wine, label="target", seed=1, published=True, parameters={"b": 0.2})
+    used = theirs.card.mechanism["parameters"]
+    assert (used["component_bounds"], used["noise"], used["b"]) == ("data", "float", 0.2)
+    assert theirs.card.mechanism["as_published"] is True
+    assert "as_published" not in ours.card.mechanism
+    assert "), as published: 178 rows" in card_in_words(theirs.card)
+    assert "as published" not in card_in_words(ours.card)
+
+
+def test_a_mark_needs_no_switch_and_no_switch_hides_a_contradiction(wine):
+    by_hand = sf.sanitize(
+        wine, label="target", seed=1, mechanism="kernel-resampling", parameters={"bandwidth": "published"}
+    )
+    assert by_hand.card.mechanism["as_published"] is True
+    with pytest.raises(
+        UsageError, match=r"As published, kernel-resampling has bandwidth=published\. Leave bandwidth out"
+    ):
+        sf.sanitize(wine, mechanism="kernel-resampling", published=True, parameters={"bandwidth": 0.1}, seed=1)
+    assert not follows(None, {})
+
+
+def test_votes_without_priors_and_the_models_mark(wine):
+    release = sf.sanitize(wine, label="target", mechanism="additive-noise", parameters={"scale": 0.1}, seed=1)
+    model = sf.train(release, published=True)
+    assert model.about["parameters"]["prior_correction"] is False
+    assert model.about["as_published"] is True
+    assert "as_published" not in sf.train(release).about
+
+
+def test_an_audit_filters_without_clipping(wine):
+    release = sf.sanitize(wine, label="target", mechanism="additive-noise", parameters={"scale": 0.5}, seed=1)
+    words = {"original": wine, "repeats": 0, "attacks": ["known-transform"]}
+    ours, theirs = sf.audit(release, **words), sf.audit(release, **words, published=True)
+    widths = [one.attack("known-transform")["columns"][0]["interval_width"] for one in (ours, theirs)]
+    assert widths[1] > 1.5 * widths[0]  # Laplace noise of scale .5 leaves the domain more often than not
+    assert theirs.attack("known-transform")["parameters"] == {"clip": False}
+    assert theirs.data["settings"]["as_published"] is True
+
+
+def test_reconstruction_without_our_penalty():
+    program, iteration = (make_method(name, published=True) for name in ("parzen-program", "expectation-maximization"))
+    assert (program.penalty, program.rule, program.matched) == (0.0, "rectangle", False)
+    assert iteration.stopping == "successive"
+    with pytest.raises(UsageError, match="As published there is no penalty"):
+        make_method("parzen-program", 0.1, published=True)
+    rng = np.random.default_rng(0)
+    people = {"x": rng.normal(50, 8, 2000)}
+    release = sf.sanitize(people, mechanism="additive-noise", parameters={"scale": 0.1}, seed=1)
+    rough, smooth = (sf.reconstruct(release, "x", resamples=0, published=flag) for flag in (True, False))
+    bends = [float(np.abs(np.diff(found.mass, 2)).sum()) for found in (rough, smooth)]
+    assert bends[0] > 2 * bends[1]  # spiky, as the unpenalised programme is
+
+
+def test_study_files(wine):
+    schema = sf.Schema.infer(wine, label="target").to_dict()
+    study = {
+        "kind": "pool",
+        "name": "Wine",
+        "schema": schema,
+        "mechanism": {"name": "kernel-resampling"},
+        "guarantee": "empirical-allowed",
+        "classifiers": ["radius-vote n=3", "knn"],
+    }
+    read = study_from_dict({**study, "as_published": True})
+    assert read.parameters == {"kernel": "epanechnikov", "bandwidth": "published"}
+    assert read.classifiers == ("radius-vote n=3 prior_correction=false", "knn")
+    assert study_from_dict(read.to_dict()).hash == read.hash
+    assert study_from_dict({**study, "as_published": False}).hash == study_from_dict(study).hash
+    with pytest.raises(SchemaError, match="must be true or false"):
+        study_from_dict({**study, "as_published": "yes"})
+    study["mechanism"]["parameters"] = {"bandwidth": "scaled"}
+    with pytest.raises(SchemaError, match=r"has bandwidth=published.*or leave `as_published` out"):
+        study_from_dict({**study, "as_published": True})
