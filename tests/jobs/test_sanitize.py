@@ -242,7 +242,7 @@ def test_a_key_is_shared_by_two_sites_and_none_is_left_by_a_run_that_fails(run, 
     assert first.space == second.space
     assert not (tmp_path / "a" / "key.json").exists()
     assert Release.open(tmp_path / "a", key).key.commitment() == Key.load(key).commitment()
-    with pytest.raises(CardError, match="and 2 are asked for"):
+    with pytest.raises(CardError, match="but 2 were requested"):
         run(out="c", parameters={"components": 2}, **words)
     with pytest.raises(UsageError, match="has no key"):
         run(out="d", key=key)

@@ -157,7 +157,7 @@ def test_a_card_with_strange_noise_is_an_objection(release):
     for noise in ({"law": "laplace", "scale": -1}, {"law": "laplace"}, {"law": "tidal"}, {"law": "laplace", "x": []}):
         data = release().to_dict()
         data["recipe"]["channels"][0]["noise"] = noise
-        with pytest.raises(CardError, match="cannot be"):
+        with pytest.raises(CardError, match="is impossible"):
             read_card(json.dumps(data))
         assert objections(study(), dataclasses.replace(release(), recipe=data["recipe"])) != []
 

@@ -75,7 +75,7 @@ def test_a_guarantee_must_be_within_reach():
         rehearse(asked("additive-noise", {"law": "normal", "scale": 9.0}, {"epsilon_record": 6.0}))
     with pytest.raises(SchemaError, match="No scale of normal noise"):
         rehearse(asked("additive-noise", {"law": "normal"}, {"epsilon_record": 6.0}))
-    with pytest.raises(SchemaError, match="kernel-resampling proves none"):
+    with pytest.raises(SchemaError, match="kernel-resampling gives no proof"):
         rehearse(asked("kernel-resampling", {}, {"epsilon_record": 6.0}))
 
 
