@@ -15,6 +15,7 @@ from sfumato.array_types import Codes, Matrix
 from sfumato.channels.affine_bound import affine_epsilons, component_ranges
 from sfumato.channels.base import Channel, Epsilons, NotApplicableError
 from sfumato.channels.built_in_bases import is_built_in
+from sfumato.channels.noisy_moments import NoisyMoments
 from sfumato.errors import CardError
 from sfumato.guidance import AnswerSpace, Guidance, answer_epsilons, decode_matrix, record_epsilon, survey_epsilon
 from sfumato.guidance.bits import projected
@@ -96,17 +97,20 @@ class Identity(Map):
 class Affine(Map):
     """z = A x + c, public. `variances` are those of all components of a learned basis, kept ones first.
 
-    `reason`: why the matrix owes nothing to the rows, in the owner's words; a built-in one needs none.
+    `reason`: why the matrix owes nothing to the rows, in the owner's words; a built-in one needs none. `estimated`: it
+    was estimated from the rows under an epsilon of its own, which is part of every figure (see `noisy_moments`).
     """
 
     matrix: Matrix
     offset: Matrix
     variances: Matrix | None = None
     reason: str | None = None
+    estimated: NoisyMoments | None = None
     kind = "affine"
 
     def in_the_way(self, channels: Sequence[Channel], encoding: Encoding) -> list[str]:
-        found = [] if self.reason or is_built_in(self.matrix) else [UNDECLARED_BASIS]
+        public = self.reason or self.estimated or is_built_in(self.matrix)
+        found = [] if public else [UNDECLARED_BASIS]
         low, high = component_ranges(self.matrix, encoding.groups)
         clipped = np.array([channel.interval for channel in channels])
         return [
@@ -141,11 +145,13 @@ class Affine(Map):
         components = np.array([channel.moved(float(w)) for channel, w in zip(channels, widths, strict=True)])
         rounding = math.fsum(channel.rounding for channel in channels)
         found = affine_epsilons(self.matrix, 1 / steep, widths, encoding.groups)
+        basis = 0.0 if self.estimated is None else self.estimated.epsilon
+        laplace = all((channel.metric or ("",))[0] == "cityblock" for channel in channels)
         return Epsilons(
-            component=float(components.max()),
-            column=found.column + rounding,
-            record=min(found.record + rounding, float(components.sum())),
-            exact=found.exact and all((channel.metric or ("",))[0] == "cityblock" for channel in channels),
+            component=basis + float(components.max()),
+            column=basis + found.column + rounding,
+            record=basis + min(found.record + rounding, float(components.sum())),
+            exact=found.exact and laplace and self.estimated is None,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -156,6 +162,7 @@ class Affine(Map):
             "offset": self.offset.tolist(),
             "variances": variances,
             "reason": self.reason,
+            **({} if self.estimated is None else {"estimated": self.estimated.to_dict()}),
         }
 
 
@@ -295,12 +302,21 @@ def read_map(transform: Mapping[str, Any], encoding: Encoding, components: int) 
         shaped = matrix.ndim == 2 and matrix.shape == (components, encoding.width) and offset.shape == (components,)
         if not shaped or not np.isfinite(matrix).all() or not np.isfinite(offset).all():
             raise CardError("The card's transform does not fit its columns: it was edited or is damaged.")
-        return Affine(matrix, offset, None if variances is None else np.array(variances), _reason(transform))
+        variances = None if variances is None else np.array(variances)
+        return Affine(matrix, offset, variances, _reason(transform), _estimated(transform))
     if kind == Guided.kind:
         if components != encoding.width or not all(group.is_onehot for group in encoding.groups):
             raise CardError("The card's guidance does not fit its columns: it was edited or is damaged.")
         return Guided(decode_matrix(transform["guidance"], encoding.width, transform["k"]), _reason(transform))
     return Secret(transform["commitment"], components, bool(transform.get("orthogonal", False)))
+
+
+def _estimated(transform: Mapping[str, Any]) -> NoisyMoments | None:
+    stated = transform.get("estimated")
+    try:
+        return None if stated is None else NoisyMoments.from_dict(stated)
+    except (TypeError, ValueError):
+        raise CardError("The card says that its basis was estimated in a way that cannot be: it was edited.") from None
 
 
 def _reason(transform: Mapping[str, Any]) -> str | None:

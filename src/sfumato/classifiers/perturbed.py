@@ -71,7 +71,7 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.mechanism_ = clone(self.mechanism if self.mechanism is not None else PrincipalLaplace())
         streams = Streams() if self.random_state is None else Streams.seeded(self.random_state)
         rng = streams.generator(0, b"perturbed classifier", b"")
-        self.mechanism_.fit(encoded, codes, encoding=self.encoding_)
+        self.mechanism_.fit(encoded, codes, encoding=self.encoding_, streams=streams)
         block = self.mechanism_.perturb(encoded, codes, rng)
         unfitted = make_classifier(self.classifier) if isinstance(self.classifier, str) else clone(self.classifier)
         recipe = self.mechanism_.recipe_

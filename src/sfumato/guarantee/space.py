@@ -18,7 +18,7 @@ def space_of(encoding: Encoding, transform: Mapping[str, Any], *, post_processin
     Noise is not part of it: parts of different strength lie in the same space, and learners know each part's noise. For
     the same reason guidance is not: it steers how likely bits are, and a bit means the same choice under any of it.
     """
-    told = {name: value for name, value in transform.items() if name not in ("reason", "orthogonal")}
+    told = {name: value for name, value in transform.items() if name not in ("reason", "orthogonal", "estimated")}
     meaning = {"kind": transform["kind"]} if transform["kind"] == GUIDED else {**told, "variances": None}
     text = json.dumps([encoding.fingerprint(), meaning, post_processing], sort_keys=True)
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

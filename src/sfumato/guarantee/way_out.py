@@ -8,7 +8,8 @@ WAYS_OUT = {
     "bounds or categories": "mark public bounds and categories as such (sfumato declare SCHEMA --all --reason ...)",
     "classes of the label": "mark the label's classes as public in the schema",
     "a given basis": "say why the basis is public (--param basis_reason=...), or use --param basis=identity",
-    "basis": "use a basis that owes nothing to this table (--basis-from TABLE --reason ..., or --param basis=dct)",
+    "basis": "use a basis that owes nothing to this table (--basis-from TABLE --reason ..., --param basis=dct), or "
+    "estimate it under its own epsilon (--param basis=private --epsilon-record ...)",
     "ranges of the components": "take the widths from the public bounds (--param component_bounds=public)",
     "the guidance": "use guidance that owes nothing to this table (--param guidance=... --param guidance_reason=...)",
     "given guidance": "say why the guidance is public (--param guidance_reason=...)",

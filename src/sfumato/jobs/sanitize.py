@@ -144,10 +144,10 @@ def _perturb(
 
     if isinstance(mechanism, ModelDrawing):
         mechanism.start(encoding, streams.generator(0, b"", b"fit"), labelled=not options.unlabelled)
-    rows = fit_on_source(mechanism, source, key, fingerprint, progress, block_counts, charge)
+    rows = fit_on_source(mechanism, source, key, fingerprint, progress, block_counts, charge, streams)
     if shaped_by == fingerprint.hexdigest():
         raise UsageError(THE_SAME)
-    _recognise(mechanism, ledger, shaped_by)
+    _recognise(mechanism, ledger, shaped_by, trial=options.seed is not None)
     released = mechanism.released(rows)
     layout = Layout(mechanism, encoding, options.like_original)
     guarantee = _guarantee(mechanism, encoding, source, response, options)
@@ -180,13 +180,14 @@ def _perturb(
     return _Made(told, key, None if options.key_is_given else key)
 
 
-def _recognise(mechanism: Mechanism, ledger: Ledger, shaped_by: str | None) -> None:
+def _recognise(mechanism: Mechanism, ledger: Ledger, shaped_by: str | None, *, trial: bool) -> None:
     """Remember what was learned, also in a trial run: it stands on a card. What was remembered is not public, whatever
-    reason is given with it; nor is what rows have shaped (`shaped_by`) that were released as private ones before."""
+    reason is given with it; nor is what rows have shaped (`shaped_by`) that were released as private ones before. What
+    a trial run estimated counts as learned: anybody can take its noise away."""
     directions = mechanism.directions()
     if directions is None:
         return
-    if mechanism.learns_directions:
+    if mechanism.learns_directions or (trial and mechanism.estimates):
         ledger.remember_learned(directions)
     elif ledger.has_learned(directions) or (shaped_by is not None and ledger.earlier(shaped_by).count):
         mechanism.borrow()

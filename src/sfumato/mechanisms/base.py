@@ -76,9 +76,17 @@ class Mechanism(Parameters, ABC):
     """Whether a basis, guidance or rotation that was given is one that was learned from people's rows."""
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike | None = None, encoding: Encoding | None = None, key: Key | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        encoding: Encoding | None = None,
+        key: Key | None = None,
+        streams: Streams | None = None,
     ) -> Self:
-        """Fit on a whole matrix of encoded rows; without an encoding, columns in [0,1] learned from the data."""
+        """Fit on a whole matrix of encoded rows; without an encoding, columns in [0,1] learned from the data.
+
+        `streams`: where noise of the fit's own comes from, if it has any; else the operating system's entropy.
+        """
         X, codes = as_matrix(X), as_codes(y)
         encoding = encoding or Encoding.unit(X.shape[1])
         if X.shape[1] != encoding.width:
@@ -88,6 +96,7 @@ class Mechanism(Parameters, ABC):
         if self.needs_key and key is None:
             key = self.draw_key(encoding)
         learned = self.statistics(X, codes) if self.needs_statistics else Statistics.empty(encoding.width)
+        learned = self.blurred(learned, streams or Streams())
         self.fit_statistics(learned, encoding, key)
         if self.needs_second_pass:
             self.fit_second(self.second_statistics(X, codes))
@@ -107,6 +116,18 @@ class Mechanism(Parameters, ABC):
     @abstractmethod
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:
         """Fit from the sum of all blocks' statistics."""
+
+    def blurred(self, statistics: Statistics, streams: Streams) -> Statistics:  # noqa: ARG002
+        """What the fit may see of all blocks' statistics: by default the sums as they are.
+
+        A mechanism that estimates something under an epsilon of its own adds its noise here, once, after all blocks.
+        """
+        return statistics
+
+    @property
+    def estimates(self) -> bool:
+        """Whether the fit estimates something under an epsilon of its own."""
+        return False
 
     @property
     def needs_second_pass(self) -> bool:

@@ -16,8 +16,8 @@ from sfumato.guarantee.card import check_version
 from sfumato.guarantee.proved import BORROWED_BASIS, LEARNED_BASIS
 from sfumato.statistics import Moments
 
-LEARNED = "learned"
-NAMES = (LEARNED, *BUILT_IN)
+LEARNED, PRIVATE = "learned", "private"
+NAMES = (LEARNED, PRIVATE, *BUILT_IN)
 """Bases that a parameter can name; anything else is a matrix or the path of one."""
 
 
@@ -85,9 +85,11 @@ def _read_basis(path: Path) -> Basis:
         if not isinstance(data, dict):
             return Basis(np.array(data, dtype=np.float64))
         check_version(data, f"The card {path}")
-        told = data["learned_from_data"]
+        transform, told = data["transform"], data["learned_from_data"]
+        matrix, variances = np.array(transform["matrix"], dtype=np.float64), transform.get("variances")
         return Basis(
-            np.array(data["transform"]["matrix"], dtype=np.float64),
+            matrix,
+            None if variances is None else np.array(variances, dtype=np.float64)[: len(matrix)],
             learned=LEARNED_BASIS in told or BORROWED_BASIS in told,
         )
     except (OSError, ValueError, KeyError, TypeError) as error:

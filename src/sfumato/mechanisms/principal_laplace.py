@@ -9,16 +9,22 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Matrix
-from sfumato.channels import Affine, Recipe, laplace_channels
+from sfumato.array_types import Codes, Matrix
+from sfumato.channels import Affine, Recipe
 from sfumato.channels.affine_bound import affine_epsilons, component_ranges
+from sfumato.channels.noisy_moments import NoisyMoments
 from sfumato.errors import UsageError
 from sfumato.guarantee import Key
 from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.proved import BORROWED_BASIS, LEARNED_BASIS
-from sfumato.mechanisms.base import Mechanism, as_matrix, count_of
-from sfumato.mechanisms.basis import LEARNED, NAMES, Basis, given_basis, principal_components
+from sfumato.guarantee.rounding import rounded_up
+from sfumato.mechanisms.base import Mechanism, as_matrix
+from sfumato.mechanisms.basis import LEARNED, NAMES, PRIVATE, Basis, given_basis, principal_components
 from sfumato.mechanisms.columnwise import epsilon_shares
+from sfumato.mechanisms.component_count import NOISE_AWARE, component_count
+from sfumato.mechanisms.component_noise import ComponentNoise
+from sfumato.mechanisms.paired_products import PairedProducts
+from sfumato.noise import LAWS, Streams
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding
 
@@ -26,8 +32,11 @@ NARROWEST = 1e-9
 """A component that varies by less than this part of what its coefficients allow does not vary at all: its width would
 be a rounding error, and noise in proportion to it would drown in others."""
 
-FROM_BELOW = 1 + 1e-12
-"""Products and quotients are rounded; the derived b is larger by more than that, so that epsilon is never exceeded."""
+ESTIMATED = (
+    "The basis was estimated from these rows with exact noise of its own. It costs epsilon {}, which is part of the "
+    "record's: the figure holds for who sees the basis and all released rows, where two tables differ in one record "
+    "and the number of rows is known."
+)
 
 
 class PrincipalLaplace(Mechanism):
@@ -43,16 +52,21 @@ class PrincipalLaplace(Mechanism):
     Parameters
     ----------
     b : noise scale relative to a component's width.
-    components : how many to keep: a count, or a fraction of the encoded columns; by default half of the principal
-        components (as in the paper's experiments), all of another basis.
-    basis : "learned", a built-in one ("identity", "dct", "haar"; the last two follow the order of the columns), or a
-        matrix (rows are components), or the path of a JSON file that holds one (another release's card serves: sites
-        that share a basis share a space).
+    components : how many to keep: a count (5), a fraction of the encoded columns (0.5), a share of the variance
+        ("90%"), or "noise-aware": as many as the noise of a wanted epsilon leaves to be recovered. By default
+        noise-aware for a private basis and for public rows with a wanted epsilon, half of other principal components
+        (as in the paper's experiments), all of another basis.
+    basis : "learned"; "private", estimated under its own part of `epsilon_record`; a built-in one ("identity", "dct",
+        "haar"; the last two follow the order of the columns); or a matrix (rows are components), or the path of a JSON
+        file that holds one (another release's card serves: sites that share a basis share a space).
     basis_reason : why a given basis is public, in the owner's words. Without it, and with a basis that a card or the
         owner's ledger says was learned, the claim stays conditional: rows that shaped a basis are in it.
     component_bounds : "public" or "data".
     noise : "exact" (discrete Laplace on a grid) or "float" (for experiments).
     epsilon_record : target epsilon of the record; b is then derived.
+    basis_share : the part of `epsilon_record` that a private basis is estimated with.
+    law : "laplace", or another law of the noise ("student-t" has a bound too), which is drawn in floating point.
+    df : degrees of freedom of Student's t.
     """
 
     name = "principal-laplace"
@@ -72,12 +86,15 @@ class PrincipalLaplace(Mechanism):
     def __init__(
         self,
         b: float = 0.3,
-        components: int | float | None = None,
+        components: int | float | str | None = None,
         basis: str | ArrayLike | Basis = "learned",
         component_bounds: str = "public",
         noise: str = "exact",
         epsilon_record: float | None = None,
         basis_reason: str | None = None,
+        basis_share: float = 0.25,
+        law: str = "laplace",
+        df: float | None = None,
     ):
         self.b = b
         self.components = components
@@ -86,10 +103,17 @@ class PrincipalLaplace(Mechanism):
         self.noise = noise
         self.epsilon_record = epsilon_record
         self.basis_reason = basis_reason
+        self.basis_share = basis_share
+        self.law = law
+        self.df = df
 
     @property
     def _learns_basis(self) -> bool:
         return isinstance(self.basis, str) and self.basis == LEARNED
+
+    @property
+    def estimates(self) -> bool:
+        return isinstance(self.basis, str) and self.basis == PRIVATE
 
     @property
     def _hand_given(self) -> bool:
@@ -101,29 +125,64 @@ class PrincipalLaplace(Mechanism):
 
     @property
     def needs_statistics(self) -> bool:
-        return self._learns_basis
+        return self._learns_basis or self.estimates
+
+    def statistics(self, X: Matrix, y: Codes | None) -> Statistics:
+        return PairedProducts.of_rows(X, self._terms(X.shape[1])) if self.estimates else super().statistics(X, y)
+
+    def blurred(self, statistics: Statistics, streams: Streams) -> Statistics:
+        if not isinstance(statistics, PairedProducts):
+            return statistics
+        return statistics.blurred(streams.generator(0, statistics.content, b"basis"))
+
+    def _terms(self, width: int) -> NoisyMoments:
+        """How the basis is estimated under its part of the epsilon; without a wanted one there is nothing to part."""
+        self._check_positive(epsilon_record=self.epsilon_record, basis_share=self.basis_share)
+        if self.epsilon_record is None or not self.basis_share < 1:
+            raise UsageError(
+                "A private basis takes a part of a wanted epsilon: give epsilon_record (--epsilon-record), and a "
+                f"'basis_share' of PrincipalLaplace below 1. Got {self.basis_share:g} instead."
+            )
+        return NoisyMoments.of(float(self.epsilon_record) * float(self.basis_share), width)
 
     @property
     def needs_second_pass(self) -> bool:
         return self.component_bounds == "data"
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
-        self._check_positive(b=self.b, epsilon_record=self.epsilon_record)
+        self._check_positive(b=self.b, epsilon_record=self.epsilon_record, df=self.df)
         self._check_choice(("public", "data"), component_bounds=self.component_bounds)
         self._check_choice(("exact", "float"), noise=self.noise)
+        self._check_choice(tuple(LAWS), law=self.law)
         self.encoding_ = encoding
-        found = (
-            principal_components(statistics.total) if self._learns_basis else given_basis(self.basis, encoding.width)
-        )
+        self.estimated_ = self._terms(encoding.width) if self.estimates else None
+        spent = 0.0 if self.estimated_ is None else self.estimated_.epsilon
+        self.left_ = None if self.epsilon_record is None else float(self.epsilon_record) - spent
+        found = self._basis(statistics)
         self.variances_, self.borrowed_ = found.variances, found.learned
-        wanted = 0.5 if self.components is None and found.variances is not None else self.components
-        self.matrix_ = np.ascontiguousarray(found.matrix[: count_of(wanted, len(found.matrix), type(self).__name__)])
+        effort = self._effort(found.matrix)
+        count = component_count(self._wanted(found), found, encoding.groups, effort, self.left_)
+        self.matrix_, self.effort_ = np.ascontiguousarray(found.matrix[:count]), effort[:count]
         low, high = component_ranges(self.matrix_, encoding.groups)
         self.offset_ = -(low + high) / 2
         self._half_ = self._widened(high - low) / 2
         if not self.needs_second_pass:
             self._set_interval(-self._half_, self._half_)
         return self
+
+    def _basis(self, statistics: Statistics) -> Basis:
+        if self._learns_basis:
+            return principal_components(statistics.total)
+        if self.estimates:
+            assert isinstance(statistics, PairedProducts)
+            return statistics.basis()
+        return given_basis(self.basis, self.encoding_.width)
+
+    def _wanted(self, found: Basis) -> int | float | str | None:
+        public_rows = isinstance(self.basis, Basis) and found.variances is not None
+        if self.components is not None or not (self.estimates or self._learns_basis or public_rows):
+            return self.components
+        return 0.5 if self._learns_basis or self.epsilon_record is None else NOISE_AWARE
 
     def _widened(self, widths: Matrix) -> Matrix:
         """Widths, where components that cannot vary (constant columns, slots that add up to one) get a usual one."""
@@ -139,19 +198,19 @@ class PrincipalLaplace(Mechanism):
         return self
 
     def _set_interval(self, low: Matrix, high: Matrix) -> None:
-        exact = self.noise == "exact"
-        widths = high - low
-        b = float(self.b)
-        if self.epsilon_record is not None:
-            b = self._b_for(float(self.epsilon_record), low, high)
-        self.b_ = b
-        channels = laplace_channels(low, high, b * widths * self._effort(), exact=exact)
+        self.b_ = float(self.b) if self.left_ is None else self._b_for(self.left_, low, high)
+        channels = self._noise.channels(low, high, self.b_ * (high - low) * self.effort_)
         reason = self.basis_reason if self._declared_public else None
-        self.recipe_ = Recipe(self.encoding_, Affine(self.matrix_, self.offset_, self.variances_, reason), channels)
+        made = Affine(self.matrix_, self.offset_, self.variances_, reason, self.estimated_)
+        self.recipe_ = Recipe(self.encoding_, made, channels)
 
-    def _effort(self) -> Matrix:
+    @property
+    def _noise(self) -> ComponentNoise:
+        return ComponentNoise(self.law, self.df, self.noise == "exact")
+
+    def _effort(self, matrix: Matrix) -> Matrix:
         """How much more noise than usual each component gets: the mean of what its columns deserve."""
-        groups, loads = self.encoding_.groups, np.abs(self.matrix_)
+        groups, loads = self.encoding_.groups, np.abs(matrix)
         deserved = np.repeat([1.0 / share for share in epsilon_shares(groups)], [group.width for group in groups])
         loaded = loads.any(axis=1)
         if (deserved == 1.0).all():
@@ -160,19 +219,20 @@ class PrincipalLaplace(Mechanism):
 
     def _b_for(self, wanted: float, low: Matrix, high: Matrix) -> float:
         """The b whose record epsilon is the wanted one, rounding included, approached from the safe side."""
-        widths = high - low
-        at_one = affine_epsilons(self.matrix_, widths * self._effort(), widths, self.encoding_.groups).record
+        groups, widths = self.encoding_.groups, high - low
+        at_one = affine_epsilons(self.matrix_, widths * self.effort_, widths, groups).record
         if at_one == 0:  # no two records differ: any noise will do
             return float(self.b)
-        exact = self.noise == "exact"
-        channels = laplace_channels(low, high, at_one / wanted * widths * self._effort(), exact=exact)
-        rounding = math.fsum(channel.rounding for channel in channels)
-        if rounding > wanted / 2:
-            raise UsageError(
-                f"The 'epsilon_record' parameter of {type(self).__name__} must be at least {2 * rounding:.1e}: below "
-                f"that, rounding to the grid alone costs more. Got {wanted:g} instead."
-            )
-        return at_one / (wanted - rounding) * FROM_BELOW
+
+        def recipe(b: float) -> Recipe:
+            channels = self._noise.channels(low, high, b * widths * self.effort_)
+            return Recipe(self.encoding_, Affine(self.matrix_, self.offset_), channels)
+
+        if self.law != "laplace":
+            return self._noise.other_strength(recipe, wanted)
+        return self._noise.laplace_strength(
+            at_one, wanted, lambda b: math.fsum(channel.rounding for channel in recipe(b).channels)
+        )
 
     def embed(self, X: ArrayLike) -> Matrix:
         """Also before the second pass has found the ranges of the scores."""
@@ -186,7 +246,12 @@ class PrincipalLaplace(Mechanism):
 
     def assumptions(self) -> tuple[str, ...]:
         declared = [f"The basis is public: {self.basis_reason}"] if self._declared_public else []
+        if self.estimated_ is not None:
+            declared = [ESTIMATED.format(rounded_up(self.estimated_.epsilon, 4))]
         return (*self.rests_on, *declared)
+
+    def sentence(self) -> str:
+        return f"{self.law.capitalize()} noise has no bounded amplification [principal-laplace, Theorem 4]."
 
     def learned(self) -> list[str]:
         learned = super().learned()

@@ -161,11 +161,12 @@ class TreeResampling(ModelDrawing):
         y: ArrayLike | None = None,
         encoding: Encoding | None = None,
         key: Key | None = None,  # noqa: ARG002
+        streams: Streams | None = None,
     ) -> Self:
-        """Fit on a whole matrix of encoded rows, with noise from the operating system's entropy."""
+        """Fit on a whole matrix of encoded rows, with noise from `streams` or the operating system's entropy."""
         matrix, codes = as_matrix(X), as_codes(y)
         encoding = encoding or Encoding.unit(matrix.shape[1])
-        self.start(encoding, Streams().generator(0, b"fit", b""), labelled=codes is not None)
+        self.start(encoding, (streams or Streams()).generator(0, b"fit", b""), labelled=codes is not None)
         while self.needs_counts:
             self.measure(self.count(matrix, codes))
         return self

@@ -15,6 +15,7 @@ from sfumato.jobs.progress import Progress
 from sfumato.jobs.source import Source, SourceBlock
 from sfumato.mechanisms import Mechanism, ModelDrawing
 from sfumato.mechanisms.columnwise import check_choices
+from sfumato.noise import Streams
 from sfumato.statistics import Counts, Statistics
 
 Summed = TypeVar("Summed", Statistics, Counts)
@@ -28,6 +29,7 @@ def fit_on_source(
     progress: Progress,
     block_counts: list[dict[int, int]] | None = None,
     before_noise: Callable[[], None] = lambda: None,
+    streams: Streams | None = None,
 ) -> int:
     """Make the passes that the mechanism needs; returns the number of rows.
 
@@ -58,7 +60,7 @@ def fit_on_source(
             block_counts.append({code: moments.n for code, moments in statistics.items()})
 
     rows, statistics = _add_up("Reading", source, observe, progress, fingerprint, count)
-    mechanism.fit_statistics(statistics, source.encoding, key)
+    mechanism.fit_statistics(mechanism.blurred(statistics, streams or Streams()), source.encoding, key)
     if mechanism.needs_second_pass:
         _, scores = _add_up("Measuring", source, lambda b: mechanism.second_statistics(b.X, b.y), progress, None)
         mechanism.fit_second(scores)
