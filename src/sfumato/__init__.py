@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sfumato.door.invariance import invariance
     from sfumato.door.law import law
     from sfumato.door.learn import Model, evaluate, load_model, predict, reconstruct, train
-    from sfumato.door.mine import cluster, rules
+    from sfumato.door.mine import cluster, regress, rules
     from sfumato.door.sanitize import sanitize, show
     from sfumato.door.survey import measure_survey, plan_survey, survey_edges
     from sfumato.errors import PrivacyLeakWarning, SfumatoError
@@ -44,6 +44,7 @@ _WHERE = {
     "law": "sfumato.door.law",
     "rules": "sfumato.door.mine",
     "invariance": "sfumato.door.invariance",
+    "regress": "sfumato.door.mine",
     "Schema": "sfumato.table",
     "Column": "sfumato.table",
     "SqlQuery": "sfumato.table",
@@ -75,6 +76,7 @@ __all__ = [
     "plan_survey",
     "predict",
     "reconstruct",
+    "regress",
     "rules",
     "sanitize",
     "show",

@@ -1,4 +1,4 @@
-"""cluster, rules: what else is behind noise."""
+"""cluster, rules, regress: what else is behind noise."""
 
 from __future__ import annotations
 
@@ -116,6 +116,46 @@ def rules(
     for line in found.warnings:
         console.say(f"Warning: {line}")
     console.result({"out": str(out), **about, "notes": about["warnings"], "found": found.rules.to_pylist()})
+
+
+@with_blocks
+def regress(
+    folders: Folders,
+    target: Annotated[str, typer.Option(metavar="COL", help="A released number.")],
+    out: Out,
+    console: Console,
+    column: Annotated[
+        list[str] | None, typer.Option(metavar="COL", help="What explains it; may be repeated; default: all others.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Of each interval by itself.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Of the groups of rows that intervals are made of.")] = 0,
+    force: Force = False,
+) -> None:
+    """Fit a linear model between plain columns, with the noise on the cards taken out of both sides.
+
+    Writes OUT/coefficients.csv and OUT/regression.json.
+
+    Example: sfumato regress release --target income --column age --out regression
+    """
+    from sfumato.jobs.regress import regress_releases
+    from sfumato.jobs.release import Release
+
+    opened = [Release.public(one) for one in folders]
+    with console.listening():
+        found = regress_releases(opened, target, columns=column or (), confidence=confidence, seed=seed)
+        found.save(out, force=force)
+    about = found.about
+    console.say(
+        f"{target} behind {counted(about['rows'], 'released row')}, variance explained {about['explained']:.2f}: {out}."
+    )
+    for term in found.coefficients.to_pylist():
+        between = "" if term["low"] is None else f" ({term['low']:.4g} to {term['high']:.4g})"
+        console.say(f"  {term['term']}: {term['coefficient']:.4g}{between}; as released {term['as_released']:.4g}")
+    for line in found.warnings:
+        console.say(f"Warning: {line}")
+    console.result(
+        {"out": str(out), **about, "notes": about["warnings"], "coefficients": found.coefficients.to_pylist()}
+    )
 
 
 def _whole(given: str) -> int | str:

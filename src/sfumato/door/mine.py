@@ -1,4 +1,4 @@
-"""cluster, rules: what else an analyst looks for in releases."""
+"""cluster, rules, regress: what else an analyst looks for in releases."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from sfumato.door.learn import Releases, _opened
 from sfumato.jobs.cluster import Clustering, cluster_releases
+from sfumato.jobs.regress import Regression, regress_releases
 from sfumato.jobs.rules import Rules, rules_of_releases
 
 
@@ -102,3 +103,38 @@ def rules(
         longest=longest,
         confidence=confidence,
     )
+
+
+def regress(
+    releases: Releases, target: str, *, columns: Sequence[str] = (), confidence: float = 0.95, seed: int = 0
+) -> Regression:
+    """A linear model between plain columns, from noisy ones: the known noise is taken out of both sides.
+
+    Parameters
+    ----------
+    releases : Release, path, or a sequence of them
+        Of one space. Each part's noise is read from its own card.
+    target : str
+        A released number.
+    columns : sequence of str, optional
+        What explains it; by default every other column.
+    confidence : float, default 0.95
+        Of each interval by itself.
+    seed : int, default 0
+        Of the groups of rows that intervals are made of.
+
+    Returns
+    -------
+    Regression
+        `coefficients` (an Arrow table in raw units), `about` and `warnings`; `save(folder)` writes them.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [20, 30, 40, 50, 60] * 400, "income": [25, 33, 41, 52, 60] * 400}
+    >>> release = sf.sanitize(people, mechanism="additive-noise", parameters={"scale": 0.2}, seed=1)
+    >>> found = sf.regress(release, "income").coefficients.to_pylist()[1]
+    >>> found["as_released"] < 0.7, 0.7 < found["coefficient"] < 1.1
+    (True, True)
+    """
+    return regress_releases(_opened(releases, public=True), target, columns=columns, confidence=confidence, seed=seed)
