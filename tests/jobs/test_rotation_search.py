@@ -127,6 +127,25 @@ def test_the_published_search_mirrors_the_columns_and_ours_does_not():
 
 
 @pytest.mark.usefixtures("_hasty_ica")
+def test_what_was_raised_is_told_even_where_it_is_no_more_than_guessing_the_mean():
+    """Naive inference on mixed columns is worse than guessing the mean: what the search raises, nobody needs."""
+    mixed = sample(correlated_columns())
+    rotation, found = search_rotation(mixed, iterations=12, rng=np.random.default_rng(3))
+    assert found.optimised.first <= found.optimised.kept
+    assert found.optimised.kept == pytest.approx(
+        np.sqrt(vod_matrix(rotation, mixed.covariance)).diagonal().min(), rel=1e-9
+    )
+    assert found.naive.minimum == pytest.approx(found.mean_guess.minimum)
+    assert "no more than that was gained" in found.in_words()  # .130 to .172, and guessing the mean leaves .133
+    lucky = search_rotation(mixed, iterations=1, rng=np.random.default_rng(4))[1]
+    assert (lucky.optimised.first >= lucky.mean_guess.minimum) == ("the search gained nothing" in lucky.in_words())
+    assert f"{found.optimised.first:.3f} to {found.optimised.kept:.3f}" in found.in_words()
+    published = search_rotation(mixed, iterations=12, scoring="published", rng=np.random.default_rng(3))[1]
+    assert "Eq. 6 as published" in published.in_words()
+    assert published.to_dict()["optimised"]["kept"] == published.optimised.kept
+
+
+@pytest.mark.usefixtures("_hasty_ica")
 def test_weights_protect_the_column_that_matters():
     X = correlated_columns()
     left = {}
@@ -286,6 +305,18 @@ def test_a_searched_release_keeps_its_figures_to_the_owner(tmp_path, engine):
     again = job(frame, tmp_path / "again", key=tmp_path / "k.json")  # another site with the same key
     assert again.search is None
     assert again.card.space == done.card.space
+
+
+def test_scoring_is_chosen_by_the_owner(tmp_path):
+    frame = pd.DataFrame(correlated_columns(300), columns=list("abcde"))
+    done = quietly(
+        sanitize, frame, tmp_path / "r", Options(mechanism="random-rotation", search=3, search_scoring="published")
+    )
+    assert done.search.scoring == "published"
+    with pytest.raises(UsageError, match="--search-scoring must be measured or published"):
+        sanitize(frame, tmp_path / "s", Options(mechanism="random-rotation", search=3, search_scoring="luck"))
+    with pytest.raises(UsageError, match="Add --search N"):
+        sanitize(frame, tmp_path / "s", Options(mechanism="random-rotation", search_scoring="published"))
 
 
 def test_search_is_refused_where_it_makes_no_sense(tmp_path):

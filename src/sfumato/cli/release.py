@@ -79,6 +79,9 @@ def sanitize(
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key to use, or to write if new.")] = None,
     search: Annotated[int | None, typer.Option(metavar="N", help="random-rotation: the best of N rotations.")] = None,
     search_goal: Annotated[str, typer.Option(help="Guarantee that --search raises: minimum or average.")] = "minimum",
+    search_scoring: Annotated[
+        str, typer.Option(help="How --search scores: measured, or published (Eq. 6 of the paper to the letter).")
+    ] = "measured",
     as_published: AsPublished = False,
     basis_from: Annotated[
         str | None, typer.Option(metavar="TABLE", help="principal-laplace: public rows to take the basis from.")
@@ -141,6 +144,7 @@ def sanitize(
             key=key,
             search=search,
             search_goal=search_goal,
+            search_scoring=search_scoring,
             published=as_published,
             only_new=only_new,
             ledger=ledger,

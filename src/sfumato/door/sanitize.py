@@ -43,6 +43,7 @@ def sanitize(
     key: Key | Path | str | None = None,
     search: int | None = None,
     search_goal: str = "minimum",
+    search_scoring: str = "measured",
     published: bool = False,
     only_new: bool = False,
     ledger: Path | str | None = None,
@@ -107,6 +108,8 @@ def sanitize(
         For random-rotation: the best of this many rotations, at least 1.
     search_goal : {"minimum", "average"}, default "minimum"
         Which guarantee a search raises.
+    search_scoring : {"measured", "published"}, default "measured"
+        How a search scores rotations: by what attacks leave, or by Eq. 6 of the paper random-rotation to the letter.
     published : bool, default False
         The paper's own variant wherever our default differs: see docs/as-published.md. The card says so.
     only_new : bool, default False
@@ -169,6 +172,7 @@ def sanitize(
         label_epsilon=label_epsilon,
         search=search,
         search_goal=search_goal,
+        search_scoring=search_scoring,
         published=published,
         seed=seed,
         ledger=None if ledger is None else Path(ledger),

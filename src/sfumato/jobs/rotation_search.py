@@ -25,7 +25,8 @@ from sfumato.guarantee import Key
 from sfumato.jobs.engines.passes import each_block
 from sfumato.jobs.ica_trial import Sample, Trial, ica_trial
 from sfumato.jobs.progress import Progress, silent
-from sfumato.jobs.search_result import SearchResult, WeakRotationWarning
+from sfumato.jobs.sanitize_options import SCORINGS
+from sfumato.jobs.search_result import Optimised, SearchResult, WeakRotationWarning
 from sfumato.jobs.source import Source
 from sfumato.mechanisms import RandomRotation
 from sfumato.mechanisms.base import as_matrix
@@ -44,8 +45,6 @@ AS_THE_MEAN = 0.95
 
 MOST_ROWS = 10_000
 """Rows that ICA is tried on; more make it slower and hardly better."""
-
-SCORINGS = ("measured", "published")
 
 
 def find_key(
@@ -74,13 +73,7 @@ def find_key(
 
 
 def search_source(
-    source: Source,
-    mechanism: RandomRotation,
-    iterations: int,
-    goal: str,
-    progress: Progress,
-    *,
-    published: bool = False,
+    source: Source, mechanism: RandomRotation, iterations: int, goal: str, scoring: str, progress: Progress
 ) -> tuple[Key, SearchResult]:
     """The same for a table that may exceed the memory: one pass for its covariance and a random part of its rows."""
     moments, drawn = Moments.empty(source.encoding.width), _Drawn(np.empty((0, source.encoding.width)), np.empty(0))
@@ -88,7 +81,6 @@ def search_source(
         moments, drawn = moments + block_moments, drawn + block_drawn
         progress("Sampling", moments.n, source.rows)
     sample = sample_of(drawn.rows, moments, source.encoding)
-    scoring = "published" if published else "measured"
     rotation, result = search_rotation(sample, iterations=iterations, goal=goal, scoring=scoring, progress=progress)
     return _key(mechanism, rotation, result, source.encoding), result
 
@@ -170,6 +162,7 @@ class _Search:
         self.naive = np.empty(0)
         self.trial: Trial | None = None
         self.trials: list[Trial] = []
+        self.first: float | None = None
 
     def step(self) -> None:
         rotation = haar_rotation(self.sample.width, self.rng)
@@ -177,6 +170,7 @@ class _Search:
         order = best_order(sigma / self.sample.weights, self.goal)
         naive = sigma[order, np.arange(len(order))]
         level = getattr(unified_privacy(naive, self.sample.weights), self.goal)
+        self.first = float(level) if self.first is None else self.first
         if self.published and level <= self.best:
             return
         trial = ica_trial(self.sample, rotation[order], self.rng, published=self.published)
@@ -203,6 +197,9 @@ class _Search:
             mean_guess=unified_privacy(deviations, weights),
             ica_runs=len(self.trials),
             ica_not_converged=sum(not trial.converged for trial in self.trials),
+            optimised=Optimised(
+                float(self.first or 0.0), float(getattr(unified_privacy(self.naive, weights), self.goal))
+            ),
             weak_columns=tuple(dict.fromkeys(np.array(self.sample.names, dtype=object)[weak].tolist())),
         )
 

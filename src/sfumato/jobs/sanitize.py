@@ -292,9 +292,8 @@ def _key(
     if options.search is not None and isinstance(mechanism, RandomRotation):
         from sfumato.jobs.rotation_search import search_source  # brings scikit-learn with it
 
-        return search_source(
-            source, mechanism, options.search, options.search_goal, progress, published=options.published
-        )
+        scoring = "published" if options.published else options.search_scoring
+        return search_source(source, mechanism, options.search, options.search_goal, scoring, progress)
     return mechanism.draw_key(source.encoding), None
 
 

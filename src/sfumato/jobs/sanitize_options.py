@@ -20,6 +20,10 @@ ENGINES = ("memory", "stream")
 OUT_OF_BOUNDS = ("clip", "refuse")
 
 
+SCORINGS = ("measured", "published")
+"""How a search for a rotation scores: by what attacks leave, or by the paper's Eq. 6 to the letter."""
+
+
 @dataclass(frozen=True)
 class Options:
     """How to sanitize. `sfumato.sanitize` describes every field."""
@@ -39,6 +43,7 @@ class Options:
     label_epsilon: float | None = None
     search: int | None = None
     search_goal: str = "minimum"
+    search_scoring: str = "measured"
     seed: int | None = None
     ledger: Path | None = None
     only_new: bool = False
@@ -122,7 +127,13 @@ class Options:
         return isinstance(self.key, Key) or (self.key is not None and self.key.exists())
 
     def _check_search(self, mechanism: Mechanism) -> None:
+        if self.search_scoring not in SCORINGS:
+            raise UsageError(
+                f"--search-scoring must be {' or '.join(SCORINGS)}. Got {str(self.search_scoring)[:60]!r} instead."
+            )
         if self.search is None:
+            if self.search_scoring != SCORINGS[0]:
+                raise UsageError("--search-scoring says how a search scores rotations. Add --search N.")
             return
         if not isinstance(mechanism, RandomRotation):
             raise UsageError(f"--search looks for a rotation, but {mechanism.name} has none. Leave --search out.")
