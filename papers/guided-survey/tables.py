@@ -206,7 +206,8 @@ def _definition_2(results: Results) -> list[str]:
     for k, floor in DEFINITION_2:
         found = results.get("definition_2", k, floor)
         if found:
-            shares = [percent(found[name]) for name in ("honest", "found", "bound")]
+            shares = [percent(found["honest"]), percent(found["found"])]
+            shares.append(f"{min(100.0, math.ceil(found['bound'] * 1000) / 10):.1f}")  # upper bounds are rounded up
             bits = [f"{math.ceil(found[name] * 100) / 100:.2f}" for name in ("bits", "anybody_bits")]
             rows.append([f"{floor:g}", k, *shares, *bits, percent(found["estimate"])])
     if not rows:
