@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sfumato.door.mine import cluster, regress, rules
     from sfumato.door.sanitize import sanitize, show
     from sfumato.door.survey import measure_survey, plan_survey, survey_edges
+    from sfumato.door.trade_off import trade_off
     from sfumato.errors import PrivacyLeakWarning, SfumatoError
     from sfumato.jobs.release import Release, open_release
     from sfumato.table import Column, Schema, SqlQuery
@@ -45,6 +46,7 @@ _WHERE = {
     "rules": "sfumato.door.mine",
     "invariance": "sfumato.door.invariance",
     "regress": "sfumato.door.mine",
+    "trade_off": "sfumato.door.trade_off",
     "Schema": "sfumato.table",
     "Column": "sfumato.table",
     "SqlQuery": "sfumato.table",
@@ -81,6 +83,7 @@ __all__ = [
     "sanitize",
     "show",
     "survey_edges",
+    "trade_off",
     "train",
 ]
 

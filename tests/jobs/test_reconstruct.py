@@ -212,8 +212,8 @@ def column_noise(card, name="income"):
 
 
 EDITS = {
-    "no such law": (lambda card: column_noise(card)["noise"].update(law="cubic"), CardError, "cannot be"),
-    "no such operator": (lambda card: column_noise(card).update(operator="cubic"), CardError, "cannot be"),
+    "no such law": (lambda card: column_noise(card)["noise"].update(law="cubic"), CardError, "impossible"),
+    "no such operator": (lambda card: column_noise(card).update(operator="cubic"), CardError, "impossible"),
     "narrower noise": (
         lambda card: column_noise(card)["noise"].update(high=1.1, scale=0.1 / 12**0.5),
         TableError,

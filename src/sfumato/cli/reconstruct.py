@@ -42,6 +42,9 @@ def reconstruct(
         str | None, typer.Option(metavar="TABLE", help="Owner only: measure how far the density is from this table.")
     ] = None,
     as_published: AsPublished = False,
+    trade_off: Annotated[
+        bool, typer.Option(help="Owner only, with --original: what privacy costs, for noise of several strengths.")
+    ] = False,
     force: Force = False,
 ) -> None:
     """Reconstruct the distribution of columns from releases and their cards.
@@ -54,10 +57,15 @@ def reconstruct(
       sfumato reconstruct release --column income --out density
       sfumato reconstruct release --column income --column age --out densities
       sfumato reconstruct release --joint income,age --along "income - 2 * rent" --out together
+      sfumato reconstruct release --column income --original table.csv --trade-off --out density
       sfumato reconstruct site-a site-b --column age --method expectation-maximization --out density
     """
     from sfumato.jobs.reconstruct import reconstruct_columns
 
+    if trade_off and (original is None or len(folders) != 1 or len(column or ()) != 1 or joint or along):
+        raise UsageError(
+            "--trade-off takes one release, one --column of numbers, and the owner's table with --original."
+        )
     with console.listening() as progress:
         done = reconstruct_columns(
             folders,
@@ -77,11 +85,16 @@ def reconstruct(
             resamples=resamples,
             atoms=atoms,
         )
+        costs = None
+        if trade_off:
+            costs = _write_trade_off(folders[0], (column or [])[0], tables.open_if_given(original), out, progress)
     summaries = [one.summary() for one in done]
     for one, summary in zip(done, summaries, strict=True):
         where = (out / one.files[0]).parent
         rows, name = counted(summary["rows"], "released row"), summary.get("column") or " and ".join(summary["columns"])
         console.say(f"Reconstructed {name} from {rows} into {where}: {_figure(summary)}.")
+        if "residual" in summary:
+            console.say(f"The programme is solved: its conditions (Eq. 18) hold but for {summary['residual']:.1g}.")
         for atom in summary.get("atoms", ()):
             console.say(
                 f"Point mass at {atom['value']:.5g}: {atom['share']:.0%} of the people "
@@ -91,7 +104,22 @@ def reconstruct(
             console.say(
                 f"Information loss against the original: {one.information_loss:.4f} (0 is perfect, 1 is disjoint)."
             )
+    if costs is not None:
+        console.say(f"What privacy costs: {out / 'trade-off.svg'}. It is made from private values: keep it.")
+        summaries[0]["trade_off"] = costs
     console.result(summaries[0] if len(summaries) == 1 else {"columns": summaries})
+
+
+def _write_trade_off(folder: Path, column: str, original: Any, out: Path, progress: Any) -> dict[str, Any]:
+    from sfumato.files import write_whole
+    from sfumato.jobs.release import Release
+    from sfumato.jobs.trade_off_job import trade_off_of
+    from sfumato.table import write_table
+
+    found = trade_off_of(Release.public(folder), column, original, progress=progress)
+    write_table(found.table(), out / "trade-off.csv")
+    write_whole(out / "trade-off.svg", found.plot())
+    return found.summary()
 
 
 def _figure(summary: dict[str, Any]) -> str:

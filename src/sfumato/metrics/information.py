@@ -208,6 +208,7 @@ def calibrate(
     family: Callable[[float], OperatorNoise] | None = None,
     between: tuple[float, float] = (1e-3, 1e3),
     bins: int = 75,
+    points: int = 1200,
 ) -> OperatorNoise:
     """The noise with this privacy loss (Eq. 19): `noise`, made wider or narrower about its mean.
 
@@ -219,7 +220,7 @@ def calibrate(
     make = family or noise.stretched
 
     def excess(log: float) -> float:
-        return privacy_loss(make(math.exp(log)), x, bins=bins) - wanted
+        return privacy_loss(make(math.exp(log)), x, bins=bins, points=points) - wanted
 
     weak, strong = math.log(between[0]), math.log(between[1])
     if excess(weak) < 0 or excess(strong) > 0:

@@ -13,7 +13,7 @@ from sfumato.errors import UsageError
 from sfumato.reconstruction.bandwidth import leave_one_out_width
 from sfumato.reconstruction.evidence import NO_ATOMS, Evidence, Part, z_cells
 from sfumato.reconstruction.kernel import Cells, rectangle_rule, smoothing
-from sfumato.reconstruction.programme import simplex_program
+from sfumato.reconstruction.programme import optimality_residual, simplex_program
 
 RULES = ("cells", "rectangle")
 PENALTIES = tuple(10.0 ** (k / 2) for k in range(-8, 7))
@@ -77,7 +77,11 @@ class ParzenProgram:
         if self.weighted:
             solver.weigh()
         solver.penalty = best_penalty(solver) if self.penalty == "auto" else float(self.penalty)
-        solver.about = {"width": widths if len(widths) > 1 else widths[0], "penalty": solver.penalty}
+        solver.about = {
+            "width": widths if len(widths) > 1 else widths[0],
+            "penalty": solver.penalty,
+            "residual": solver.residual(),
+        }
         return solver
 
     def _design(self, evidence: Evidence, width: float, cells: Cells) -> tuple[Floats, Floats]:
@@ -119,6 +123,14 @@ class ParzenSolver:
         return self.solve_with(evidence, self.penalty)
 
     def solve_with(self, evidence: Sequence[Evidence], penalty: float) -> Floats:
+        return simplex_program(*self._stacked(evidence), penalty, self.atoms)
+
+    def residual(self) -> float:
+        """Of the conditions of optimality [density-reconstruction, Eq. 18] at the estimate."""
+        G, f = self._stacked(self.evidence)
+        return optimality_residual(G, f, self.solve(self.evidence), self.penalty, self.atoms)
+
+    def _stacked(self, evidence: Sequence[Evidence]) -> tuple[Floats, Floats]:
         """One programme for all parts: rows of every part, weighted by its number of values (variances are 1 / n)."""
         rows, targets = [], []
         total = sum(part.n for part in evidence)
@@ -131,7 +143,7 @@ class ParzenSolver:
                 weight *= self.weights[place]
             rows.append(weight[:, None] * G[:, :-1])
             targets.append(weight * f)
-        return simplex_program(np.vstack(rows), np.concatenate(targets), penalty, self.atoms)
+        return np.vstack(rows), np.concatenate(targets)
 
 
 def best_penalty(solver: ParzenSolver) -> float:

@@ -28,6 +28,25 @@ def second_differences(count: int) -> Floats:
     return np.asarray(np.diff(np.eye(count), 2, axis=0)) if count > 2 else np.zeros((0, count))
 
 
+def _roughness(count: int, points: int) -> Floats:
+    """D of the cells; point masses have no neighbours."""
+    return np.hstack([second_differences(count - points), np.zeros((max(0, count - points - 2), points))])
+
+
+def optimality_residual(G: Floats, f: Floats, p: Floats, penalty: float = 0.0, points: int = 0) -> float:
+    """How far p is from fulfilling [density-reconstruction, Eq. 18], with <= for its <; 0 at the optimum.
+
+    At the optimum the cost has one and the same derivative, the least of all, at every cell with probability. The
+    residual is by how much it exceeds the least one at such a cell, at most, over the largest part of the derivative.
+    """
+    size = float(np.linalg.norm(G, 2)) or 1.0
+    rough = _roughness(G.shape[1], points)
+    fitted, seen = G.T @ (G @ p) / size**2, G.T @ f / size**2
+    slope = fitted - seen + penalty * (rough.T @ (rough @ p))
+    scale = float(max(np.abs(fitted).max(), np.abs(seen).max())) or 1.0
+    return float(slope[p > 0].max() - slope.min()) / scale
+
+
 def simplex_program(G: Floats, f: Floats, penalty: float = 0.0, points: int = 0) -> Floats:
     """The p on the simplex that minimises ||G p - f||^2 + penalty ||G||^2 ||D p||^2.
 
@@ -42,8 +61,7 @@ def simplex_program(G: Floats, f: Floats, penalty: float = 0.0, points: int = 0)
     size = float(np.sqrt(np.linalg.eigvalsh(G.T @ G)[-1]))
     if not size > 0:
         raise ConvergenceError("No value in the range can have produced the released values: nothing can be estimated.")
-    count = G.shape[1]
-    rough = np.hstack([second_differences(count - points), np.zeros((max(0, count - points - 2), points))])
+    count, rough = G.shape[1], _roughness(G.shape[1], points)
     M = np.vstack([(G - f[:, None]) / size, np.sqrt(penalty) * rough, np.ones(count)])
     target = np.zeros((len(M), 1))
     target[-1] = 1.0
