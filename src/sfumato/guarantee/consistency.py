@@ -1,7 +1,7 @@
-"""Whether the parts of a card fit each other: a card that was edited in one place is found out.
+"""Whether the parts of a card agree: a card that was edited in one place is detected.
 
-This stops mistakes and careless edits, not liars: who changes all parts together, or made the release otherwise than
-the card says, is not found out here.
+This stops mistakes and careless edits, not liars. If somebody changes all parts together, or made the release
+differently from what the card says, it is not detected here.
 """
 
 from __future__ import annotations

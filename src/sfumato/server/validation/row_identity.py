@@ -5,7 +5,8 @@
 releases share (see `sfumato.server.store.shared_row_store`), without either being read again.
 
 Cells are rounded to a 65,536th of their range before they are hashed: written again in single precision, nearly all
-rows are still known. The hash has no secret, and need not withstand forgery: who wants a row to look new changes it.
+rows are still known. The hash has no secret, and need not withstand forgery: anybody who wants a row to look new can
+change it.
 """
 
 from __future__ import annotations
