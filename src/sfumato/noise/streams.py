@@ -13,7 +13,8 @@ Reproducible ones are meant to repeat, and do. A child that is to go on with the
 Limits. The stream is as strong as AES-128 in counter mode: 128 bits of key, and distinguishable from random words by
 the absence of repeated 16-byte outputs after about 2^64 of them (a block draws some 2^20). There is no backtracking
 resistance: whoever reads the memory of a live generator learns its key, and so all noise of that block; whoever learns
-the run key learns all noise of the run. Python cannot promise that no copy of a key stays in memory: `destroy` overwrites ours.
+the run key learns all noise of the run. Python cannot promise that no copy of a key stays in memory: `destroy`
+overwrites ours.
 Where the processor has no AES instructions, randomgen falls back to table look-ups whose time depends on the key.
 """
 
