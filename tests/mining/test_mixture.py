@@ -128,3 +128,13 @@ def test_the_command_writes_what_python_gives(release, tmp_path):
         "rows.parquet",
     ]
     assert told["shares"] == sf.cluster(release, clusters=2, model="spherical", resamples=0).about["shares"]
+
+
+def test_an_audit_tells_what_is_left(people, release):
+    found = sf.audit(release, original=people[0], repeats=0, attacks=["naive-estimate"], clusters=2)
+    told = found.data["clusters"]
+    assert told["plain_rows"] > 0.9
+    assert told["released_rows"] == pytest.approx(told["expected_agreement"], abs=0.15)
+    assert any("Looking for 2 clusters" in note for note in found.notes)
+    with pytest.raises(UsageError, match="--clusters"):
+        sf.audit(release, original=people[0], clusters=1)

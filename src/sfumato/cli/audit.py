@@ -49,6 +49,7 @@ def audit(
     unknown: Annotated[
         str, typer.Option(help="Categories only in the holdout: missing (counted, treated as empty) or refuse.")
     ] = "missing",
+    clusters: Annotated[int, typer.Option(metavar="K", help="Also tell what is left of K clusters; 0: not.")] = 0,
     as_published: AsPublished = False,
     force: Force = False,
 ) -> None:
@@ -86,6 +87,7 @@ def audit(
         seed=seed,
         unknown=unknown,
         parameters=settings,
+        clusters=clusters,
     )
     asked.check()  # before anything is read
     with console.listening() as progress:
@@ -105,6 +107,7 @@ def audit(
             seed=seed,
             unknown=unknown,
             published=as_published,
+            clusters=clusters,
             progress=progress,
         )
         found.save_report(page)
@@ -114,6 +117,9 @@ def audit(
         console.say(line)
     for line in measure_lines(found.data):
         console.say(line)
+    for note in found.notes:
+        if "clusters" in note and clusters:
+            console.say(note)
     console.say(f"Report{'' if public else ' (private)'}: {page}")
     console.result({"folder": str(place), "report": str(page), **found.data})
 

@@ -118,6 +118,7 @@ def audit(
     tolerance: float = TOLERANCE,
     unknown: str = "missing",
     published: bool = False,
+    clusters: int = 0,
     seed: int = 0,
     out: Path | str | None = None,
     progress: Progress = silent,
@@ -156,6 +157,8 @@ def audit(
         What to do with categories that only the holdout has.
     published : bool, default False
         Attacks and classifiers as their papers have them, wherever ours differ: see docs/as-published.md.
+    clusters : int, default 0
+        Look for so many clusters, and tell what is left of the original's (adjusted Rand index); 0: do not.
     seed : int, default 0
         Seed of the audit's own sampling, at least 0; the same seed gives the same audit.
     out : path, optional
@@ -197,6 +200,7 @@ def audit(
         tolerance=tolerance,
         unknown=unknown,
         published=published,
+        clusters=clusters,
     )
     request.check()
     if carded:  # opened here, so that nothing is written into the release's own folder

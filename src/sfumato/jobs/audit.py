@@ -10,6 +10,7 @@ from sfumato.errors import UsageError
 from sfumato.jobs.auditing.arena import Arena, set_up
 from sfumato.jobs.auditing.attack_settings import settings_of
 from sfumato.jobs.auditing.attacking import Attempt, attack_all, chosen_attacks
+from sfumato.jobs.auditing.clusters import clusters_lost
 from sfumato.jobs.auditing.document import check, document, write_audit
 from sfumato.jobs.auditing.evidence import Evidence
 from sfumato.jobs.auditing.guess_file import attempt_from_file
@@ -52,6 +53,7 @@ def audit(request: AuditRequest, progress: Progress = silent) -> Audit:
         attacks=entries,
         measures=measures(evidence, entries),
         utility=utility(evidence, request.repeats, request.seed, progress, published=request.published),
+        clusters=clusters_lost(evidence, request.clusters, request.seed),
         distributions=distributions(evidence, request.public),
         correlations=correlations(evidence, request.public),
         riskiest=riskiest_records(arena, attempts),

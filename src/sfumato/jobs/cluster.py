@@ -197,14 +197,12 @@ def lost(
     releases: Sequence[Release], fitted: Mixture, seen: Sequence[Seen], labels: Codes, original: Any, seed: int
 ) -> dict[str, float]:
     """For the owner: adjusted Rand index against the same clustering of the original rows, and of plain k-means."""
-    from sklearn.cluster import KMeans
-
     if len(releases) != 1 or releases[0].source is None:
         raise UsageError("What was lost can be told to the owner only, of one release with its trace.")
     release = releases[0]
     recipe = release.card.made_by()
     plain = recipe.map.apply(recipe.encoding.encode(open_table(original).read()).X[release.source])
-    return compare_with_plain(release.Z, recipe, plain, fitted, seen, labels, KMeans, seed)
+    return compare_with_plain(release.Z, recipe, plain, fitted, seen, labels, seed)
 
 
 def compare_with_plain(
@@ -214,7 +212,6 @@ def compare_with_plain(
     fitted: Mixture,
     seen: Sequence[Seen],
     labels: Codes,
-    plain_kmeans: Any,
     seed: int = 0,
 ) -> dict[str, float]:
     """`plain`: what the channels were given of every released row.
@@ -222,6 +219,8 @@ def compare_with_plain(
     `released_rows`: their groups against the clusters of the original; `plain_rows`: the original rows grouped by the
     clusters found in the release. Both also of k-means that takes released values for true ones.
     """
+    from sklearn.cluster import KMeans
+
     whole = Recipe(recipe.encoding, recipe.map, (Exact(recipe.width),))
     nodes = {one.name: one for one in seen}
     exact = [one for one in see([Part(plain, whole, whole.channels)]) if one.name in nodes]
@@ -233,7 +232,7 @@ def compare_with_plain(
     }
     if np.isnan(Z).any():
         return told
-    naive = plain_kmeans(fitted.clusters, n_init=5, random_state=seed).fit(Z)
+    naive = KMeans(fitted.clusters, n_init=5, random_state=seed).fit(Z)
     told["released_rows_by_k_means"] = adjusted_rand(truth, naive.labels_)
     told["plain_rows_by_k_means"] = adjusted_rand(truth, naive.predict(np.ascontiguousarray(plain)))
     return told

@@ -40,12 +40,13 @@ def document(
     correlations: dict[str, Any],
     riskiest: list[dict[str, Any]],
     settings: dict[str, Any],
+    clusters: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """All results in the order of the report."""
     card = evidence.card
     if request.public:
-        attacks, measures, utility, distributions, correlations = published(
-            [attacks, measures, utility, distributions, correlations]
+        attacks, measures, utility, distributions, correlations, clusters = published(
+            [attacks, measures, utility, distributions, correlations, clusters]
         )
     whole: dict[str, Any] = finite(
         {
@@ -61,6 +62,7 @@ def document(
             "attacks": attacks,
             "measures": measures,
             "utility": utility,
+            **({} if clusters is None else {"clusters": clusters}),
             "distributions": distributions,
             "correlations": correlations,
             "riskiest": [] if request.public else riskiest,

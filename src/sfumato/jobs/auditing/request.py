@@ -34,7 +34,8 @@ class AuditRequest:
     attacks: names of attacks to run; all by default. parameters: of attacks, for example
     {"posterior-breach.rho1": 0.05}. tolerance: how near a guessed number counts as right, as a share of the column's
     range. unknown: whether categories of the holdout that the original does not have are taken as "missing" (and
-    counted), or "refuse"d. published: attacks and classifiers as their papers have them.
+    counted), or "refuse"d. published: attacks and classifiers as their papers have them. clusters: look for so many and
+    tell what is left of the original's; 0 leaves them out.
     """
 
     original: Any
@@ -55,6 +56,7 @@ class AuditRequest:
     tolerance: float = TOLERANCE
     unknown: str = MISSING_INSTEAD
     published: bool = False
+    clusters: int = 0
 
     def check(self) -> None:
         """Refuse what cannot be meant."""
@@ -74,6 +76,8 @@ class AuditRequest:
             raise UsageError(f"--max-rows must be at least 2. Got {self.max_rows} instead.")
         if self.repeats < 0:
             raise UsageError(f"--repeats must not be negative. Got {self.repeats} instead.")
+        if self.clusters < 0 or self.clusters == 1:
+            raise UsageError(f"--clusters must be at least 2, or 0 for none. Got {self.clusters} instead.")
         if self.seed < 0:
             raise UsageError(f"--seed must not be negative. Got {self.seed} instead.")
         if not 0 < self.tolerance < 1:
