@@ -68,6 +68,14 @@ def test_contract(mechanism, check):
     check(mechanism)
 
 
+@pytest.mark.parametrize(
+    "check", [check for check in CHECKS if "merged" not in check.__name__ and "learned" not in check.__name__]
+)
+def test_a_basis_with_noise_of_its_own_keeps_the_contract(check):
+    """Two fits differ by its noise, so checks that compare fits do not apply."""
+    check(PrincipalLaplace(basis="private", epsilon_record=3.0))
+
+
 class HalfTheNoise(PrincipalLaplace):
     """Planted: noise half as large as stated."""
 
