@@ -17,6 +17,7 @@ __version__ = "0.2.0"
 TYPE_CHECKING = False  # what type checkers take for true; `typing` would be most of the time that an import takes
 if TYPE_CHECKING:
     from sfumato.door.audit import Audit, audit
+    from sfumato.door.figures import figure_condensation, figure_filtering
     from sfumato.door.invariance import invariance
     from sfumato.door.law import law
     from sfumato.door.learn import Model, evaluate, load_model, predict, reconstruct, train
@@ -45,6 +46,8 @@ _WHERE = {
     "law": "sfumato.door.law",
     "rules": "sfumato.door.mine",
     "invariance": "sfumato.door.invariance",
+    "figure_filtering": "sfumato.door.figures",
+    "figure_condensation": "sfumato.door.figures",
     "regress": "sfumato.door.mine",
     "trade_off": "sfumato.door.trade_off",
     "Schema": "sfumato.table",
@@ -70,6 +73,8 @@ __all__ = [
     "audit",
     "cluster",
     "evaluate",
+    "figure_condensation",
+    "figure_filtering",
     "invariance",
     "law",
     "load_model",

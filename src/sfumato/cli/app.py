@@ -15,6 +15,7 @@ from sfumato.cli import (
     catalogue,
     declare,
     demo,
+    figure,
     invariance,
     law,
     learn,
@@ -76,6 +77,7 @@ app.command()(mine.cluster)
 app.command()(law.law)
 app.command()(mine.rules)
 app.command()(invariance.invariance)
+app.add_typer(figure.app, name="figure")
 app.command()(mine.regress)
 app.command()(push.push)
 app.command()(push.withdraw)

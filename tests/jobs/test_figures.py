@@ -1,0 +1,59 @@
+"""The papers' experiments on a table of one's own: Fig. 8 of principal-laplace, Figs 5-8 of random-rotation."""
+
+import json
+
+import pandas as pd
+import pytest
+from sklearn.datasets import load_iris, load_wine
+
+import sfumato as sf
+from sfumato.cli.app import app
+from sfumato.cli.console import run_guarded
+from sfumato.errors import UsageError
+
+WINE = load_wine(as_frame=True).frame.rename(columns={"target": "cultivar"})
+IRIS = load_iris(as_frame=True).frame.rename(columns={"target": "species"})
+IRIS["species"] = IRIS["species"].astype(str)
+WINE["cultivar"] = WINE["cultivar"].astype(str)
+
+
+def test_filtering_gets_more_without_pca_than_with_it():
+    """As the paper says; papers/principal-laplace reaches .78 to .82 (No-PCA + Filtering) on Wine at b = .3."""
+    low, high = sf.figure_filtering(WINE, label="cultivar", scales=(0.1, 0.3))
+    for one in (low, high):
+        assert one.no_pca_filtering < one.pca_filtering <= one.no_filtering * 1.02
+        assert one.linear_after_pca < one.pca_filtering
+        assert one.linear_without_pca < one.no_pca_filtering
+        assert one.linear_after_pca < one.guessing_the_mean
+    assert high.no_filtering == pytest.approx(3 * low.no_filtering, rel=0.15)  # the noise is all there is to it
+    # Laplace noise of scale b: its central 95% is 2 b log 20 wide
+    assert high.no_pca == pytest.approx(2 * 0.3 * 2.9957, rel=0.06)
+    assert high.guessing_the_mean == low.guessing_the_mean
+
+
+def test_condensed_rows_lie_near_original_ones_and_rotated_ones_do_not():
+    """Published for Iris: about .02 to .05 for condensation, .43 for the rotation (LOP_min)."""
+    found = sf.figure_condensation(IRIS, label="species", sizes=(5, 20), rotations=10)
+    small, large = found.condensed
+    assert 0.01 < small.minimum < small.average < 0.06
+    assert small.average < large.average
+    assert found.published.minimum == pytest.approx(0.43, abs=0.04)
+    assert found.measured.minimum <= found.mean.minimum + 1e-12  # capped
+    assert found.published.minimum > found.mean.minimum  # and the paper's is not
+
+
+def test_what_cannot_be_meant_is_refused():
+    with pytest.raises(UsageError, match="positive number"):
+        sf.figure_filtering(WINE, label="cultivar", scales=(0.0,))
+    with pytest.raises(UsageError, match="between 2 and 50, the rows of the smallest class"):
+        sf.figure_condensation(IRIS, label="species", sizes=(1, 51))
+
+
+def test_on_the_command_line(tmp_path, capsys):
+    pd.DataFrame(IRIS).to_csv(tmp_path / "iris.csv", index=False)
+    words = ["figure", "filtering", str(tmp_path / "iris.csv"), "--label", "species", "--b", "0.2"]
+    assert run_guarded(app, words) == 0
+    assert "No-PCA+Filtering" in capsys.readouterr().out
+    words = ["figure", "condensation", str(tmp_path / "iris.csv"), "--label", "species", "--k", "5", "--rotations", "2"]
+    assert run_guarded(app, [*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["condensed"][0]["k"] == 5
