@@ -73,6 +73,9 @@ def sanitize(
         float | None, typer.Option(help="Of rows that belong to nobody: epsilon for the presence of one record.")
     ] = None,
     delta: Annotated[float | None, typer.Option(help="Belongs to --epsilon; 0 for pure differential privacy.")] = None,
+    privacy_loss: Annotated[
+        float | None, typer.Option(help="Fit the noise of each number to this privacy loss, 1 - 2^-I (empirical only).")
+    ] = None,
     max_posterior: Annotated[float | None, typer.Option(help="How sure somebody may become (see --prior).")] = None,
     prior: Annotated[float | None, typer.Option(help="How sure they were before; 0.001 if not given.")] = None,
     engine: Annotated[str, typer.Option(help="memory, or stream for tables larger than memory.")] = "memory",
@@ -132,6 +135,7 @@ def sanitize(
             epsilon=epsilon,
             delta=delta,
             max_posterior=max_posterior,
+            privacy_loss=privacy_loss,
             prior=prior,
             private_label=private_label,
             label_epsilon=label_epsilon,

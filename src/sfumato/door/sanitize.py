@@ -30,6 +30,7 @@ def sanitize(
     epsilon_record: float | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
+    privacy_loss: float | None = None,
     max_posterior: float | None = None,
     prior: float | None = None,
     private_label: bool = False,
@@ -82,6 +83,9 @@ def sanitize(
         For rows that belong to nobody (`tree-resampling`): the guarantee for the presence of one record, above 0.
     delta : float, optional
         The delta that goes with `epsilon`, between 0 and 1.
+    privacy_loss : float, optional
+        Fit the noise of every number to this privacy loss, 1 - 2^-I between 0 (tells nothing) and 1. It is learned from
+        the values, so there is no formal guarantee. For additive-noise, multiplicative-noise and noisy-operator.
     max_posterior : float, optional
         Instead of `epsilon_record`: how sure somebody may become of a fact, between `prior` and 1.
     prior : float, default 0.001
@@ -182,6 +186,7 @@ def sanitize(
         epsilon=epsilon,
         delta=delta,
         max_posterior=max_posterior,
+        privacy_loss=privacy_loss,
         prior=prior,
         terms=study_terms(study) if isinstance(study, str | Path) else study,
         basis_from=basis_from,

@@ -23,6 +23,7 @@ from sfumato.jobs.engines import draw_blocks, fit_on_source, in_order, release_b
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import learned_classes, make_card, today
 from sfumato.jobs.only_new import remember
+from sfumato.jobs.privacy_loss import with_privacy_loss
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.public_rows import THE_SAME
 from sfumato.jobs.release import Release
@@ -106,6 +107,9 @@ def _perturb(
     """The road that every release takes, wherever it lands. `run` ends when it is certain whether it stands."""
     opened = open_table(table)
     schema = options.with_own_noise(schema_for(opened, options.agreed_schema(), options.label))
+    if options.privacy_loss is not None:
+        schema = with_privacy_loss(opened, schema, mechanism, options.privacy_loss)
+        strength = replace(strength, chosen_by=f"privacy loss {options.privacy_loss:g} of every number, from the data")
     encoding = Encoding(schema)
     if not encoding.groups:
         raise SchemaError("No column is private, so there is nothing to release. Check the roles in the schema.")

@@ -52,6 +52,7 @@ class Options:
     epsilon: float | None = None
     delta: float | None = None
     max_posterior: float | None = None
+    privacy_loss: float | None = None
     prior: float | None = None
     terms: Terms | None = None
     basis_from: Any = None
@@ -73,6 +74,15 @@ class Options:
 
     def strength(self) -> Strength:
         """How strong the noise is to be, under the terms of a study where there are any."""
+        if self.privacy_loss is not None and (self.epsilon_record, self.max_posterior, self.terms) != (
+            None,
+            None,
+            None,
+        ):
+            raise UsageError(
+                "--privacy-loss settles how strong the noise is. Leave it out, or leave out --epsilon-record, "
+                "--max-posterior and --study."
+            )
         wanted = Wanted(
             self.mechanism,
             self._parameters(),
