@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.door.law import law
     from sfumato.door.learn import Model, evaluate, load_model, predict, reconstruct, train
     from sfumato.door.mine import cluster, regress, rules
+    from sfumato.door.rehearse import Rehearsal, rehearse
     from sfumato.door.sanitize import sanitize, show
     from sfumato.door.survey import measure_survey, plan_survey, survey_edges
     from sfumato.door.trade_off import trade_off
@@ -50,6 +51,8 @@ _WHERE = {
     "figure_condensation": "sfumato.door.figures",
     "regress": "sfumato.door.mine",
     "trade_off": "sfumato.door.trade_off",
+    "rehearse": "sfumato.door.rehearse",
+    "Rehearsal": "sfumato.door.rehearse",
     "Schema": "sfumato.table",
     "Column": "sfumato.table",
     "SqlQuery": "sfumato.table",
@@ -65,6 +68,7 @@ __all__ = [
     "Column",
     "Model",
     "PrivacyLeakWarning",
+    "Rehearsal",
     "Release",
     "Schema",
     "SfumatoError",
@@ -84,6 +88,7 @@ __all__ = [
     "predict",
     "reconstruct",
     "regress",
+    "rehearse",
     "rules",
     "sanitize",
     "show",

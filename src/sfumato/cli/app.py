@@ -22,6 +22,7 @@ from sfumato.cli import (
     mine,
     push,
     reconstruct,
+    rehearse,
     release,
     respond,
     serve,
@@ -82,6 +83,7 @@ app.command()(mine.regress)
 app.command()(push.push)
 app.command()(push.withdraw)
 study.app.command()(study_reconstruct.reconstruct)
+study.app.command()(rehearse.rehearse)
 app.add_typer(study.app, name="study")
 app.add_typer(survey.app, name="survey")
 survey.app.add_typer(survey_before.app)

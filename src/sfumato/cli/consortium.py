@@ -67,17 +67,17 @@ class Place:
     owner: str
 
 
-def show_consortium(say: Say) -> Shown:
+def show_consortium(say: Say, sites: int | None = None) -> Shown:
     """Run the whole of it in a temporary folder, which is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="sfumato-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        consortium = make_consortium()
+        consortium = make_consortium(count=sites)
         study = study_from_dict(consortium.study)
         with serving(folder / "server") as (url, store):
             place = Place(url, study.hash, *store.studies.create(study))
             say(f"The coordinator serves the study {study.name!r} at {url}.")
             say(f"Its hash, which the sites know from elsewhere: {study.hash}")
-            with ThreadPoolExecutor(len(consortium.sites)) as pool:
+            with ThreadPoolExecutor(min(len(consortium.sites), 8)) as pool:
                 for line in pool.map(lambda site: _take_part(folder / site, site, consortium, place), consortium.sites):
                     say(line)
             test = folder / "test.parquet"

@@ -9,6 +9,8 @@ import typer
 
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console, Force
+from sfumato.errors import UsageError
+from sfumato.wording import counted
 
 
 @with_blocks
@@ -16,6 +18,7 @@ def demo(
     console: Console,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")] = Path("demo-out"),
     consortium: Annotated[bool, typer.Option(help="Four sites and a coordinator instead; writes nothing.")] = False,
+    sites: Annotated[int | None, typer.Option(metavar="L", help="With --consortium: L sites of equal size.")] = None,
     force: Force = False,
 ) -> None:
     """Sanitize, audit, train and predict on a table that ships with scikit-learn, and write the report.
@@ -26,10 +29,13 @@ def demo(
     Examples:
       sfumato demo --out demo-out
       sfumato demo --consortium
+      sfumato demo --consortium --sites 8
     """
     if consortium:
-        _consortium(console)
+        _consortium(console, sites)
         return
+    if sites is not None:
+        raise UsageError("--sites belongs to --consortium. Give both, or neither.")
     from sfumato.cli.audit import attack_lines
     from sfumato.jobs.demo import demonstrate
     from sfumato.report import write_report
@@ -62,15 +68,16 @@ def demo(
     )
 
 
-def _consortium(console: Console) -> None:
+def _consortium(console: Console, sites: int | None) -> None:
     from sfumato.cli.at_server import server_part
     from sfumato.cli.consortium import show_consortium
 
     server_part("run")  # without the server's extra this is the one line that is printed
-    console.say("Four hospitals share breast cancer (569 patients, 30 measurements) one way, by kernel resampling.")
+    many = "Four hospitals" if sites is None else counted(sites, "hospital")
+    console.say(f"{many} share breast cancer (569 patients, 30 measurements) one way, by kernel resampling.")
     console.say()
     with console.listening():
-        shown = show_consortium(console.say)
+        shown = show_consortium(console.say, sites)
     console.say()
     released = {entry["site"]: entry for entry in shown.pooled["alone"]}
     console.say(f"{'error on other patients, after training on':<46} original rows  released rows")
@@ -78,7 +85,7 @@ def _consortium(console: Console) -> None:
         name = f"{site} alone ({shown.rows[site]} patients)"
         error = released.get(site, {}).get("error")
         console.say(f"  {name:<44} {found['error']:>13.3f}  {'-' if error is None else f'{error:.3f}':>13}")
-    name = f"all four together ({sum(shown.rows.values())} patients)"
+    name = f"all {'four' if sites is None else sites} together ({sum(shown.rows.values())} patients)"
     console.say(f"  {name:<44} {shown.original['error']:>13.3f}  {shown.pooled['error']:>13.3f}")
     console.say()
     console.say(shown.line)

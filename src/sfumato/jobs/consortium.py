@@ -11,14 +11,17 @@ import pyarrow as pa
 
 from sfumato.classifiers.factory import make_classifier
 from sfumato.classifiers.training import Part, fit_on_parts, noise_summary
+from sfumato.errors import UsageError
 from sfumato.jobs.pooling.error_rate import ErrorRate
 from sfumato.table import Column, Encoding, Schema
+from sfumato.wording import counted
 
 LABEL = "diagnosis"
 CLASSIFIER = "svm"
 MECHANISM = "kernel-resampling"
 SHARES = {"North": 0.4, "East": 0.3, "South": 0.2, "West": 0.1}
 TEST_SHARE = 0.25
+MOST_SITES = 20
 REASON = "published in the description of the data set"
 STATISTICS = {"mean": "mean {}", "standard error": "{} error", "worst": "worst {}"}
 """How the description of the data set and its columns name the same thing."""
@@ -49,8 +52,16 @@ class Consortium:
         return 1.0 - float(counts.max() / counts.sum())
 
 
-def make_consortium(seed: int = 1) -> Consortium:
-    """Deal 569 patients to four sites of unequal size and a test table, always alike; bounds are the published ones."""
+def make_consortium(seed: int = 1, count: int | None = None) -> Consortium:
+    """Deal 569 patients to sites and a test table, always alike; bounds are the published ones.
+
+    Four sites of unequal size, or as many as wanted of equal size.
+    """
+    if count is not None and not 1 <= count <= MOST_SITES:
+        raise UsageError(
+            f"--sites must be from 1 to {MOST_SITES}: more would leave a site too few patients. Got {count}."
+        )
+    shares = SHARES if count is None else {f"Site {place}": 1 / count for place in range(1, count + 1)}
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer()
@@ -60,12 +71,12 @@ def make_consortium(seed: int = 1) -> Consortium:
     patients = pa.table(columns)
     schema = _schema(data.DESCR, [str(name) for name in data.feature_names], [str(name) for name in data.target_names])
     cut = round(TEST_SHARE * len(order))
-    ends = cut + np.round(np.cumsum(list(SHARES.values())) * (len(order) - cut)).astype(int)
+    ends = cut + np.round(np.cumsum(list(shares.values())) * (len(order) - cut)).astype(int)
     starts = [cut, *ends[:-1]]
-    sites = {name: patients.slice(start, end - start) for name, start, end in zip(SHARES, starts, ends, strict=True)}
+    sites = {name: patients.slice(start, end - start) for name, start, end in zip(shares, starts, ends, strict=True)}
     study = {
         "kind": "pool",
-        "name": "Four hospitals",
+        "name": "Four hospitals" if count is None else counted(count, "hospital"),
         "schema": schema.to_dict(),
         "mechanism": {"name": MECHANISM, "parameters": {}},
         "guarantee": "empirical-allowed",

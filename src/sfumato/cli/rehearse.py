@@ -1,0 +1,83 @@
+"""study rehearse: what sharing one's own table between sites would cost and hide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli.blocks import with_blocks
+from sfumato.cli.console import Console, Force, parse_parameters
+from sfumato.cli.tables import TableArgument, Tables
+from sfumato.errors import OutputError, UsageError
+
+
+@with_blocks
+def rehearse(
+    table: TableArgument,
+    tables: Tables,
+    console: Console,
+    label: Annotated[str | None, typer.Option(metavar="COL", help="The column to predict.")] = None,
+    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
+    sites: Annotated[str, typer.Option(metavar="L,L,...", help="Numbers of sites to try.")] = "1,2,4,8",
+    mechanism: Annotated[str, typer.Option(help="How every site perturbs its rows.")] = "kernel-resampling",
+    param: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of the mechanism; repeatable.")
+    ] = None,
+    classifier: Annotated[str, typer.Option(help="What learns from the pooled rows.")] = "knn",
+    repeats: Annotated[int, typer.Option(help="Random splits of the table.")] = 10,
+    seed: Annotated[int, typer.Option(help="For splits, dealing and noise.")] = 0,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the figures: .csv or .parquet.")] = None,
+    force: Force = False,
+) -> None:
+    """Deal TABLE to L sites, let each perturb its rows, and measure loss and exposure against L.
+
+    A quarter of the rows is held apart. Nothing is released. phi: what learning from pooled releases adds to the error.
+    alone: the error with one site's own rows, which sharing should beat. DAPL: the error of the density estimates; it
+    says nothing about privacy. hits: released rows that lie nearest to their source. membership: chance to tell who is
+    in the table, 0.5 is a coin toss.
+
+    Examples:
+      sfumato study rehearse patients.csv --label diagnosis --sites 1,2,4,8
+      sfumato study rehearse patients.csv --label diagnosis --param bandwidth=scaled --classifier svm
+    """
+    from sfumato.door.rehearse import rehearse as run
+    from sfumato.table import write_table
+
+    if out is not None and out.exists() and not force:
+        raise OutputError(f"{out} exists already. Choose another --out, or add --force to replace it.")
+    with console.listening() as progress:
+        found = run(
+            tables.open(table),
+            _counts(sites),
+            label=label,
+            schema=schema,
+            mechanism=mechanism,
+            parameters=parse_parameters(param or []),
+            classifier=classifier,
+            repeats=repeats,
+            seed=seed,
+            progress=progress,
+        ).found
+    console.say(f"{'sites':>5}  original  pooled  alone     phi           DAPL   hits  membership")
+    for one in found:
+        dapl = "    -" if one.dapl is None else f"{one.dapl:.3f}"
+        verdict = "" if one.worth_it or one.sites == 1 else "   loses to staying alone"
+        console.say(
+            f"{one.sites:>5}  {one.original:>8.3f}  {one.pooled:>6.3f}  {one.alone:.3f}  "
+            f"{one.phi:+.3f} ± {one.spread:.3f}  {dapl}  {one.hits:.3f}       {one.membership:.3f}{verdict}"
+        )
+    if out is not None:
+        import pyarrow as pa
+
+        write_table(pa.Table.from_pylist([one.to_dict() for one in found]), out, private=True)
+        console.say(f"Figures (private): {out}")
+    console.result({"sites": [one.to_dict() for one in found], "classifier": classifier, "repeats": repeats})
+
+
+def _counts(given: str) -> list[int]:
+    try:
+        return [int(one) for one in given.split(",")]
+    except ValueError:
+        raise UsageError(f"--sites takes numbers with commas between them, such as 1,2,4,8. Got {given!r}.") from None
