@@ -217,7 +217,18 @@ class TestReconstruction:
         assert colour.rows == pytest.approx(ROWS / 2, abs=120)
 
 
-UNABLE = {"radius-vote", "knn", "naive-bayes", "mlp", "svm", "bernoulli-naive-bayes", "id3"}
+UNABLE = {
+    "kernel-smoother",
+    "logistic",
+    "perceptron",
+    "radius-vote",
+    "knn",
+    "naive-bayes",
+    "mlp",
+    "svm",
+    "bernoulli-naive-bayes",
+    "id3",
+}
 
 
 class TestLearners:

@@ -9,11 +9,14 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from sfumato.array_types import Floats, Matrix
-from sfumato.channels import Exact, NotApplicableError
+from sfumato.channels import Exact, NotApplicableError, Recipe
 from sfumato.classifiers.empirical_bayes import PSEUDO_ROWS, ColumnFit, Seen, choose_prior, pooled
 from sfumato.classifiers.output_counts import STATES, Outcomes, States, outcomes_of, readings
 from sfumato.classifiers.reads_noise import GivesProbabilities, Rows, softmax
+from sfumato.classifiers.release_columns import recipe_of
 from sfumato.errors import UsageError
+from sfumato.guarantee import Card
+from sfumato.mechanisms import Mechanism
 from sfumato.reconstruction.shares import onto_simplex
 
 _TINY = 1e-300
@@ -57,6 +60,7 @@ class EmpiricalBayesNaiveBayes(GivesProbabilities):
             self.lows_, self.highs_ = [one.low for one in states], [one.high for one in states]
             self.ratios_: list[Matrix] = []
             self.included_: list[float] = []
+            self.pools_: list[Floats] = [column.pool for column in columns]
             for column in columns:
                 found = column.distributions(prior)
                 if response is not None:
@@ -108,6 +112,26 @@ class EmpiricalBayesNaiveBayes(GivesProbabilities):
         for one, ratios in zip(self._states(), self.ratios_, strict=True):
             found = one.of(rows)
             scores += np.where(found[:, None] >= 0, ratios[:, np.maximum(found, 0)].T, 0.0)
+        return softmax(scores)
+
+    def predict_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> npt.NDArray[Any]:
+        """Classes of perturbed rows, of a release whose card (or mechanism) is `source`."""
+        return np.asarray(self.classes_[self.predict_proba_released(Z, source).argmax(axis=1)])
+
+    def predict_proba_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> Floats:
+        """Probabilities for perturbed rows: P(outcome | class) is the class's distribution through the channel."""
+        recipe = recipe_of(source)
+        assert recipe is not None
+        rows = self._queries(Z, gaps=bool(recipe.left_out))
+        scores = np.repeat(np.log(np.maximum(self.class_prior_, _TINY))[None, :], len(rows), axis=0)
+        states = self._states()
+        pairs = zip(recipe.channels, recipe.places, states, self.ratios_, self.pools_, strict=True)
+        for channel, place, one, ratios, pool in pairs:
+            outcomes = outcomes_of(channel, place, one)
+            told = outcomes.transition @ (np.exp(ratios) * pool).T  # outcomes x classes
+            told /= np.maximum((outcomes.transition @ pool)[:, None], _TINY)
+            found = outcomes.of(rows)
+            scores += np.where(found[:, None] >= 0, np.log(np.maximum(told, _TINY))[np.maximum(found, 0)], 0.0)
         return softmax(scores)
 
     def _states(self) -> list[States]:

@@ -8,8 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.array_types import Floats
+from sfumato.channels import Recipe
 from sfumato.classifiers.noise_moments import class_moments
 from sfumato.classifiers.reads_noise import GivesProbabilities, softmax
+from sfumato.classifiers.release_columns import recipe_of
+from sfumato.guarantee import Card
+from sfumato.mechanisms import Mechanism
 from sfumato.reconstruction.shares import onto_simplex
 
 KINDS = ("linear", "quadratic")
@@ -102,15 +106,36 @@ class NoiseAwareDiscriminant(GivesProbabilities):
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         return softmax(self._scores(self._queries(X)))
 
+    def predict_proba_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> Floats:
+        """Probabilities for perturbed rows: normal classes, moved and widened as the channels do to an average row."""
+        recipe = recipe_of(source)
+        assert recipe is not None
+        rows, centre = self._queries(Z), (self.class_prior_ @ self.means_)[None, :]
+        gain, added = np.zeros((recipe.width, recipe.width)), np.zeros((recipe.width, recipe.width))
+        offset = np.zeros(recipe.width)
+        for place, channel in zip(recipe.places, recipe.channels, strict=True):
+            gain[place, place], offset[place], added[place, place] = channel.line(centre[:, place])
+        own = self.covariance_ if self.kind == "quadratic" else [self.covariance_] * len(self.classes_)
+        scores = np.empty((len(rows), len(self.classes_)))
+        for code, (mean, covariance) in enumerate(zip(self.means_, own, strict=True)):
+            seen = gain @ covariance @ gain.T + added + _RIDGE * np.eye(recipe.width)
+            scores[:, code] = _log_normal(rows, gain @ mean + offset, seen)
+        return softmax(scores + np.log(np.maximum(self.class_prior_, 1e-300)))
+
     def _scores(self, rows: Floats) -> Floats:
         if self.kind == "linear":
             return np.asarray(rows @ self.coef_.T + self.intercept_)
         scores = np.empty((len(rows), len(self.classes_)))
         for code, (mean, covariance) in enumerate(zip(self.means_, self.covariance_, strict=True)):
-            root = np.linalg.cholesky(covariance)
-            away = np.linalg.solve(root, (rows - mean).T)
-            scores[:, code] = -0.5 * np.sum(away**2, axis=0) - np.log(np.diag(root)).sum()
+            scores[:, code] = _log_normal(rows, mean, covariance)
         return np.asarray(scores + np.log(np.maximum(self.class_prior_, 1e-300)))
+
+
+def _log_normal(rows: Floats, mean: Floats, covariance: Floats) -> Floats:
+    """Up to a constant."""
+    root = np.linalg.cholesky(covariance)
+    away = np.linalg.solve(root, (rows - mean).T)
+    return np.asarray(-0.5 * np.sum(away**2, axis=0) - np.log(np.diag(root)).sum())
 
 
 def possible_covariance(estimate: Floats, noise: Floats, kappa: float, spread: Floats) -> Floats:

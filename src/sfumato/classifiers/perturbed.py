@@ -35,7 +35,7 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     mechanism : a `Mechanism`; `PrincipalLaplace()` by default.
-    classifier : a scikit-learn classifier, or a name of `sfumato train` ("radius-vote" by default).
+    classifier : a scikit-learn classifier, or a name of `sfumato train` ("auto" by default).
     bounds : (low, high), each a number or one per column, or {column: (low, high)} for a DataFrame; known without
         looking at the data. Without them they are learned from the training rows, with a `PrivacyLeakWarning`.
     random_state : None draws from the operating system; a number makes the noise repeatable (experiments only).
@@ -51,7 +51,7 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         mechanism: Mechanism | None = None,
-        classifier: Any = "radius-vote",
+        classifier: Any = "auto",
         bounds: tuple[ArrayLike, ArrayLike] | Mapping[str, tuple[float, float]] | None = None,
         random_state: int | None = None,
         schema: Schema | None = None,

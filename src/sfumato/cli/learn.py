@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,11 +40,11 @@ def train(
     classifier: Annotated[
         str,
         typer.Option(
-            help="radius-vote, reconstructed-naive-bayes, reconstructed-tree, noise-aware-lda, noise-aware-qda "
+            help="auto chooses by the release; empirical-bayes-naive-bayes, radius-vote, reconstructed-naive-bayes, reconstructed-tree, noise-aware-lda, noise-aware-qda "
             "(they use the noise); knn, kernel-smoother, svm, logistic, perceptron, naive-bayes, mlp, forest or "
             "boosting; for bits of a survey bernoulli-naive-bayes or id3 (an ID3 tree)."
         ),
-    ] = "radius-vote",
+    ] = "auto",
     param: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Parameter of the classifier; repeatable. See docs/classifiers.md."),
@@ -87,6 +88,8 @@ def train(
     for name, value in about.get("chosen", {}).items():
         if about["parameters"].get(name) == "cross-validation":
             console.say(f"Cross-validation on the released rows chose {name} = {value:.4g}.")
+    if about["classifier"] == "auto":
+        console.say(_choice_in_words(about["chosen"]))
     if about["answers_one_class"]:
         console.say(
             "The model gives the same class for every released row, so it is no better than that. "
@@ -94,6 +97,13 @@ def train(
             "help."
         )
     console.result({"model": str(out), "about": dict(about)})
+
+
+def _choice_in_words(chosen: Mapping[str, Any]) -> str:
+    losses = ", ".join(
+        f"{name} {loss:.4f}" for name, loss in sorted(chosen["held_out_loss"].items(), key=lambda one: one[1])
+    )
+    return f"auto chose {chosen['classifier']}: it predicts labels of held-out released rows best (loss: {losses})."
 
 
 @with_blocks

@@ -60,7 +60,7 @@ class Model(ModelFile):
 def train(
     releases: Releases,
     *,
-    classifier: str = "radius-vote",
+    classifier: str = "auto",
     parameters: Mapping[str, Any] | None = None,
     reconstruction: str | None = None,
     published: bool = False,
@@ -71,7 +71,7 @@ def train(
     ----------
     releases : Release, path, or a sequence of them
         Releases with a label, or their folders. Each part's noise is read from its own card.
-    classifier : str, default "radius-vote"
+    classifier : str, default "auto"
         One of those that `sfumato list classifiers` lists, or one with parameters: "knn k=5 weights=1/d^2".
     parameters : mapping, default {}
         Parameters of the classifier by name, for example `{"k": "cross-validation"}`; see docs/classifiers.md.

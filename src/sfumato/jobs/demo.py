@@ -22,7 +22,7 @@ from sfumato.jobs.train import train
 from sfumato.table import write_table
 
 LABEL = "diagnosis"
-CLASSIFIERS = ("noise-aware-lda", "svm", "radius-vote")
+CLASSIFIERS = ("auto", "noise-aware-lda", "radius-vote")
 # A few hundred people and a bound on the whole record leave room for one component: more would drown in noise.
 PARAMETERS, EPSILON = {"components": 1}, 6.0
 

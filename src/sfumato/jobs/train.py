@@ -10,6 +10,7 @@ import numpy as np
 
 from sfumato.array_types import Matrix
 from sfumato.as_published import follows
+from sfumato.classifiers.auto import AutoClassifier
 from sfumato.classifiers.embedding import public_map
 from sfumato.classifiers.factory import Choice, choose_classifier, make_classifier
 from sfumato.classifiers.label_noise import corrected_priors
@@ -141,6 +142,9 @@ def _embedding(card: Card, plain: bool) -> dict[str, Any]:
 
 def settled(fitted: Any) -> dict[str, Any]:
     """What training chose on the rows themselves, for the model's card; nothing where there was nothing to choose."""
+    if isinstance(fitted, AutoClassifier):
+        losses = {name: round(loss, 6) for name, loss in fitted.losses_.items()}
+        return {"chosen": {"classifier": fitted.chosen_, "held_out_loss": losses, "skipped": fitted.skipped_}}
     inner = getattr(fitted, "classifier_", fitted)
     found = {name: getattr(inner, f"{name}_") for name in ("k", "width") if hasattr(inner, f"{name}_")}
     return {"chosen": found} if found else {}
