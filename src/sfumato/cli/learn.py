@@ -40,7 +40,8 @@ def train(
     classifier: Annotated[
         str,
         typer.Option(
-            help="auto chooses by the release; empirical-bayes-naive-bayes, radius-vote, reconstructed-naive-bayes, reconstructed-tree, noise-aware-lda, noise-aware-qda "
+            help="auto chooses by the release; empirical-bayes-naive-bayes, radius-vote, reconstructed-naive-bayes, "
+            "reconstructed-tree, noise-aware-lda, noise-aware-qda "
             "(they use the noise); knn, kernel-smoother, svm, logistic, perceptron, naive-bayes, mlp, forest or "
             "boosting; for bits of a survey bernoulli-naive-bayes or id3 (an ID3 tree)."
         ),
