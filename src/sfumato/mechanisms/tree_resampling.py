@@ -166,6 +166,10 @@ class TreeResampling(ModelDrawing):
         """Fit on a whole matrix of encoded rows, with noise from `streams` or the operating system's entropy."""
         matrix, codes = as_matrix(X), as_codes(y)
         encoding = encoding or Encoding.unit(matrix.shape[1])
+        if codes is not None and not encoding.classes:
+            raise SchemaError(
+                "tree-resampling needs to know the classes without looking. Give an encoding whose schema lists them."
+            )
         self.start(encoding, (streams or Streams()).generator(0, b"fit", b""), labelled=codes is not None)
         while self.needs_counts:
             self.measure(self.count(matrix, codes))
