@@ -37,7 +37,7 @@ def whole_tuple_response(t: ArrayLike, uniforms: ArrayLike, theta: float = THETA
 def whole_tuple_disclosure(codes: ArrayLike, space: AnswerSpace, theta: float = THETA) -> Disclosure:
     """I(t; R) of people like `codes`, exactly: what is left in doubt is only whether the row or its complement is true.
 
-    >>> people = np.array([[0, 0], [1, 1], [0, 1], [1, 0]])
+    >>> people = [[0, 0], [1, 1], [0, 1], [1, 0]]
     >>> round(whole_tuple_disclosure(people, AnswerSpace((2, 2)), 0.5).bits, 6)
     1.0
     """
@@ -50,6 +50,7 @@ def whole_tuple_disclosure(codes: ArrayLike, space: AnswerSpace, theta: float = 
         for chance, against in ((theta, 1 - theta), (1 - theta, theta)):  # sent as it is, or turned over
             if chance > 0:
                 told += mine * chance * np.log2(chance / (chance * mine + against * other))
+    told = float(told)
     alone, joint = answer_entropy(codes, space), joint_entropy(codes)
     return Disclosure(told / alone if alone else 0.0, told, 0.0, told / joint if joint else 0.0)
 
