@@ -151,6 +151,12 @@ def regress(
     for term in found.coefficients.to_pylist():
         between = "" if term["low"] is None else f" ({term['low']:.4g} to {term['high']:.4g})"
         console.say(f"  {term['term']}: {term['coefficient']:.4g}{between}; as released {term['as_released']:.4g}")
+    if learned := about["as_released"]:
+        told = ", ".join(f"{name} {error:.4g}" for name, error in learned["rmse"].items())
+        console.say(
+            f"Predicting released rows that are left out, root mean square error: {told}; "
+            f"always the mean {learned['rmse_of_mean']:.4g}."
+        )
     for line in found.warnings:
         console.say(f"Warning: {line}")
     console.result(

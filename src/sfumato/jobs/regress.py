@@ -14,6 +14,7 @@ import pyarrow as pa
 from sfumato.errors import UsageError
 from sfumato.files import new_folder, write_whole
 from sfumato.jobs.cluster import parts_of
+from sfumato.jobs.number_learners import held_out_errors
 from sfumato.jobs.release import Release
 from sfumato.jobs.train import check_one_space
 from sfumato.mining.linear import WEAK, Linear, fit_linear
@@ -30,7 +31,7 @@ class Regression:
     coefficients : pyarrow.Table
         Term, coefficient, interval, and what least squares on the released values would have said.
     about : dict
-        Target, rows, share of the variance explained, and warnings.
+        Target, rows, share of the variance explained, how well learners predict released rows, and warnings.
     """
 
     coefficients: pa.Table
@@ -82,6 +83,8 @@ def regress_releases(
         "firmness": float(min(found.firmness, 1e6)),
         "reference": {group.column.name: group.slots[0] for group in chosen if group.is_onehot},
     }
+    low, high = goal.column.bounds
+    about["as_released"] = held_out_errors(releases, goal.start, np.array(places), high - low, seed)
     about["warnings"] = _warnings(found, releases, encoding)
     return Regression(table, about)
 
