@@ -21,32 +21,46 @@ ENCODING = Encoding.unit(WIDTH, public=True)
 TURNED = np.linalg.qr(np.random.default_rng(4).normal(size=(WIDTH, WIDTH)))[0]
 
 
-def recovered(variances, epsilon, count):
-    """By hand: what the best linear estimate of a row recovers from so many components."""
-    rows = TURNED[:count]
-    low, high = component_ranges(rows, ENCODING.groups)
-    widths = high - low
-    scales = affine_epsilons(rows, widths, widths, ENCODING.groups).record / epsilon * widths
-    covariance = np.diag(variances[:count] + 2 * scales**2)
-    signal = TURNED[:count].T @ np.diag(variances[:count])
-    return float(np.trace(signal @ np.linalg.inv(covariance) @ signal.T))
+def told(variances, epsilon, count, rows):
+    """By hand: what so many rows tell of the variance of the first components."""
+    kept = TURNED[:count]
+    low, high = component_ranges(kept, ENCODING.groups)
+    scales = affine_epsilons(kept, high - low, high - low, ENCODING.groups).record / epsilon * (high - low)
+    total = 0.0
+    for variance, scale in zip(variances, scales, strict=False):
+        error = (variance + 2 * scale**2) * math.sqrt(2 / rows)
+        total += variance / (1 + error / variance)
+    return total
 
 
+@pytest.mark.parametrize("rows", [100, 10_000])
 @pytest.mark.parametrize("epsilon", [0.5, 4.0, 30.0, 300.0])
 @pytest.mark.parametrize("falls", [1.0, 0.7, 0.3])
-def test_the_count_recovers_more_than_any_other(epsilon, falls):
+def test_the_count_tells_more_than_any_other(epsilon, falls, rows):
     variances = 0.05 * falls ** np.arange(WIDTH)
-    found = noise_aware(TURNED, variances, ENCODING.groups, np.ones(WIDTH), epsilon)
-    best = [recovered(variances, epsilon, count) for count in range(1, WIDTH + 1)]
+    found = noise_aware(TURNED, variances, ENCODING.groups, np.ones(WIDTH), epsilon, rows)
+    best = [told(variances, epsilon, count, rows) for count in range(1, WIDTH + 1)]
     assert best[found - 1] == pytest.approx(max(best))
 
 
-def test_less_noise_leaves_more_components():
+def test_the_error_of_a_variance_is_what_rows_show():
+    """The standard error that the rule uses, of rows with as much noise as signal, by repeating the experiment."""
+    rng = np.random.default_rng(0)
+    seen = rng.normal(size=(4000, 200)) * math.sqrt(2.0)
+    assert seen.var(axis=1, ddof=1).std() == pytest.approx(2.0 * math.sqrt(2 / 200), rel=0.05)
+
+
+def test_less_noise_and_more_rows_leave_more_components():
     variances = 0.05 * 0.5 ** np.arange(WIDTH)
-    counts = [noise_aware(TURNED, variances, ENCODING.groups, np.ones(WIDTH), 10.0**power) for power in range(-1, 4)]
-    assert counts == sorted(counts)
-    assert counts[0] == 1
-    assert counts[-1] == WIDTH
+
+    def count(epsilon, rows):
+        return noise_aware(TURNED, variances, ENCODING.groups, np.ones(WIDTH), epsilon, rows)
+
+    by_epsilon, by_rows = [count(10.0**p, 100) for p in range(-1, 4)], [count(4.0, 10**p) for p in range(1, 8)]
+    for counts in (by_epsilon, by_rows):
+        assert counts == sorted(counts)
+        assert counts[0] == 1
+        assert counts[-1] > 4
 
 
 @pytest.mark.parametrize(
@@ -54,13 +68,13 @@ def test_less_noise_leaves_more_components():
 )
 def test_a_share_of_the_variance(wanted, count):
     basis = Basis(TURNED, np.array([0.6, 0.3, 0.1, 0.0, 0.0, 0.0]))
-    assert component_count(wanted, basis, ENCODING.groups, np.ones(WIDTH), None) == count
+    assert component_count(wanted, basis, ENCODING.groups, np.ones(WIDTH), None, 50) == count
 
 
 @pytest.mark.parametrize("wanted", ["90", "0%", "101%", "x%", "most"])
 def test_other_words_are_refused(wanted):
     with pytest.raises(UsageError, match="noise-aware"):
-        component_count(wanted, Basis(TURNED, np.ones(WIDTH)), ENCODING.groups, np.ones(WIDTH), 1.0)
+        component_count(wanted, Basis(TURNED, np.ones(WIDTH)), ENCODING.groups, np.ones(WIDTH), 1.0, 50)
 
 
 def test_a_rule_needs_variances_and_the_noisy_one_a_wanted_epsilon():

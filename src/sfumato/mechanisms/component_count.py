@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,7 +20,12 @@ PATIENCE = 3
 
 
 def component_count(
-    wanted: int | float | str | None, basis: Basis, groups: Sequence[Group], effort: Matrix, epsilon: float | None
+    wanted: int | float | str | None,
+    basis: Basis,
+    groups: Sequence[Group],
+    effort: Matrix,
+    epsilon: float | None,
+    rows: int,
 ) -> int:
     """The count that `wanted` means for this basis; `epsilon` is what the components may spend together."""
     if not isinstance(wanted, str):
@@ -39,29 +45,32 @@ def component_count(
     if wanted == NOISE_AWARE:
         if epsilon is None:
             raise UsageError(f"components={NOISE_AWARE} weighs components against a wanted epsilon. Give one.")
-        return noise_aware(basis.matrix, basis.variances, groups, effort, epsilon)
+        return noise_aware(basis.matrix, basis.variances, groups, effort, epsilon, rows)
     shares = np.cumsum(basis.variances) / basis.variances.sum()
     return int(np.searchsorted(shares, float(wanted[:-1]) / 100 - 1e-12) + 1)
 
 
-def noise_aware(matrix: Matrix, variances: Matrix, groups: Sequence[Group], effort: Matrix, epsilon: float) -> int:
-    """The count with which the best linear estimate of a row from its release recovers most of the variance.
+def noise_aware(
+    matrix: Matrix, variances: Matrix, groups: Sequence[Group], effort: Matrix, epsilon: float, rows: int
+) -> int:
+    """The count with which so many rows together tell most of the variance.
 
-    Of a component of variance v under noise of variance n it recovers ``v^2 / (v + n)``. Every further component takes
-    epsilon from the others, whose noise grows. Only what stands on the card is looked at.
+    Of a component of variance v under noise of variance n, N rows tell the variance up to a standard error of
+    ``e = (v + n) sqrt(2 / N)``; it counts for ``v^2 / (v + e)``. Every further component takes epsilon from the others,
+    whose noise grows. Only what stands on the card is looked at.
     """
-    best, most = 1, -1.0
+    best, most, error = 1, -1.0, math.sqrt(2.0 / max(rows, 2))
     for count in range(1, len(matrix) + 1):
         if count - best > PATIENCE or (count > 1 and variances[count - 1] <= 0):
             break
-        rows = matrix[:count]
-        low, high = component_ranges(rows, groups)
+        kept = matrix[:count]
+        low, high = component_ranges(kept, groups)
         widths = np.where(high > low, high - low, 1.0)
-        b = affine_epsilons(rows, widths * effort[:count], widths, groups).record / epsilon
-        noise = 2.0 * (b * widths * effort[:count]) ** 2
-        recovered = float((variances[:count] ** 2 / np.maximum(variances[:count] + noise, 1e-300)).sum())
-        if recovered > most:
-            best, most = count, recovered
+        b = affine_epsilons(kept, widths * effort[:count], widths, groups).record / epsilon
+        spread = variances[:count] + 2.0 * (b * widths * effort[:count]) ** 2
+        told = float((variances[:count] ** 2 / np.maximum(variances[:count] + error * spread, 1e-300)).sum())
+        if told > most:
+            best, most = count, told
     return best
 
 

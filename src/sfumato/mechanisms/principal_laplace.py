@@ -53,7 +53,7 @@ class PrincipalLaplace(Mechanism):
     ----------
     b : noise scale relative to a component's width.
     components : how many to keep: a count (5), a fraction of the encoded columns (0.5), a share of the variance
-        ("90%"), or "noise-aware": as many as the noise of a wanted epsilon leaves to be recovered. By default
+        ("90%"), or "noise-aware": as many as let all rows tell most, under the noise of a wanted epsilon. By default
         noise-aware for a private basis and for public rows with a wanted epsilon, half of other principal components
         (as in the paper's experiments), all of another basis.
     basis : "learned"; "private", estimated under its own part of `epsilon_record`; a built-in one ("identity", "dct",
@@ -125,7 +125,9 @@ class PrincipalLaplace(Mechanism):
 
     @property
     def needs_statistics(self) -> bool:
-        return self._learns_basis or self.estimates
+        """A rule that weighs components against noise needs the number of rows."""
+        weighed = self.components == NOISE_AWARE or (self.components is None and isinstance(self.basis, Basis))
+        return self._learns_basis or self.estimates or weighed
 
     def statistics(self, X: Matrix, y: Codes | None) -> Statistics:
         return PairedProducts.of_rows(X, self._terms(X.shape[1])) if self.estimates else super().statistics(X, y)
@@ -161,7 +163,8 @@ class PrincipalLaplace(Mechanism):
         found = self._basis(statistics)
         self.variances_, self.borrowed_ = found.variances, found.learned
         effort = self._effort(found.matrix)
-        count = component_count(self._wanted(found), found, encoding.groups, effort, self.left_)
+        rows = 2 * statistics.pairs if isinstance(statistics, PairedProducts) else statistics.n
+        count = component_count(self._wanted(found), found, encoding.groups, effort, self.left_, rows)
         self.matrix_, self.effort_ = np.ascontiguousarray(found.matrix[:count]), effort[:count]
         low, high = component_ranges(self.matrix_, encoding.groups)
         self.offset_ = -(low + high) / 2
