@@ -49,6 +49,9 @@ def test_a_mark_needs_no_switch_and_no_switch_hides_a_contradiction(wine):
         UsageError, match=r"As published, kernel-resampling has bandwidth=published\. Leave bandwidth out"
     ):
         sf.sanitize(wine, mechanism="kernel-resampling", published=True, parameters={"bandwidth": 0.1}, seed=1)
+    own = {"alcohol": {"kernel": "gaussian"}}
+    mixed = sf.sanitize(wine, label="target", seed=1, mechanism="kernel-resampling", published=True, columns=own)
+    assert "as_published" not in mixed.card.mechanism  # a column's own choice is in no paper
     assert not follows(None, {})
 
 

@@ -42,11 +42,14 @@ def make_card(
     transform = recipe.map.to_dict()
     travelling = tuple(column for column in encoding.schema.columns if column.role in ("private", "label"))
     used = mechanism.parameters_used()
+    # no paper lets single columns choose their own noise
+    own = any(column.choices.chosen for column in encoding.schema.private)
+    published = follows(mechanism.published, used) and not own
     card = Card(
         mechanism={
             "name": mechanism.name,
             "parameters": used,
-            **({"as_published": True} if follows(mechanism.published, used) else {}),
+            **({"as_published": True} if published else {}),
         },
         source_schema=Schema(travelling).to_dict(),
         release_schema={
