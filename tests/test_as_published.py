@@ -57,10 +57,10 @@ def test_a_mark_needs_no_switch_and_no_switch_hides_a_contradiction(wine):
 
 def test_votes_without_priors_and_the_models_mark(wine):
     release = sf.sanitize(wine, label="target", mechanism="additive-noise", parameters={"scale": 0.1}, seed=1)
-    model = sf.train(release, published=True)
+    model = sf.train(release, classifier="radius-vote", published=True)
     assert model.about["parameters"]["prior_correction"] is False
     assert model.about["as_published"] is True
-    assert "as_published" not in sf.train(release).about
+    assert "as_published" not in sf.train(release, classifier="radius-vote").about
 
 
 def test_an_audit_filters_without_clipping(wine):
