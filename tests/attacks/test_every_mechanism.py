@@ -7,7 +7,7 @@ import pytest
 from rotations import skewed
 
 from sfumato.attacks import Abstain, ColumnMoments, Guess, Knowledge, KnownNoise, RowPairs, all_attacks
-from sfumato.channels import Guided
+from sfumato.channels import Guided, Staged
 from sfumato.mechanisms import MECHANISMS as PRODUCT
 from sfumato.mechanisms.additive_noise import AdditiveNoise
 from sfumato.mechanisms.condensation import Condensation
@@ -21,6 +21,7 @@ from sfumato.mechanisms.random_projection import RandomProjection
 from sfumato.mechanisms.random_rotation import RandomRotation
 from sfumato.mechanisms.randomized_response import RandomizedResponse
 from sfumato.mechanisms.square_wave import SquareWaveColumns
+from sfumato.mechanisms.staged_release import StagedRelease
 from sfumato.metrics import Truth, nearest_row_privacy, score_guess
 from sfumato.table import Column, Encoding, Schema
 
@@ -41,6 +42,7 @@ MECHANISMS = {
     "guided-projection": lambda: GuidedProjection(floor=0.1),
     "square-wave": lambda: SquareWaveColumns(epsilon_record=12.0),
     "piecewise-noise": lambda: PiecewiseNoise(epsilon_record=12.0),
+    "staged-release": lambda: StagedRelease(epsilon_record=12.0, noise="float"),
     "square-wave-on-all-columns": lambda: SquareWaveColumns(epsilon_record=24.0, columns=6),
 }
 ANSWERS = {"randomized-response", "guided-projection"}
@@ -86,7 +88,7 @@ def arena(name):
         transform=None if affine is None else noise.on_average(*affine),
         noise=noise,
         noise_covariance=noise.covariance(),
-        guided=recipe.map if isinstance(recipe.map, Guided) else None,
+        guided=recipe.map if isinstance(recipe.map, Guided | Staged) else None,
         column_moments=ColumnMoments(strangers.mean(axis=0), np.cov(strangers, rowvar=False)),
         column_distributions=tuple(np.sort(strangers, axis=0).T),
         known_rows=RowPairs(truth[rows], rows),
@@ -133,6 +135,7 @@ SCORES = {
     "guided-projection": SECRET_MAP | LIKELIHOODS | {"posterior-guess"},
     "square-wave": (COLUMNS | LIKELIHOODS) - {"known-rows", "principal-filter", "spectral-filter"},
     "piecewise-noise": (COLUMNS | LIKELIHOODS) - {"known-rows", "principal-filter", "spectral-filter"},
+    "staged-release": LIKELIHOODS,
     "square-wave-on-all-columns": COLUMNS | LIKELIHOODS,
 }
 """Attacks that can say something of a release; the others may, and say why where they cannot."""

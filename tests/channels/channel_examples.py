@@ -20,6 +20,7 @@ from sfumato.channels import (
     RandomizedResponse,
     Sampled,
     SquareWave,
+    UnitVector,
     Unstated,
 )
 from sfumato.channels.windowed import Windowed
@@ -73,17 +74,23 @@ EXAMPLES = [
     HidesMissing(RandomizedResponse.of_epsilon(1.0, 2)),
     Sampled(SquareWave.of_epsilon(1.0), 0.25),
     Sampled(HidesMissing(WAVE), 0.5),
+    UnitVector.of_epsilon(1.0, 2),
+    UnitVector.of_epsilon(3.0, 2, 1.5, exact=False),
+    UnitVector(3, 0.75, 1.25, 2.0, 10),
     Bit(0.25, "square"),
     Bit(0.1, "linear"),
     Bit(0.0, "square"),
 ]
-DRAWN = [channel for channel in EXAMPLES if not isinstance(channel, Unstated)]
+DRAWN = [channel for channel in EXAMPLES if not isinstance(channel, Unstated | UnitVector)]
+"""Vectors have tests of their own: test_unit_vector.py."""
 POINTS = 40_001
 
 
 def groups_for(channel):
     """Source columns that the channel can carry."""
     letters = "p" if isinstance(channel, Carried) else "nm12345?"
+    if isinstance(channel, UnitVector):
+        return domain("n" * channel.width).groups
     found = [domain(shape).groups for shape in (*letters, "nn", "nm")]
     return next(some for some in found if channel.fits(some) and sum(group.width for group in some) == channel.width)
 

@@ -64,6 +64,8 @@ CASES = [
     ("random-rotation", {"noise": "laplace", "scale": 0.7}),
     ("piecewise-noise", {}),
     ("square-wave", {}),
+    ("staged-release", {}),
+    ("staged-release", {"epsilon_record": 3.0, "noise": "float"}),
     ("square-wave", {"epsilon_record": 6.0, "columns": 3}),
     ("square-wave", {"noise": "float"}),
     ("random-rotation", {"epsilon_record": 5.0}),

@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.accepted import Accepted
 from sfumato.array_types import Codes, Flags, Matrix
-from sfumato.channels import Channel, Guided, Line, NotApplicableError
+from sfumato.channels import Channel, Guided, Line, NotApplicableError, Staged
 from sfumato.channels.maps import places
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.table import Encoding
@@ -127,7 +127,7 @@ class Knowledge:
     register: original rows of everybody in the table, without saying whose is which release row.
     candidates: rows of which some are in the table. targets: original rows that the adversary already holds, NaN where
     it does not. images: of each target its row in the release. secret: position in `encoding.groups` of the column it
-    wants to learn. guided: the projection of the answers, where the release consists of the bits of a guided survey.
+    wants to learn. guided: the map of a release that is guided by earlier ones: a survey's projection, or stages.
     """
 
     release: Matrix
@@ -146,7 +146,7 @@ class Knowledge:
     targets: Matrix | None = None
     images: Codes | None = None
     secret: int | None = None
-    guided: Guided | None = None
+    guided: Guided | Staged | None = None
 
     def missing(self, items: Iterable[str]) -> tuple[str, ...]:
         """The items among these that nobody has, sorted: the reason for a "not applicable"."""

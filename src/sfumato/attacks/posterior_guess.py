@@ -8,9 +8,10 @@ import numpy as np
 
 from sfumato.accepted import Whole
 from sfumato.array_types import Matrix
-from sfumato.attacks.base import Attack, Guess, Knowledge, Values
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values
 from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood, normalised
 from sfumato.attacks.posterior_breach import spread_out
+from sfumato.channels import Guided
 
 EXACT_WIDTH = 0.01
 """What stands for the noise of an exact column beside noisy ones, in encoded units."""
@@ -41,7 +42,8 @@ class PosteriorGuess(Attack):
     def guess(self, known: Knowledge) -> Guess:
         """Per release row and question, the choice of highest posterior probability."""
         assert known.sample is not None
-        assert known.guided is not None
+        if not isinstance(known.guided, Guided):
+            return Abstain("the release has stages, and is no guided survey")
         people, counts = np.unique(np.rint(spread_out(known.sample, self.rows)), axis=0, return_counts=True)
         prior = np.log(counts / counts.sum())
         suspects = Suspects.of(known, people)

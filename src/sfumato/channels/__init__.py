@@ -3,6 +3,7 @@
 from sfumato.channels.additive import Additive
 from sfumato.channels.base import (
     CHANNELS,
+    EXACT_CAP,
     EXACT_GRID,
     EXACT_PATHS,
     EXACT_RESPONSE,
@@ -26,9 +27,12 @@ from sfumato.channels.recipe import Recipe, draw
 from sfumato.channels.response import RandomizedResponse
 from sfumato.channels.sampled import Sampled
 from sfumato.channels.square_wave import SquareWave
+from sfumato.channels.staged import Staged
+from sfumato.channels.unit_vector import UnitVector
 
 __all__ = [
     "CHANNELS",
+    "EXACT_CAP",
     "EXACT_GRID",
     "EXACT_PATHS",
     "EXACT_RESPONSE",
@@ -55,6 +59,8 @@ __all__ = [
     "Sampled",
     "Secret",
     "SquareWave",
+    "Staged",
+    "UnitVector",
     "Unstated",
     "draw",
     "laplace_channels",

@@ -20,10 +20,11 @@ from sfumato.errors import CardError, SfumatoError
 from sfumato.noise import NumberNoise, Operator
 from sfumato.table import Group
 
-EXACT_GRID, EXACT_WINDOW, EXACT_RESPONSE = "exact-grid", "exact-window", "exact-response"
+EXACT_CAP, EXACT_GRID, EXACT_WINDOW = "exact-cap", "exact-grid", "exact-window"
+EXACT_RESPONSE = "exact-response"
 FLOAT_NOISE, NO_NOISE = "float-noise", "none"
 """How noise is drawn. A formal guarantee holds for the exact paths only: floating-point noise leaks."""
-EXACT_PATHS = (EXACT_GRID, EXACT_WINDOW, EXACT_RESPONSE)
+EXACT_PATHS = (EXACT_CAP, EXACT_GRID, EXACT_WINDOW, EXACT_RESPONSE)
 EXACT_COUNTS = "exact-counts"
 """Rows that belong to nobody: what was counted has exact noise."""
 _WITHIN = (np.arange(8) + 0.5) / 8

@@ -51,6 +51,13 @@ class Map(ABC):
         """(A, c) of the map x -> A x + c; None where it is a secret or no such map."""
         return None
 
+    def perturb(self, channels: Sequence[Channel], X: Matrix, rng: np.random.Generator) -> Matrix | None:  # noqa: ARG002
+        """Released rows, where the map decides which channels a row goes through; else None."""
+        return None
+
+    def check_rows(self, channels: Sequence[Channel], Z: Matrix) -> None:  # noqa: B027 (most have nothing to check)
+        """Refuse released rows that report other cells than they should."""
+
     def in_the_way(self, channels: Sequence[Channel], encoding: Encoding) -> list[str]:  # noqa: ARG002
         """What may have been learned from the rows, and nobody said why it is public."""
         return []

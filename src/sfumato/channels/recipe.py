@@ -34,6 +34,7 @@ from sfumato.channels.laplace import draw_laplace, fineness
 from sfumato.channels.maps import NOTHING, Identity, Map, carried_groups, places, read_map
 from sfumato.channels.measured import Measurement
 from sfumato.channels.reports import check_counts, choose, draw_chosen
+from sfumato.channels.staged import Staged
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.noise import Operator
 from sfumato.table import Encoding, Group
@@ -136,6 +137,7 @@ class Recipe:
         """Refuse rows that report more or fewer columns than they should."""
         if self.reports is not None:
             check_counts(self.places, self.channels, self.reports, Z)
+        self.map.check_rows(self.channels, Z)
 
     def _name_at(self, slot: int) -> str:
         if not self.is_columnwise:
@@ -150,6 +152,8 @@ class Recipe:
 
     def perturb(self, X: Matrix, rng: np.random.Generator) -> Matrix:
         """Release encoded rows: the map, then every channel."""
+        if (released := self.map.perturb(self.channels, X, rng)) is not None:
+            return released
         E = self.map.apply(X)
         if self.reports is None:
             return draw(self.channels, E, rng)
@@ -235,7 +239,8 @@ class Recipe:
         open_to = [one.reported for one in channels if one.leaves_out]
         if reports is not None and (by_class or not open_to or not _even(open_to, reports)):
             raise CardError("How many columns a row of the card reports does not fit: it was edited or is damaged.")
-        made_of = read_map(transform, encoding, width)
+        staged = transform["kind"] == Staged.kind
+        made_of = Staged.from_dict(transform, encoding, channels) if staged else read_map(transform, encoding, width)
         measured, delta = _measured(found), float(found.get("delta", 0.0))
         made = cls(encoding, made_of, channels, found["rows"], by_class, reports, measured, delta)
         if made.is_columnwise:

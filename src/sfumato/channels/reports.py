@@ -11,6 +11,7 @@ from sfumato.channels.base import Channel
 from sfumato.channels.maps import places
 from sfumato.channels.sampled import Sampled
 from sfumato.errors import TableError
+from sfumato.table import Group
 
 
 def choose(rows: int, columns: int, wanted: int, rng: np.random.Generator) -> Flags:
@@ -51,3 +52,8 @@ def check_counts(where: Sequence[slice], channels: Sequence[Channel], wanted: in
             f"The card says that every row reports {wanted} of {len(first)} columns, and row {int(wrong[0]) + 1} "
             "reports more or fewer: the release was changed or damaged. Get it again from whoever made it."
         )
+
+
+def tells(group: Group) -> bool:
+    """Whether a cell of the column can show more than one value."""
+    return len(group.column.categories or ()) > 1 if group.is_onehot else not group.is_constant

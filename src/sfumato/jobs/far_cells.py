@@ -16,17 +16,25 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato.array_types import Matrix
-from sfumato.channels import Recipe
+from sfumato.channels import Recipe, Staged
 from sfumato.channels.reach import FALSE_ALARMS, Reach
 from sfumato.errors import SfumatoError, TableError
 from sfumato.guarantee import Card
 from sfumato.jobs.release import matrix_of
+from sfumato.mechanisms.stage_guide import OutcomeCounts, ReleasedRows
+from sfumato.mechanisms.staged_release import guides_fit
 
 BLOCK = 1 << 16
 MOST_NAMED = 5
 OWN_OPERATOR = (
     "The release was made with its owner's own operator. Nobody else can tell what it does to a value, and one "
     "forged cell could ruin a model. Use an operator that has a name."
+)
+
+
+WRONG_GUIDES = (
+    "The stages of the release were guided by something else than its own released rows, and nobody knows what that "
+    "tells of others. Push the release that `sfumato sanitize` wrote."
 )
 
 
@@ -86,13 +94,20 @@ def far_in_words(cells: Sequence[tuple[int, str]]) -> str:
 def far_cells(path: Path, card: Card) -> str | None:
     """What is wrong with the cells of a release file, or None; rows are read block by block."""
     try:
-        check, rows = CellCheck.of(card), 0
+        check, rows, recipe = CellCheck.of(card), 0, card.made_by()
+        guides: OutcomeCounts | None = None
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=BLOCK):
                 table = pa.Table.from_batches([batch])
                 check.check_written(table, rows)
-                check.check_matrix(matrix_of(table, card)[0], rows)
+                matrix = matrix_of(table, card)[0]
+                check.check_matrix(matrix, rows)
+                if isinstance(recipe.map, Staged):
+                    found = OutcomeCounts.of(recipe.map, recipe.channels, ReleasedRows(matrix))
+                    guides = found if guides is None else guides + found
                 rows += table.num_rows
+        if guides is not None and not guides_fit(recipe, guides):
+            return WRONG_GUIDES
     except SfumatoError as error:
         return str(error)
     except (pa.ArrowException, OSError):

@@ -19,7 +19,7 @@ from sfumato.files import new_folder
 from sfumato.guarantee import Guarantee, Key, Ledger
 from sfumato.guarantee.ledger import Earlier, Fingerprint
 from sfumato.guarantee.recompute import SEEDED
-from sfumato.jobs.engines import draw_blocks, fit_on_source, in_order, release_blocks
+from sfumato.jobs.engines import draw_blocks, fit_on_source, in_order, play_rounds, release_blocks
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import learned_classes, make_card, today
 from sfumato.jobs.only_new import remember
@@ -32,7 +32,7 @@ from sfumato.jobs.sanitized import Sanitized
 from sfumato.jobs.source import Source
 from sfumato.jobs.strength import Strength
 from sfumato.jobs.write_release import InFolder, InMemory, Landing, check_in_memory, check_replaceable
-from sfumato.mechanisms import Mechanism, ModelDrawing, RandomRotation
+from sfumato.mechanisms import Mechanism, ModelDrawing, RandomRotation, StagedRelease
 from sfumato.noise import Streams
 from sfumato.table import Encoding, Schema, open_table
 from sfumato.table.frames import kind_of
@@ -149,6 +149,8 @@ def _perturb(
     if isinstance(mechanism, ModelDrawing):
         mechanism.start(encoding, streams.generator(0, b"", b"fit"), labelled=not options.unlabelled)
     rows = fit_on_source(mechanism, source, key, fingerprint, progress, block_counts, charge, streams)
+    if isinstance(mechanism, StagedRelease):
+        play_rounds(mechanism, source, streams, progress)
     if shaped_by == fingerprint.hexdigest():
         raise UsageError(THE_SAME)
     _recognise(mechanism, ledger, shaped_by, trial=options.seed is not None)

@@ -117,14 +117,23 @@ def _part(release: Release) -> Part:
     return part_of_card(release.Z, release.y, release.card)
 
 
+STAGED = (
+    "The model was trained on a release with stages, whose rows mean something only with their stage. It answers for "
+    "rows that were released likewise; plain rows need a classifier that knows the stages."
+)
+
+
 def _embedding(card: Card, plain: bool) -> dict[str, Any]:
     """The public map of plain rows to where the release lies on average, as far as the card tells.
 
     A column-wise release lies where its source does, unless noise has another mean. Classifiers that answer for `plain`
     rows need no such map then. Where there is none, the model says why.
     """
-    if card.is_columnwise and plain:
+    staged = card.transform["kind"] == "staged"
+    if plain and (card.is_columnwise or staged):
         return {"kind": "identity"}
+    if staged:
+        return {"kind": "unknown", "why": STAGED}
     if card.transform["kind"] == "guided":
         return {"kind": "identity"}  # plain answers are classified as they are
     if card.is_columnwise:

@@ -16,6 +16,7 @@ from sfumato.mechanisms.random_rotation import RandomRotation
 from sfumato.mechanisms.randomized_response import RandomizedResponse
 from sfumato.mechanisms.row_drawing import RowDrawing
 from sfumato.mechanisms.square_wave import SquareWaveColumns
+from sfumato.mechanisms.staged_release import StagedRelease
 from sfumato.mechanisms.tree_resampling import TreeResampling
 from sfumato.registry import discover
 
@@ -56,6 +57,7 @@ __all__ = [
     "RandomizedResponse",
     "RowDrawing",
     "SquareWaveColumns",
+    "StagedRelease",
     "TreeResampling",
     "make_mechanism",
 ]

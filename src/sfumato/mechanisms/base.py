@@ -66,6 +66,9 @@ class Mechanism(Parameters, ABC):
     column_choices: ClassVar[frozenset[str]] = frozenset()
     """What a column of the schema may choose for itself (`noise`); anything else is refused."""
 
+    rounds: ClassVar[int] = 1
+    """How often the table is gone through to release it; later rounds are guided by what earlier ones released."""
+
     rests_on: ClassVar[tuple[str, ...]] = ()
     """Assumptions behind a stated guarantee, beyond public bounds."""
 
@@ -166,9 +169,13 @@ class Mechanism(Parameters, ABC):
         """Fit and perturb a whole matrix; without `rng`, from the operating system's entropy."""
         X, codes = as_matrix(X), as_codes(y)
         self.fit(X, codes, **fit)
-        block = self.perturb(X, codes, rng or Streams().generator(0, b"in-memory release", b""))
+        block = self.perturb(X, codes, rng or self._own_generator())
         self.recipe_.check_gaps(block.X)
         return block
+
+    @staticmethod
+    def _own_generator() -> np.random.Generator:
+        return Streams().generator(0, b"in-memory release", b"")
 
     # What it says about itself
 
@@ -227,6 +234,22 @@ class Mechanism(Parameters, ABC):
                 raise UsageError(
                     f"The {name!r} parameter of {type(self).__name__} must be a positive number. Got {value!r} instead."
                 )
+
+    def _count_of_columns(self, wanted: int | None, default: int, there: int) -> int:
+        """How many columns a record reports: as asked for, else the default as far as there are so many."""
+        if wanted is None:
+            return max(1, min(there, default))
+        if isinstance(wanted, bool) or not isinstance(wanted, Integral) or wanted < 1:
+            raise UsageError(
+                f"The 'columns' parameter of {type(self).__name__} must be a whole number of at least 1. "
+                f"Got {wanted!r} instead."
+            )
+        if wanted > max(there, 1):
+            raise UsageError(
+                f"A record cannot report {wanted} columns: this table has {there} that are not constant. "
+                "Ask for fewer, or leave 'columns' out."
+            )
+        return int(wanted)
 
     def _check_choice(self, choices: tuple[str, ...], **values: object) -> None:
         for name, value in values.items():

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from numbers import Integral
 from typing import Any, Self
 
 from sfumato.channels import Channel, Exact, HidesMissing, Identity, RandomizedResponse, Recipe, Sampled
-from sfumato.errors import UsageError
+from sfumato.channels.reports import tells
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Mechanism
 from sfumato.statistics import Statistics
@@ -52,7 +51,7 @@ class ReportsSome(Mechanism):
         self._check_positive(epsilon_record=self.epsilon_record)
         self.encoding_ = encoding
         free = [group for group in encoding.groups if tells(group)]
-        self.columns_ = self._count(len(free))
+        self.columns_ = self._count_of_columns(self.columns, int(self.epsilon_record / PER_COLUMN), len(free))
         share = float(self.epsilon_record) / max(1, self.columns_) * ROUND_DOWN
         number = self.number(share) if any(not group.is_onehot for group in free) else Exact()
         rate = self.columns_ / max(1, len(free))
@@ -60,22 +59,6 @@ class ReportsSome(Mechanism):
         reports = self.columns_ if rate < 1 else None
         self.recipe_ = Recipe(encoding, Identity(encoding.width), channels, reports=reports)
         return self
-
-    def _count(self, free: int) -> int:
-        """k: as asked for, else so many that each has an epsilon of 2.5."""
-        if self.columns is None:
-            return max(1, min(free, int(self.epsilon_record / PER_COLUMN)))
-        if isinstance(self.columns, bool) or not isinstance(self.columns, Integral) or self.columns < 1:
-            raise UsageError(
-                f"The 'columns' parameter of {type(self).__name__} must be a whole number of at least 1. "
-                f"Got {self.columns!r} instead."
-            )
-        if self.columns > max(free, 1):
-            raise UsageError(
-                f"A record cannot report {self.columns} columns: this table has {free} that are not constant. "
-                "Ask for fewer, or leave 'columns' out."
-            )
-        return int(self.columns)
 
     @staticmethod
     def _channel(group: Group, number: Channel, share: float, rate: float) -> Channel:
@@ -91,8 +74,3 @@ class ReportsSome(Mechanism):
 
     def parameters_used(self) -> dict[str, Any]:
         return {**super().parameters_used(), "columns": self.columns_}
-
-
-def tells(group: Group) -> bool:
-    """Whether a cell can show more than one value."""
-    return len(group.column.categories or ()) > 1 if group.is_onehot else not group.is_constant

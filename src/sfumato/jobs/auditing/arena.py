@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks import Attack, ColumnMoments, Knowledge, RowPairs, Transform
-from sfumato.channels import Guided
+from sfumato.channels import Guided, Staged
 from sfumato.jobs.auditing.alignment import row_codes
 from sfumato.jobs.auditing.evidence import Evidence, sampled
 from sfumato.metrics import Truth
@@ -130,8 +130,10 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
     return Arena(evidence, known, aside, truth, targets, inside, paired, lent)
 
 
-def known_guidance(evidence: Evidence) -> Guided | None:
-    """How the answers of a guided survey were projected, as the card states it; attacks then have exact posteriors."""
+def known_guidance(evidence: Evidence) -> Guided | Staged | None:
+    """How answers were projected, or stages guided, as the card states it; attacks then have exact posteriors."""
+    if evidence.card is not None and isinstance(staged := evidence.card.made_by().map, Staged):
+        return staged
     if not evidence.is_guided or evidence.card is None:
         return None
     if GUIDED not in evidence.notes:

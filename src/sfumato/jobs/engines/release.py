@@ -4,15 +4,49 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from sfumato.channels import RandomizedResponse
 from sfumato.jobs.engines.passes import each_block
 from sfumato.jobs.engines.shuffle import Shuffle
 from sfumato.jobs.progress import Progress
 from sfumato.jobs.source import Source, SourceBlock, block_rows_for
-from sfumato.mechanisms import Block, Mechanism, ModelDrawing, RowDrawing
+from sfumato.mechanisms import Block, Mechanism, ModelDrawing, RowDrawing, StagedRelease
+from sfumato.mechanisms.stage_guide import OutcomeCounts, ReleasedRows
 from sfumato.noise import Streams, content_hash
+
+STAGE = b"stage"
+
+
+def play_rounds(mechanism: StagedRelease, source: Source, streams: Streams, progress: Progress) -> None:
+    """All rounds but the last: what rows of a stage release guides the next one. The last is the release itself.
+
+    The generators of a block are the same in every round, so what a guide sees is what is released in the end.
+    """
+    parameters = parameters_of(mechanism)
+
+    def outcomes(block: SourceBlock, stage: int) -> tuple[int, OutcomeCounts]:
+        rng = streams.generator(block.number, content_hash(block.X.T, block.y), parameters)
+        numbered = streams.generator(block.number, b"", STAGE)
+        return len(block.X), mechanism.outcomes(ReleasedRows(mechanism.release_stage(block.X, numbered, rng, stage)))
+
+    counts: OutcomeCounts | None = None
+    for finished in range(1, mechanism.rounds):
+        done = 0
+        for rows, found in each_block(source, partial(outcomes, stage=finished - 1)):
+            counts = found if counts is None else counts + found
+            done += rows
+            progress("Guiding", done, source.rows)
+        assert counts is not None  # a source without rows is refused
+        mechanism.take_guide(finished, counts)
+
+
+def parameters_of(mechanism: Mechanism) -> bytes:
+    """What a mechanism was given, for its streams."""
+    return json.dumps([mechanism.name, mechanism.parameters_used()], sort_keys=True, default=str).encode()
 
 
 def release_blocks(
@@ -32,7 +66,7 @@ def release_blocks(
     The stream of a block depends on the run key, its number, its content and the parameters: a retry gives the same
     noise for the same data, and never the same noise for different data.
     """
-    parameters = json.dumps([mechanism.name, mechanism.parameters_used()], sort_keys=True, default=str).encode()
+    parameters = parameters_of(mechanism)
 
     shares = (
         mechanism.shares(block_counts, streams.generator(0, b"", b"draws")) if isinstance(mechanism, RowDrawing) else []
@@ -43,6 +77,9 @@ def release_blocks(
         rng = streams.generator(block.number, content, parameters)
         if isinstance(mechanism, RowDrawing):
             released = mechanism.draw(block.X, block.y, shares[block.number], rng)
+        elif isinstance(mechanism, StagedRelease):  # the stage follows from the row's number, never from its content
+            Z = mechanism.release_stage(block.X, streams.generator(block.number, b"", STAGE), rng)
+            released = Block(Z, block.y, np.arange(len(Z)))
         else:
             released = mechanism.perturb(block.X, block.y, rng)
         mechanism.recipe_.check_gaps(released.X)

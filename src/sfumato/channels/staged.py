@@ -1,0 +1,188 @@
+"""A release in stages: every row goes one of three ways, and later ways are guided by what earlier rows released.
+
+The matrix has three parts, side by side: numbers and categories as they are, the same by ranks, and a vector of
+polynomials of ranks. A row fills one part and leaves the others out. Which one, says a keyed function of the row's
+number. What a part is given depends on the `guides`, which were made of released rows of earlier parts: changing one
+record changes one factor of the density of all that is released, so every record has the epsilon of its own part,
+whatever the guides say ("sequentially interactive, each record once").
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sfumato.array_types import Codes, Matrix
+from sfumato.channels.base import Channel, Epsilons
+from sfumato.channels.maps import NOTHING, Map, places
+from sfumato.channels.marginals import Marginals, lifted
+from sfumato.channels.reports import choose, draw_chosen, tells
+from sfumato.channels.unit_vector import UnitVector
+from sfumato.errors import CardError, TableError
+from sfumato.noise.grid import random_words
+from sfumato.noise.streams import keyed_generator
+from sfumato.table import Encoding, Group
+
+STAGES = 3
+WAVE, RANKS, VECTORS = range(STAGES)
+
+
+@dataclass(frozen=True, eq=False)
+class Staged(Map):
+    """`groups`: the columns that tell something. `ranks` and `polynomials`: how they are spread, by the releases of the
+    first stage and of the first two. `reports`: how many columns a row of the first two stages reports; `radius`: to
+    which vectors are clipped; `shares` of the rows in each stage."""
+
+    groups: tuple[Group, ...]
+    ranks: Marginals
+    polynomials: Marginals
+    reports: int
+    radius: float
+    shares: tuple[float, float, float]
+    kind = "staged"
+
+    @cached_property
+    def parts(self) -> tuple[slice, slice, slice]:
+        """Columns of the matrix that each stage fills."""
+        own = sum(group.width for group in self.groups)
+        vector = self.polynomials.count(self.groups) + 1
+        return slice(0, own), slice(own, 2 * own), slice(2 * own, 2 * own + vector)
+
+    def apply(self, X: Matrix) -> Matrix:
+        plain = np.hstack([X[:, group.slice] for group in self.groups])
+        return np.hstack([plain, self.ranks.ranks(self.groups, X), self._vectors(X)])
+
+    def _vectors(self, X: Matrix) -> Matrix:
+        return lifted(self.polynomials.features(self.groups, X), self.radius)
+
+    def ranges(self, encoding: Encoding, chance: float) -> tuple[Matrix, Matrix]:  # noqa: ARG002
+        width = self.parts[VECTORS].stop
+        low = np.zeros(width)
+        low[self.parts[VECTORS]] = -1.0
+        return low, np.ones(width)
+
+    # Which way a row goes
+
+    def stages(self, rows: int, rng: np.random.Generator) -> Codes:
+        """Of rows in their order; nothing is read of them."""
+        return np.searchsorted(np.cumsum(self.shares)[:-1], rng.random(rows), side="right").astype(np.int64)
+
+    def perturb(self, channels: Sequence[Channel], X: Matrix, rng: np.random.Generator) -> Matrix:
+        return self.release(channels, X, self.stages(len(X), rng), rng)
+
+    def release(
+        self,
+        channels: Sequence[Channel],
+        X: Matrix,
+        stages: Codes,
+        rng: np.random.Generator,
+        only: int | None = None,
+    ) -> Matrix:
+        """Released rows; with `only`, those of one stage, which are drawn as they are together with the others."""
+        out = np.full((len(X), self.parts[VECTORS].stop), np.nan)
+        for stage, some in enumerate(self.of_stages(channels)):
+            own = keyed_generator(random_words(rng, 2).tobytes())
+            rows = np.flatnonzero(stages == stage)
+            if only in (None, stage) and len(rows):
+                out[rows, self.parts[stage]] = self._draw(stage, some, X[rows], own)
+        return out
+
+    def _draw(self, stage: int, channels: Sequence[Channel], X: Matrix, rng: np.random.Generator) -> Matrix:
+        if stage == VECTORS:
+            return channels[0].inner.draw(self._vectors(X), rng)  # type: ignore[attr-defined, no-any-return]
+        given = np.hstack([X[:, group.slice] for group in self.groups])
+        given = given if stage == WAVE else self.ranks.ranks(self.groups, X)
+        return draw_chosen(channels, given, choose(len(X), len(channels), self.reports, rng), rng)
+
+    def of_stages(self, channels: Sequence[Channel]) -> tuple[Sequence[Channel], ...]:
+        """The channels of every stage."""
+        count = len(self.groups)
+        return channels[:count], channels[count : 2 * count], channels[2 * count :]
+
+    # What it proves
+
+    def epsilons(self, channels: Sequence[Channel], encoding: Encoding) -> Epsilons:  # noqa: ARG002
+        waves, ranked, vectors = self.of_stages(channels)
+        if not self._fits(channels):
+            return NOTHING
+        told = [
+            [one.epsilons([group]).record for one, group in zip(some, self.groups, strict=True)]
+            for some in (waves, ranked)
+        ]
+        vector = _vector(vectors[0]).epsilon
+        columns = max(max(told[WAVE]), max(told[RANKS]), vector)
+        record = max(math.fsum(heapq.nlargest(self.reports, some)) for some in told)
+        return Epsilons(columns, columns, max(record, vector), exact=False)
+
+    def _fits(self, channels: Sequence[Channel]) -> bool:
+        """Whether these are channels for these columns; each row is taken to report as many as it should."""
+        waves, ranked, vectors = self.of_stages(channels)
+        if len(ranked) != len(self.groups) or len(vectors) != 1 or not isinstance(_inner(vectors[0]), UnitVector):
+            return False
+        fitting = all(
+            one.leaves_out and one.fits([group]) and one.width == group.width
+            for some in (waves, ranked)
+            for one, group in zip(some, self.groups, strict=True)
+        )
+        widths = places(channels)[-1].stop == self.parts[VECTORS].stop
+        return fitting and widths and vectors[0].leaves_out and 1 <= self.reports <= len(self.groups)
+
+    def check_rows(self, channels: Sequence[Channel], Z: Matrix) -> None:
+        """Every row reports one stage, and in it as many columns as it should."""
+        first = np.array([place.start for place in places(channels)])
+        told = ~np.isnan(Z[:, first])
+        counts = np.column_stack(
+            [some.sum(axis=1) for some in np.split(told, [len(self.groups), 2 * len(self.groups)], 1)]
+        )
+        wanted = np.diag([self.reports, self.reports, 1])
+        right = (counts[:, None, :] == wanted[None]).all(axis=2).any(axis=1)
+        if not right.all():
+            raise TableError(
+                f"Row {int(right.argmin()) + 1} of the release does not report exactly one stage as its card says: the "
+                "release was changed or damaged. Take it again from who made it."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "shares": list(self.shares),
+            "reports": self.reports,
+            "radius": self.radius,
+            "ranks": self.ranks.to_list(),
+            "polynomials": self.polynomials.to_list(),
+        }
+
+    @classmethod
+    def from_dict(cls, stated: Mapping[str, Any], encoding: Encoding, channels: Sequence[Channel]) -> Staged:
+        """The inverse of `to_dict`."""
+        wrong = CardError("The card's stages do not fit its columns: it was edited or is damaged.")
+        groups = tuple(group for group in encoding.groups if tells(group))
+        reports, radius, shares = stated["reports"], stated["radius"], stated["shares"]
+        figures = [radius, *shares] if isinstance(shares, list) else []
+        if len(figures) != 4 or not all(isinstance(one, int | float) and 0 < one < math.inf for one in figures):
+            raise wrong
+        if isinstance(reports, bool) or not isinstance(reports, int) or not 1 <= reports <= len(groups):
+            raise wrong
+        if abs(math.fsum(shares) - 1.0) > 1e-9:
+            raise wrong
+        ranks, polynomials = (Marginals.from_list(stated[name], groups) for name in ("ranks", "polynomials"))
+        made = cls(groups, ranks, polynomials, reports, float(radius), (shares[0], shares[1], shares[2]))
+        if not made._fits(channels):
+            raise wrong
+        return made
+
+
+def _inner(channel: Channel) -> Channel:
+    return getattr(channel, "inner", channel)
+
+
+def _vector(channel: Channel) -> UnitVector:
+    found = _inner(channel)
+    assert isinstance(found, UnitVector)
+    return found

@@ -1,0 +1,173 @@
+"""A release in three stages: square wave, square wave on ranks, then whole vectors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sfumato.array_types import Codes, Matrix
+from sfumato.channels import HidesMissing, RandomizedResponse, Recipe, Sampled, SquareWave, UnitVector
+from sfumato.channels.base import Channel
+from sfumato.channels.marginals import Marginals
+from sfumato.channels.reports import tells
+from sfumato.channels.staged import RANKS, VECTORS, WAVE, Staged
+from sfumato.errors import SchemaError
+from sfumato.guarantee import Key
+from sfumato.mechanisms.base import Block, Mechanism, as_codes, as_matrix
+from sfumato.mechanisms.reporting import PER_COLUMN, ROUND_DOWN
+from sfumato.mechanisms.stage_guide import OutcomeCounts, ReleasedRows, guide
+from sfumato.noise.grid import random_words
+from sfumato.noise.streams import keyed_generator
+from sfumato.statistics import Statistics
+from sfumato.table import Encoding, Group
+
+SHARES = (0.10, 0.15, 0.75)
+CLIPPED = 0.8
+"""Vectors of m features are clipped to a radius of sqrt(.8 m)."""
+
+
+class StagedRelease(Mechanism):
+    """Release a tenth of the rows by the square wave, some more by the square wave on ranks, and most as vectors of
+    rank polynomials by PrivUnitG [Asi et al. 2022], each row once.
+
+    Ranks and polynomials are those of the columns as released rows of earlier stages show them. Which stage a row goes
+    through depends on its number alone. Every record has the whole epsilon in its one stage. Best from an epsilon of 4
+    on; below, the square wave alone leaves more.
+
+    Parameters
+    ----------
+    epsilon_record : epsilon of the whole record.
+    columns : how many columns a record of the first two stages reports; None for epsilon / 2.5, at least 1, and at
+        least 2 from an epsilon of 4 on.
+    noise : "exact" or "float", for experiments.
+    """
+
+    name = "staged-release"
+    proves = True
+    rounds = 3
+    papers = ("Li et al. 2020", "Asi et al. 2022")
+    rests_on = (
+        "The noise of different rows, columns and stages is independent and secret.",
+        "Values outside the bounds were clipped to them, and vectors to their radius, before noise was added.",
+        "Which stage a row goes through, and which columns it reports there, is drawn without looking at it. An empty "
+        "cell means not reported, and nothing else; a missing cell is released as any value, within the epsilon.",
+        "What guides a stage was computed from released rows of the stages before it, and from nothing else.",
+    )
+    not_protected = (
+        "Of each record it is public which stage it went through.",
+        "The mechanism spends its whole epsilon: an adversary who knows the likelihood gets all that it allows.",
+    )
+
+    def __init__(self, epsilon_record: float = 8.0, columns: int | None = None, noise: str = "exact"):
+        self.epsilon_record = epsilon_record
+        self.columns = columns
+        self.noise = noise
+
+    @property
+    def needs_statistics(self) -> bool:
+        return False
+
+    def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
+        """Without any guidance yet: as if all values of a column were as likely."""
+        self._check_choice(("exact", "float"), noise=self.noise)
+        self._check_positive(epsilon_record=self.epsilon_record)
+        self.encoding_ = encoding
+        groups = tuple(group for group in encoding.groups if tells(group))
+        if not groups:
+            raise SchemaError("All columns are constant by their bounds and categories: there is nothing to release.")
+        default = max(int(self.epsilon_record / PER_COLUMN), 2 if self.epsilon_record >= 4 else 1)
+        self.columns_ = self._count_of_columns(self.columns, default, len(groups))
+        flat = Marginals.flat(groups)
+        radius = math.sqrt(CLIPPED * flat.count(groups))
+        staged = Staged(groups, flat, flat, self.columns_, radius, SHARES)
+        self.recipe_ = Recipe(encoding, staged, self._channels(staged))
+        return self
+
+    def _channels(self, staged: Staged) -> tuple[Channel, ...]:
+        epsilon, exact = float(self.epsilon_record) * ROUND_DOWN, self.noise == "exact"
+        share = epsilon / self.columns_ * ROUND_DOWN
+        number = SquareWave.of_epsilon(share, exact=exact) if any(not g.is_onehot for g in staged.groups) else None
+        found: list[Channel] = []
+        for stage in (WAVE, RANKS):
+            rate = SHARES[stage] * self.columns_ / len(staged.groups)
+            found += [Sampled(_of_column(group, number, share), rate) for group in staged.groups]
+        dimension = staged.parts[VECTORS].stop - staged.parts[VECTORS].start
+        vector = UnitVector.of_epsilon(epsilon, dimension, staged.radius, exact=exact)
+        return (*found, Sampled(vector, SHARES[VECTORS]))
+
+    # Rounds
+
+    @property
+    def _staged(self) -> Staged:
+        assert isinstance(self.recipe_.map, Staged)
+        return self.recipe_.map
+
+    def release_stage(
+        self, X: Matrix, numbered: np.random.Generator, rng: np.random.Generator, only: int | None = None
+    ) -> Matrix:
+        """Released rows of one stage, or of all; `numbered` says of every row which stage it goes through.
+
+        The same generators give the same rows again, so what a guide saw is what is released.
+        """
+        staged = self._staged
+        return staged.release(self.recipe_.channels, X, staged.stages(len(X), numbered), rng, only)
+
+    def outcomes(self, released: ReleasedRows) -> OutcomeCounts:
+        """What a guide needs to know of released rows; it adds up over blocks."""
+        return OutcomeCounts.of(self._staged, self.recipe_.channels, released)
+
+    def take_guide(self, finished: int, counts: OutcomeCounts) -> None:
+        """Go on to the next stage, guided by the released rows of the first `finished` stages."""
+        found = guide(self._staged, self.recipe_.channels, counts, finished)
+        ranks = found if finished == 1 else self._staged.ranks
+        self.recipe_ = replace(self.recipe_, map=replace(self._staged, ranks=ranks, polynomials=found))
+
+    def perturb(self, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Block:
+        """Under the guides that there are."""
+        numbered, noise = (keyed_generator(random_words(rng, 2).tobytes()) for _ in range(2))
+        return Block(self.release_stage(X, numbered, noise), y, np.arange(len(X)))
+
+    def release(
+        self, X: ArrayLike, y: ArrayLike | None = None, rng: np.random.Generator | None = None, **fit: Any
+    ) -> Block:
+        """Fit, play the rounds and perturb a whole matrix."""
+        X, codes = as_matrix(X), as_codes(y)
+        self.fit(X, codes, **fit)
+        rng = rng or self._own_generator()
+        keys = [random_words(rng, 2).tobytes() for _ in range(2)]
+        counts: OutcomeCounts | None = None
+        for finished in range(1, self.rounds):
+            numbered, noise = map(keyed_generator, keys)
+            found = self.outcomes(ReleasedRows(self.release_stage(X, numbered, noise, finished - 1)))
+            counts = found if counts is None else counts + found
+            self.take_guide(finished, counts)
+        numbered, noise = map(keyed_generator, keys)
+        block = Block(self.release_stage(X, numbered, noise), codes, np.arange(len(X)))
+        self.recipe_.check_gaps(block.X)
+        return block
+
+    def parameters_used(self) -> dict[str, Any]:
+        return {**super().parameters_used(), "columns": self.columns_}
+
+
+def _of_column(group: Group, number: Channel | None, share: float) -> Channel:
+    found: Channel | None = number
+    if group.is_onehot:
+        found = RandomizedResponse.of_epsilon(share, len(group.column.categories or ()))
+    assert found is not None
+    return HidesMissing(found) if group.column.missing else found
+
+
+def guides_fit(recipe: Recipe, counts: OutcomeCounts) -> bool:
+    """Whether the guides on a card are those that its own released rows give."""
+    staged = recipe.map
+    assert isinstance(staged, Staged)
+    for stages, stated in ((1, staged.ranks), (2, staged.polynomials)):
+        found = guide(staged, recipe.channels, counts, stages)
+        if not all(np.allclose(one, other, atol=1e-6) for one, other in zip(found.shares, stated.shares, strict=True)):
+            return False
+    return True
