@@ -14,6 +14,7 @@ from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.columnwise import columnwise_channel, epsilon_shares
 from sfumato.noise import LAWS, Laplace, Law, make_law
+from sfumato.noise.own_laws import is_own
 from sfumato.statistics import Statistics
 from sfumato.table import Column, Encoding, Group
 
@@ -87,7 +88,8 @@ class AdditiveNoise(Mechanism):
         return False
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
-        self._check_choice(tuple(LAWS), law=self.law)
+        if not is_own(self.law):
+            self._check_choice(tuple(LAWS), law=self.law)
         self._check_choice(("exact", "float"), noise=self.noise)
         self._check_positive(
             scale=self.scale, df=self.df, category_epsilon=self.category_epsilon, epsilon_record=self.epsilon_record
@@ -122,7 +124,7 @@ class AdditiveNoise(Mechanism):
         name = own.law or self.law
         df = own.df if own.df is not None or name != self.law else self.df
         try:
-            scale = own.scale if own.settles_strength else spread_of(law)
+            scale = own.scale if own.settles_strength or is_own(name) else spread_of(law)
             return make_law(name, scale=scale, low=own.low, high=own.high, df=df)
         except UsageError as error:
             raise SchemaError(f"Column {column.name!r}: {error}") from None
@@ -135,7 +137,7 @@ class AdditiveNoise(Mechanism):
 
     def _scale(self) -> float | None:
         if self.scale is None and self.low is None and self.high is None:
-            return 0.3
+            return None if is_own(self.law) else 0.3
         return self.scale
 
     def _law(self, scale: float | None) -> Law:
@@ -181,9 +183,12 @@ class AdditiveNoise(Mechanism):
     def parameters_used(self) -> dict[str, Any]:
         law = self.law_.to_dict()
         used = {name: law.get(name) for name in ("scale", "low", "high", "df")}
+        if is_own(self.law):
+            used["law"] = law["law"]  # in one spelling; a file has become its table
         return {**super().parameters_used(), **used, "category_epsilon": self._response_epsilon(self.law_)}
 
 
 def spread_of(law: Law) -> float:
     """The law's scale, or its standard deviation where it has none."""
-    return float(getattr(law, "scale", None) or math.sqrt(law.variance))
+    found = float(getattr(law, "scale", None) or math.sqrt(law.variance))
+    return found if math.isfinite(found) else float(law.ppf(0.75) - law.ppf(0.25))

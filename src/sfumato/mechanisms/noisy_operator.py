@@ -15,6 +15,7 @@ from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Mechanism, as_matrix
 from sfumato.mechanisms.columnwise import columnwise_channel, epsilon_shares
 from sfumato.noise import CUSTOM, LAWS, Law, Operator, OperatorNoise, make_law, make_operator
+from sfumato.noise.own_laws import is_own
 from sfumato.statistics import Statistics
 from sfumato.table import Column, Encoding, Group
 
@@ -79,7 +80,8 @@ class NoisyOperator(Mechanism):
         return False
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
-        self._check_choice(tuple(LAWS), law=self.law)
+        if not is_own(self.law):
+            self._check_choice(tuple(LAWS), law=self.law)
         self._check_positive(scale=self.scale, df=self.df, category_epsilon=self.category_epsilon)
         self.noise_ = self._noise()
         self.encoding_ = encoding
@@ -129,7 +131,8 @@ class NoisyOperator(Mechanism):
             return OperatorNoise(carried, make_law(law, scale=own.scale, low=own.low, high=own.high, df=own.df))
         if name == usual.operator.name and law == usual.law.name:
             return OperatorNoise(carried, usual.law if own.df is None else make_law(law, scale=self.scale, df=own.df))
-        return OperatorNoise(carried, make_law(law, scale=_usual_scale(name, column), df=own.df))
+        usual_scale = None if is_own(law) else _usual_scale(name, column)
+        return OperatorNoise(carried, make_law(law, scale=usual_scale, df=own.df))
 
     def _instead(self, column: Column) -> OperatorNoise:  # noqa: ARG002 (subclasses look at the column)
         """The noise of a column that asks for nothing."""
@@ -146,7 +149,8 @@ class NoisyOperator(Mechanism):
 
     def _law(self) -> Law:
         given = self.scale is not None or self.low is not None or self.high is not None
-        return make_law(self.law, scale=self.scale if given else 1.0, low=self.low, high=self.high, df=self.df)
+        usual = None if is_own(self.law) else 1.0
+        return make_law(self.law, scale=self.scale if given else usual, low=self.low, high=self.high, df=self.df)
 
     def _numeric(self) -> list[Group]:
         """Columns that noise is carried into; a constant says nothing and is released as it is."""
@@ -178,6 +182,8 @@ class NoisyOperator(Mechanism):
     def parameters_used(self) -> dict[str, Any]:
         law = self.noise_.law.to_dict()
         used = {name: law.get(name) for name in ("scale", "low", "high", "df")}
+        if is_own(self.law):
+            used["law"] = law["law"]  # in one spelling; a file has become its table
         return {**super().parameters_used(), **used, "operator": self.noise_.operator.name}
 
 

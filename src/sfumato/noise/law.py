@@ -46,6 +46,11 @@ class Law(ABC):
         return 0.0
 
     @property
+    def is_symmetric(self) -> bool:
+        """Whether it is symmetric about its mean."""
+        return True
+
+    @property
     @abstractmethod
     def variance(self) -> float:
         """E (Z - mean)^2; infinite where it does not exist."""
@@ -103,6 +108,12 @@ def tail(law: Law, chance: float) -> tuple[float, float, bool]:
     Student's t has a polynomial tail: honest values lie thousands of scales out, and no interval tells them from forged
     ones. Laws are symmetric about their mean, and their lower tail is the one that doubles can tell.
     """
+    if not law.is_symmetric:
+        low, high = law.support
+        if math.isfinite(low) and math.isfinite(high):
+            return low, high, True
+        rare = max(chance / 2, 1e-14)
+        return max(low, float(law.ppf(rare))), min(high, float(law.ppf(1 - rare))), False
     least = max(law.support[0], float(law.ppf(chance / 2))) - law.mean
     furthest = FURTHEST * (float(law.ppf(0.25)) - law.mean)
     half = -max(least, furthest)

@@ -21,6 +21,7 @@ from sfumato.noise.epanechnikov import Epanechnikov
 from sfumato.noise.grid import Shape
 from sfumato.noise.kernel_laws import Biweight, Triangular
 from sfumato.noise.law import Law, check_finite, check_positive, check_width, floats, settle
+from sfumato.noise.own_laws import is_own, own_law
 
 _SQRT_3 = math.sqrt(3.0)
 
@@ -239,7 +240,14 @@ def make_law(
     high: float | None = None,
     df: float | None = None,
 ) -> Law:
-    """The law called `name`; parameters that it does not have must be left out."""
+    """The law called `name`; parameters that it does not have must be left out.
+
+    A law of one's own, such as ``gamma(2, scale=0.1)``, has its parameters in its text; `scale` then stretches it.
+    """
+    if is_own(name):
+        if low is not None or high is not None or df is not None:
+            raise UsageError("A law of your own has its parameters in its text. Leave low, high and df out.")
+        return own_law(name) if scale is None else own_law(name).scaled(float(scale))
     if name not in LAWS:
         raise UsageError(f"The 'law' parameter must be one of {', '.join(LAWS)}. Got {name!r} instead.")
     law = LAWS[name]

@@ -14,6 +14,7 @@ from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.base import count_of
 from sfumato.mechanisms.basis import NAMES
 from sfumato.noise.expression_operator import operator_name
+from sfumato.noise.own_laws import is_own, own_law
 from sfumato.protocol.canonical import canonical_json, hash_of
 from sfumato.protocol.names import check_line
 from sfumato.protocol.quota import Quota
@@ -129,6 +130,8 @@ class PoolStudy:
             expected["basis"] = "given"
         if expected.get("guidance") is not None:
             expected["guidance"] = "given"
+        if is_own(expected.get("law")):
+            expected["law"] = own_law(expected["law"]).text
         if isinstance(expected.get("operator"), str):
             expected["operator"] = operator_name(expected["operator"])
         return expected

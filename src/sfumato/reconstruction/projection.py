@@ -98,4 +98,6 @@ def reflected(law: Law, weight: float) -> Law:
     if weight < 0 and isinstance(law, Uniform):
         low, high = law.support
         return Uniform(low=weight * high, high=weight * low)
+    if weight < 0 and not law.is_symmetric:
+        raise CardError("A column with noise of its owner's own law can only be added, not subtracted.")
     return law.scaled(abs(weight))
