@@ -47,7 +47,7 @@ def test_every_parameter_is_declared_described_and_documented(name):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("oracle", "There is no classifier 'oracle'. Choose one of: bernoulli"),
+        ("oracle", "There is no classifier 'oracle'. Choose one of: "),
         ("knn neighbours=3", "has no parameter 'neighbours'. It has: k, weights."),
         ("knn k=0", "'k' parameter of knn must be a whole number from 1 to 10,000 or cross-validation. Got '0'"),
         ("knn k=true", "must be a whole number"),
