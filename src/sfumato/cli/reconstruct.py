@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,6 +45,9 @@ def reconstruct(
     as_published: AsPublished = False,
     trade_off: Annotated[
         bool, typer.Option(help="Owner only, with --original: what privacy costs, for noise of several strengths.")
+    ] = False,
+    estimate_noise: Annotated[
+        bool, typer.Option(help="Estimate how strong the noise was, as if the card did not say it.")
     ] = False,
     force: Force = False,
 ) -> None:
@@ -104,6 +108,14 @@ def reconstruct(
             console.say(
                 f"Information loss against the original: {one.information_loss:.4f} (0 is perfect, 1 is disjoint)."
             )
+    if estimate_noise:
+        from sfumato.jobs.release import Release
+        from sfumato.jobs.released_values import strength_of
+
+        for summary, name in zip(summaries, column or (), strict=False):
+            strength = strength_of(Release.public(folders[0]), name)
+            console.say(f"{name}: {strength.in_words()} The card states 1.")
+            summary["noise_strength"] = asdict(strength)
     if costs is not None:
         console.say(f"What privacy costs: {out / 'trade-off.svg'}. It is made from private values: keep it.")
         summaries[0]["trade_off"] = costs

@@ -11,9 +11,11 @@ import pyarrow as pa
 from sfumato.array_types import Floats
 from sfumato.errors import CardError, UsageError
 from sfumato.jobs.release import Release
+from sfumato.noise import OperatorNoise
 from sfumato.reconstruction import Density, Shares, reconstruct
 from sfumato.reconstruction.described import Described, describe
 from sfumato.reconstruction.evidence import Method
+from sfumato.reconstruction.noise_strength import NoiseStrength, estimate_strength
 from sfumato.table.arrays import day_numbers, numbers, plain
 
 BLOCK = 1 << 18
@@ -45,6 +47,15 @@ def as_numbers(array: Any, one: Described) -> Floats:
     read = day_numbers if one.kind == "date" else numbers
     found, empty = read(plain(array), one.name)
     return found if empty is None else np.where(empty, np.nan, found)
+
+
+def strength_of(release: Release, column: str) -> NoiseStrength:
+    """What the released values themselves say about the strength of their noise; 1 is what the card states."""
+    one = describe(release.card, column)
+    if not isinstance(one.noise, OperatorNoise) or one.missing_keep is not None:
+        raise UsageError(f"The strength of the noise of column {column!r} cannot be estimated: it has other noise too.")
+    values = np.concatenate(list(_values(release, one)))
+    return estimate_strength(values, one.noise, (one.low, one.high))
 
 
 def check_apart(releases: Sequence[Release]) -> None:

@@ -1,0 +1,29 @@
+"""The values tell how strong the noise was where the range is known: a card that states half of it is found out."""
+
+import numpy as np
+import pytest
+
+from sfumato.noise import OperatorNoise, make_law, make_operator
+from sfumato.reconstruction.noise_strength import estimate_strength
+
+X = np.random.default_rng(0).beta(2, 2, 5000) * 10
+
+
+@pytest.mark.parametrize(("law", "stated"), [("uniform", 1.0), ("uniform", 0.5), ("laplace", 1.0), ("laplace", 0.5)])
+def test_the_values_tell_how_strong_the_noise_was(law, stated):
+    noise = OperatorNoise(make_operator("additive"), make_law(law, scale=2.0))
+    z = noise.sample(X, np.random.default_rng(1))
+    found = estimate_strength(z, noise.stretched(stated), (0.0, 10.0))
+    assert found.told
+    assert found.best == pytest.approx(1.0 / stated, rel=0.2)  # 30% off is refused
+    assert found.low <= found.best <= found.high
+
+
+def test_values_that_tell_nothing_are_not_made_to():
+    """Well inside a wide range, weaker noise on a broader density explains them as well."""
+    noise = OperatorNoise(make_operator("additive"), make_law("normal", scale=1.0))
+    z = noise.sample(X, np.random.default_rng(1))
+    found = estimate_strength(z, noise, (-60.0, 70.0))
+    assert not found.told
+    assert found.low < 0.5
+    assert "do not tell" in found.in_words()
