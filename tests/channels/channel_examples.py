@@ -15,6 +15,7 @@ from sfumato.channels import (
     Carried,
     Exact,
     HidesMissing,
+    Hybrid,
     OrMissing,
     Piecewise,
     RandomizedResponse,
@@ -23,6 +24,7 @@ from sfumato.channels import (
     UnitVector,
     Unstated,
 )
+from sfumato.channels.hybrid import POINT
 from sfumato.channels.windowed import Windowed
 from sfumato.noise import Epanechnikov, Laplace, Normal, OperatorNoise, StudentT, Uniform, make_operator
 
@@ -67,6 +69,9 @@ EXAMPLES = [
     SquareWave.of_epsilon(0.5),
     SquareWave.of_epsilon(2.0, exact=False),
     Piecewise(0.75, 3 / 8, 8),
+    Hybrid.of_epsilon(0.5),
+    Hybrid.of_epsilon(2.0),
+    Hybrid.of_epsilon(1.5, exact=False),
     Piecewise.of_epsilon(1.0),
     HidesMissing(Piecewise.of_epsilon(2.0, exact=False)),
     HidesMissing(WAVE),
@@ -155,6 +160,12 @@ def _(channel: Windowed):
 
 
 @outcomes.register
+def _(channel: Hybrid):
+    z, weights = outcomes(channel.window)
+    return np.vstack([np.array([channel.ends]).T, z]), np.append([POINT] * 2, weights)
+
+
+@outcomes.register
 def _(channel: HidesMissing):
     z, weights = outcomes(channel.inner)
     return np.column_stack([z, np.zeros(len(z))]), weights
@@ -201,6 +212,11 @@ def _(channel):
 @faulty.register
 def _(channel: Windowed):
     return replace(channel, near=1.3 * channel.near if channel.near < 0.7 else channel.near / 1.3)
+
+
+@faulty.register
+def _(channel: Hybrid):
+    return replace(channel, often=0.25, least=0.125) if channel.often < 0.5 else replace(channel, often=0.875)
 
 
 @faulty.register

@@ -31,6 +31,7 @@ from sfumato.mechanisms.base import Block
 
 VARIANTS = {
     "noise": ["float"],
+    "form": ["piecewise"],
     "component_bounds": ["data"],
     "basis": ["identity"],
     "law": ["normal", "uniform", "student-t", "epanechnikov", "triangular"],

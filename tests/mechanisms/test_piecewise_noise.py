@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from domains import domain
-from sfumato.channels import Piecewise
+from sfumato.channels import Hybrid, Piecewise
 from sfumato.mechanisms import PiecewiseNoise
 from sfumato.noise import Streams
 from sfumato.table import Encoding
@@ -25,6 +25,26 @@ def test_the_variance_is_the_papers(epsilon, exact):
     for x in (0.0, 0.2, 0.5, 1.0):
         wanted = published_variance(epsilon, 2 * x - 1) / 4
         assert float(channel.variance(np.array(x))) == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("epsilon", [0.3, 0.61, 1.0, 3.0])
+def test_the_hybrid_mixes_as_published_and_never_varies_more_at_worst(epsilon, exact):
+    """Two ends at (e^eps + 1) / (e^eps - 1) in units of t [Duchi et al. 2018]; e^(-eps/2) of them, or all."""
+    channel, e = Hybrid.of_epsilon(epsilon, exact=exact), math.exp(epsilon)
+    assert 2 * channel.ends[1] - 1 == pytest.approx((e + 1) / (e - 1), rel=1e-5)
+    assert channel.often == pytest.approx(1 - math.exp(-epsilon / 2) if epsilon > 0.61 else 0)
+    assert channel.epsilon <= epsilon * (1 + 1e-12)
+    assert channel.epsilon == pytest.approx(epsilon, rel=1e-5)
+    x = np.linspace(0, 1, 101)
+    assert channel.variance(x).max() <= Piecewise.of_epsilon(epsilon).variance(x).max() * (1 + 1e-9)
+    noise, edges = channel.raw_noise(8.0, 3.0), np.linspace(*channel.reach(0, 1, 0)[:2], 4001)
+    for at in (0.0, 0.3, 1.0):
+        mass = np.diff(noise.cdf(3 + 8 * edges, 3 + 8 * at), prepend=0.0)[1:]
+        middles = (edges[1:] + edges[:-1]) / 2
+        assert mass.sum() == pytest.approx(1, abs=1e-9)
+        assert mass @ middles == pytest.approx(at, abs=2e-3)
+        assert mass @ (middles - at) ** 2 == pytest.approx(float(channel.variance(np.array(at))), rel=5e-3)
 
 
 def test_means_are_right_on_average_and_means_a_third_off_are_not():

@@ -19,6 +19,7 @@ from sfumato.channels.bits import Bit
 from sfumato.channels.carried import Carried
 from sfumato.channels.exact import Exact, Unstated
 from sfumato.channels.hides_missing import HidesMissing
+from sfumato.channels.hybrid import Hybrid
 from sfumato.channels.laplace import laplace_channels
 from sfumato.channels.maps import Affine, Guided, Identity, Map, Secret
 from sfumato.channels.or_missing import OrMissing
@@ -48,6 +49,7 @@ __all__ = [
     "Exact",
     "Guided",
     "HidesMissing",
+    "Hybrid",
     "Identity",
     "Line",
     "Map",

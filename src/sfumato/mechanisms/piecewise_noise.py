@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sfumato.channels import Channel, Piecewise
+from sfumato.channels import Channel, Hybrid, Piecewise
 from sfumato.mechanisms.reporting import ReportsSome
 
 
@@ -19,6 +19,8 @@ class PiecewiseNoise(ReportsSome):
     ----------
     epsilon_record : epsilon of the whole record.
     columns : how many columns every record reports; None for epsilon / 2.5, at least 1.
+    form : "hybrid", which mixes in two far ends and varies least at worst, or "piecewise". A number that may be
+        missing is always piecewise.
     noise : "exact" (on a grid) or "float", for experiments.
     """
 
@@ -29,10 +31,18 @@ class PiecewiseNoise(ReportsSome):
         "The mechanism spends its whole epsilon: an adversary who knows the likelihood gets all that it allows.",
     )
 
-    def __init__(self, epsilon_record: float = 4.0, columns: int | None = None, noise: str = "exact"):
+    def __init__(
+        self, epsilon_record: float = 4.0, columns: int | None = None, form: str = "hybrid", noise: str = "exact"
+    ):
         self.epsilon_record = epsilon_record
         self.columns = columns
+        self.form = form
         self.noise = noise
 
     def number(self, epsilon: float) -> Channel:
+        self._check_choice(("hybrid", "piecewise"), form=self.form)
+        kind = Hybrid if self.form == "hybrid" else Piecewise
+        return kind.of_epsilon(epsilon, exact=self.noise == "exact")
+
+    def missing_number(self, epsilon: float) -> Channel:
         return Piecewise.of_epsilon(epsilon, exact=self.noise == "exact")

@@ -60,12 +60,15 @@ class ReportsSome(Mechanism):
         self.recipe_ = Recipe(encoding, Identity(encoding.width), channels, reports=reports)
         return self
 
-    @staticmethod
-    def _channel(group: Group, number: Channel, share: float, rate: float) -> Channel:
+    def missing_number(self, epsilon: float) -> Channel:
+        """The channel of a number that may be missing: one whose outcomes can all be as likely."""
+        return self.number(epsilon)
+
+    def _channel(self, group: Group, number: Channel, share: float, rate: float) -> Channel:
         if not tells(group):
             found: Channel = RandomizedResponse(1.0, 1) if group.is_onehot else Exact()
             return HidesMissing(found) if group.column.missing else found
-        found = number
+        found = self.missing_number(share) if group.has_indicator else number
         if group.is_onehot:
             found = RandomizedResponse.of_epsilon(share, len(group.column.categories or ()))
         if group.column.missing:
