@@ -124,6 +124,32 @@ def exclusive(path: Path, *, busy: SfumatoError | None = None) -> Iterator[None]
         yield
 
 
+@contextlib.contextmanager
+def sole_writer(path: Path) -> Iterator[None]:
+    """Refuse a second process that writes to `path` while we do; no lock is left behind."""
+    if fcntl is None:
+        yield
+        return
+    lock = path.with_name(f".{path.name}.lock")
+    while True:
+        with explained(path):
+            file = os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE))
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise OutputError(
+                    f"Another run is writing to {path}. Wait until it is done, or choose another folder."
+                ) from None
+            if not (lock.exists() and os.path.samestat(lock.stat(), os.fstat(file.fileno()))):
+                continue  # its last owner removed it between our opening and our locking it
+            try:
+                yield
+            finally:
+                lock.unlink(missing_ok=True)
+            return
+
+
 def sync_file(path: Path) -> None:
     """Flush a file's content to the disk."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -176,7 +176,7 @@ def test_truncated_parquet_and_arrow(table, tmp_path):
 def test_missing_file_and_folder_without_tables(tmp_path):
     with pytest.raises(TableError, match="does not exist"):
         open_table(tmp_path / "none.csv")
-    with pytest.raises(TableError, match="without Parquet files"):
+    with pytest.raises(TableError, match="without CSV, Parquet or Arrow files"):
         open_table(tmp_path)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import AsPublished, Console, Force, Quiet, parse_column_parameters, parse_parameters
-from sfumato.cli.tables import Query, TableArgument, Tables
+from sfumato.cli.tables import Query, Tables, TablesArgument
 from sfumato.errors import OutputError, UsageError
 from sfumato.wording import counted
 
@@ -18,7 +18,7 @@ Label = Annotated[str | None, typer.Option(metavar="COL", help="The column that 
 
 @with_blocks
 def schema(
-    table: TableArgument,
+    table: TablesArgument,
     tables: Tables,
     label: Label = None,
     query: Query = None,
@@ -40,7 +40,7 @@ def schema(
 
     console = Console(quiet)
     with console.listening():
-        inferred = Schema.infer(tables.open(table, query), label=label, refuse=False)
+        inferred = Schema.infer(tables.open_all(table, query), label=label, refuse=False)
     if out is None:
         print(inferred.to_yaml(), end="")
         return
@@ -53,7 +53,7 @@ def schema(
 
 @with_blocks
 def sanitize(
-    table: TableArgument,
+    table: TablesArgument,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
     tables: Tables,
     console: Console,
@@ -114,6 +114,7 @@ def sanitize(
       sfumato sanitize patients.csv --label y --mechanism additive-noise --column-param income.scale=0.5 --out r
       sfumato sanitize patients.csv --label y --mechanism random-rotation --search 50 --key study-key.json --out r
       sfumato sanitize a.csv --schema s.yaml --epsilon-record 4 --basis-from b.csv --reason "a census" --out r
+      sfumato sanitize "patients/year=*/*.parquet" --schema schema.yaml --engine stream --out r
       sfumato sanitize february.csv --study study.yaml --only-new --out february
       sfumato sanitize new.csv --schema schema.yaml --mechanism random-rotation --key key.json --unlabelled --out q
     """
@@ -124,7 +125,7 @@ def sanitize(
     parameters = parse_parameters(param or [])
     with console.listening() as progress:
         release = run(
-            tables.open(table, query),
+            tables.open_all(table, query),
             label=label,
             schema=schema,
             study=terms,

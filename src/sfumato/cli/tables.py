@@ -21,6 +21,14 @@ TableArgument = Annotated[
         metavar="TABLE", help="CSV, Parquet or Arrow file, - for standard input; or a database URL with --query."
     ),
 ]
+TablesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TABLE",
+        help="CSV, Parquet or Arrow files, a folder or a quoted glob of them, - for standard input; or a database URL "
+        "with --query.",
+    ),
+]
 Query = Annotated[str | None, typer.Option(metavar="SQL", help="Read this query; TABLE is then a database URL.")]
 Decimal = Annotated[str, typer.Option(metavar="MARK", help="Decimal mark in CSV files: . or a comma.")]
 Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of CSV files, for example cp1252 or utf-16.")]
@@ -43,6 +51,17 @@ class Tables(OptionBlock):
         if query is not None:
             return SqlQuery(given, query)
         return self._standard_input(dialect) if given == "-" else open_table(given, dialect=dialect)
+
+    def open_all(self, given: list[str], query: str | None = None) -> Any:
+        """One table of all files that were named."""
+        from sfumato.table import open_table
+        from sfumato.table.csv_dialect import Dialect
+
+        if len(given) == 1:
+            return self.open(given[0], query)
+        if query is not None or "-" in given:
+            raise UsageError("Several tables must be files. Give standard input or a database alone.")
+        return open_table(given, dialect=Dialect(self.decimal, self.encoding))
 
     def open_if_given(self, given: str | None) -> Any:
         """The same for an option that may be left out."""

@@ -62,8 +62,9 @@ def sanitize(
 
     Parameters
     ----------
-    table : DataFrame, Arrow table, dict of columns, path or SqlQuery
-        The private table: pandas, polars, pyarrow; a CSV, Parquet or Arrow file. An index is never released.
+    table : DataFrame, Arrow table, dict of columns, path, list of paths or SqlQuery
+        The private table: pandas, polars, pyarrow; a CSV, Parquet or Arrow file; a folder, a glob or a list of files
+        with the same columns. An index is never released.
     label : str, optional
         The column that classifiers are to predict. It is released as it is, unless `private_label`.
     schema : Schema or path, optional

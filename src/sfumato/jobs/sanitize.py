@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sfumato.channels import RandomizedResponse
 from sfumato.errors import PrivacyLeakWarning, SchemaError, TableError, UsageError
-from sfumato.files import new_folder
+from sfumato.files import new_folder, sole_writer
 from sfumato.guarantee import Guarantee, Key, Ledger
 from sfumato.guarantee.ledger import Earlier, Fingerprint
 from sfumato.guarantee.recompute import SEEDED
@@ -31,7 +31,7 @@ from sfumato.jobs.sanitize_options import Options
 from sfumato.jobs.sanitized import Sanitized
 from sfumato.jobs.source import Source
 from sfumato.jobs.strength import Strength
-from sfumato.jobs.write_release import InFolder, InMemory, Landing, check_in_memory, check_replaceable
+from sfumato.jobs.write_release import InFolder, InMemory, Landing, check_apart, check_in_memory, check_replaceable
 from sfumato.mechanisms import Mechanism, ModelDrawing, RandomRotation, StagedRelease
 from sfumato.noise import Streams
 from sfumato.table import Encoding, Schema, open_table
@@ -50,9 +50,10 @@ def sanitize(table: Any, out: Path | str, options: Options | None = None, progre
     strength = options.strength()
     mechanism = options.checked_mechanism(strength)
     check_replaceable(out, options.force)
-    table = options.table_for_comparison(table)
+    table = open_table(options.table_for_comparison(table))
+    check_apart(out, table)
     with ExitStack() as run, ExitStack() as if_it_fails:
-        with new_folder(out, force=options.force) as folder:
+        with new_folder(out, force=options.force) as folder, sole_writer(out):
             landing = InFolder(folder, out, options.format, options.engine)
             made = _perturb(table, mechanism, options, strength, landing, progress, run, if_it_fails)
             if made.new_key is not None:  # last: a run that fails leaves no key behind

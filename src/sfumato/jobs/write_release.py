@@ -15,7 +15,7 @@ from sfumato.errors import OutputError, UsageError
 from sfumato.guarantee import Card
 from sfumato.guarantee.row_memory import RowMemory
 from sfumato.jobs.engines import DiskShuffle, MemoryShuffle, Shuffle
-from sfumato.table import table_writer, write_table
+from sfumato.table import Table, table_writer, write_table
 
 CARD_METADATA = b"sfumato.card"
 """Under this name a Parquet release carries its card."""
@@ -102,6 +102,17 @@ def check_replaceable(out: Path, force: bool) -> None:
         raise OutputError(
             f"{out} contains something other than a release, and --force would remove it. Choose another folder."
         )
+
+
+def check_apart(out: Path, table: Table) -> None:
+    """A release inside its own input would be read as input by the next run; --force would remove what lies in it."""
+    place = out.resolve()
+    for folder in table.folders:
+        if place.is_relative_to(folder.resolve()):
+            raise OutputError(f"{out} lies inside {folder}, which is read as the table. Choose a folder beside it.")
+    for file in table.files:
+        if file.resolve().is_relative_to(place):
+            raise OutputError(f"{out} holds the table itself ({file.name}). Choose another folder.")
 
 
 def check_in_memory(engine: str) -> None:

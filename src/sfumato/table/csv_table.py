@@ -17,6 +17,7 @@ import pyarrow.csv as pacsv
 
 from sfumato.errors import TableError
 from sfumato.table.csv_dialect import RANKS, Dialect
+from sfumato.table.file_mark import FileMark
 from sfumato.table.tables import Table
 
 EMPTY_CELLS = ["", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL"]
@@ -34,10 +35,17 @@ class CsvTable(Table):
         columns: Sequence[str] | None = None,
         dialect: Dialect | None = None,
         content: bytes | None = None,
+        *,
+        part: bool = False,
     ) -> None:
-        """`content` is what came from elsewhere than a file; `path` is then only its name."""
+        """`content` is what came from elsewhere than a file; `path` is then only its name.
+
+        A `part` of a table may have no rows, if it has a header.
+        """
         super().__init__(str(path), columns)
-        self._path, self._content = path, content
+        self._path, self._content, self._part = path, content, part
+        self._mark = FileMark.of(path) if content is None else None
+        self.files = () if content is not None else (path,)
         self._dialect = dialect or Dialect()
         self._delimiter, self._header = self._read_header()
         self._selected = self._select(self._header)
@@ -56,6 +64,10 @@ class CsvTable(Table):
     def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - sized by the caller
         yield from self._read({field.name: field.type for field in self.arrow_schema})
 
+    def read_as(self, types: dict[str, pa.DataType]) -> None:
+        """Read cells as wider types than this file alone would need."""
+        self._schema = pa.schema([pa.field(name, types.get(name, pa.string())) for name in self._selected])
+
     def _types(self) -> pa.Schema:
         """The narrowest of integer, number and text that every cell of a column fits, from one pass over the text.
 
@@ -70,6 +82,18 @@ class CsvTable(Table):
         return pa.schema([pa.field(name, RANKS[rank]) for name, rank in ranks.items()])
 
     def _read(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+        if self._mark is not None:
+            self._mark.check()
+        try:
+            yield from self._parsed(types)
+        except TableError:
+            if self._mark is not None:  # damage has an explanation if somebody is writing
+                self._mark.check()
+            raise
+        if self._mark is not None:
+            self._mark.check()
+
+    def _parsed(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         try:
             with self._bytes() as file:
                 reader = pacsv.open_csv(
@@ -90,6 +114,8 @@ class CsvTable(Table):
         except UnicodeError:
             raise self._misread() from None
         except (pa.ArrowException, OSError, EOFError) as error:
+            if self._part and "Empty CSV file" in str(error):
+                return
             raise self._explained(error) from None
 
     def _explained(self, error: BaseException) -> Exception:

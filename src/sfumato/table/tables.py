@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -16,6 +17,11 @@ BLOCK_ROWS = 65_536
 
 class Table(ABC):
     """A named source of rows that can be read block by block, as often as needed."""
+
+    files: tuple[Path, ...] = ()
+    """The files that it is read from, where it is read from files."""
+    folders: tuple[Path, ...] = ()
+    """The folders whose content is the table."""
 
     def __init__(self, where: str, columns: Sequence[str] | None = None) -> None:
         self.where = where
@@ -92,6 +98,7 @@ class SelectedTable(Table):
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
         super().__init__(table.where, columns)
         self._table = table
+        self.files, self.folders = table.files, table.folders
         self._selected = self._select(table.names)
 
     @property
