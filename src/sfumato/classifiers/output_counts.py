@@ -6,7 +6,7 @@ and P(outcome | state), which the card states. Counts add up over blocks and sit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,9 +112,16 @@ class Outcomes:
         return np.bincount(y[told] * size + found[told], minlength=classes * size).reshape(classes, size).astype(float)
 
 
-def outcomes_of(channel: Channel, place: slice, states: States) -> Outcomes:
-    """What a channel makes of the states; refused in words where its law is not stated."""
+def outcomes_of(
+    channel: Channel, place: slice, states: States, given: Callable[[Floats], Floats] | None = None
+) -> Outcomes:
+    """What a channel makes of the states; refused in words where its law is not stated.
+
+    `given`: what a number becomes before it enters the channel; as it is, if None.
+    """
     truths = states.truths()
+    if given is not None and states.parts:
+        truths[:, 0] = given(truths[:, 0])
     if not states.parts:
         told = np.exp(channel.log_likelihood(np.eye(states.width), truths))
         return Outcomes(place, np.zeros(0), False, _normalised(states.averaged(told)))

@@ -110,6 +110,23 @@ class EmpiricalBayes(NamedClassifier):
         return EmpiricalBayesNaiveBayes()
 
 
+class VectorDiscriminant(NamedClassifier):
+    """Discriminants on polynomials of ranks, for the vectors of a staged release and every column. Knows the noise."""
+
+    name = "private-discriminant"
+    knows_noise = True
+    own_types = ("private_discriminant.PrivateDiscriminant",)
+
+    @property
+    def invariance(self) -> Invariance:
+        return SINGLE_COLUMNS
+
+    def make(self) -> Any:
+        from sfumato.classifiers.private_discriminant import PrivateDiscriminant
+
+        return PrivateDiscriminant()
+
+
 class TreeOnDensities(NamedClassifier):
     """A tree on values moved to their reconstructed distribution. Knows the noise.
 

@@ -1,0 +1,206 @@
+"""Discriminants for strong noise: feature means and covariances from a release, each shrunk as its variance demands."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from sfumato.array_types import Floats, Matrix
+from sfumato.channels import NotApplicableError, Recipe
+from sfumato.channels.marginals import Marginals
+from sfumato.channels.staged import VECTORS, Staged
+from sfumato.classifiers.feature_moments import FeatureMoments, FeatureSpace, moments_of, vector_channel
+from sfumato.classifiers.reads_noise import GivesProbabilities, softmax
+from sfumato.classifiers.release_columns import recipe_of
+from sfumato.errors import UsageError
+from sfumato.guarantee import Card
+from sfumato.mechanisms import Mechanism
+from sfumato.noise.cap import mean_length
+from sfumato.table import Column, Encoding, Schema
+
+SPREADS = tuple(np.geomspace(0.001, 3.0, 16))
+POWERS = (0.0, 0.5, 1.0)
+LEAST_WITHIN = 0.1
+WIDEST = 4.0
+"""A class's variance in any direction, relative to that within all classes, lies between 1/4 and 4."""
+QUADRATIC_FROM = 6.0
+"""Epsilon of the vectors from which on class covariances are worth their noise."""
+
+
+class PrivateDiscriminant(GivesProbabilities):
+    """Linear (and, where vectors tell enough, quadratic) discriminants on polynomials of ranks.
+
+    Means of the features and how they go together are read off the release with their variances; what chance alone
+    would show is shrunk away: covariances towards independence, means of the classes towards each other, in the
+    directions in which people vary. Made for the vectors of a staged release; works on every release that keeps the
+    source's columns.
+
+    Attributes
+    ----------
+    classes_, class_prior_ : labels and their shares.
+    means_, within_ : of the features.
+    """
+
+    corrects_labels = True
+
+    def fit(
+        self, X: npt.ArrayLike, y: npt.ArrayLike, sources: Any = None, part: Any = None, label_keep: Any = 1.0
+    ) -> Self:
+        """Estimate; see `ReadsNoise` for the parameters."""
+        parts = self._rows(X, y, sources, part, label_keep)
+        if len(parts) != 1:
+            raise UsageError(
+                "private-discriminant learns from one release: ranks of different releases are different features. Use "
+                "empirical-bayes-naive-bayes or auto."
+            )
+        (rows,) = parts
+        k = len(self.classes_)
+        shares = np.bincount(rows.y, minlength=k) / len(rows.y)
+        response = self._response(parts)
+        try:
+            with threadpool_limits(1, user_api="blas"):
+                space, found = moments_of(rows, k)
+                assert rows.source is not None  # there is nothing to read otherwise
+                self.n_features_in_ = rows.source.encoding.width  # plain rows are asked about, whatever was released
+                self._remember(space)
+                if response is not None:
+                    shares, found = _unmixed(shares, found, response)
+                self.class_prior_ = shares
+                self._discriminate(found)
+        except NotApplicableError as error:
+            raise UsageError(f"private-discriminant cannot read this release: {error}.") from None
+        return self
+
+    # What is estimated
+
+    def _discriminate(self, found: FeatureMoments) -> None:
+        total, self.trust_ = _shrunk_covariance(found)
+        values, vectors = np.linalg.eigh(total)
+        values = np.maximum(values, LEAST_WITHIN)
+        centre = self.class_prior_ @ found.means
+        deviations = _shrunk_deviations(found.means - centre, found.variances, values, vectors)
+        self.means_ = deviations
+        between = np.einsum("c,ci,cj->ij", self.class_prior_, deviations, deviations)
+        own, turned = np.linalg.eigh((vectors * values) @ vectors.T - between)
+        ridge = math.sqrt(len(own) * self.trust_ * float(np.median(found.variances_together)))
+        own = np.maximum(own, LEAST_WITHIN) + min(ridge, 1.0)
+        self.within_ = (turned * own) @ turned.T
+        inverse = (turned / own) @ turned.T
+        self.coef_ = deviations @ inverse
+        self.intercept_ = np.log(np.maximum(self.class_prior_, 1e-300)) - 0.5 * (self.coef_ * deviations).sum(axis=1)
+        self.quadratic_: list[Matrix] = []
+        if found.by_class is not None and found.own_variances is not None and found.epsilon >= QUADRATIC_FROM:
+            root = turned / np.sqrt(own)
+            for code in range(len(deviations)):
+                seen = found.by_class[code] - np.outer(found.means[code], found.means[code])
+                self.quadratic_.append(_own_covariance(seen, found.own_variances[code], self.within_, root))
+
+    # Prediction
+
+    def predict_proba(self, X: npt.ArrayLike) -> Floats:
+        """Probabilities of the classes of plain rows."""
+        f = self._space().of(self._queries(X))
+        linear = softmax(f @ self.coef_.T + self.intercept_)
+        if not self.quadratic_:
+            return linear
+        scores = np.empty(linear.shape)
+        for code, (mean, covariance) in enumerate(zip(self.means_, self.quadratic_, strict=True)):
+            root = np.linalg.cholesky(covariance)
+            away = np.linalg.solve(root, (f - mean).T)
+            scores[:, code] = -0.5 * (away**2).sum(axis=0) - np.log(np.diag(root)).sum()
+        scores += np.log(np.maximum(self.class_prior_, 1e-300))
+        return (linear + softmax(scores)) / 2.0
+
+    def predict_proba_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> Floats:
+        """Probabilities for released rows: of vectors by normal classes, of rows of other stages the class shares.
+
+        Over all people a vector has covariance s^2 I + (t / M) E(f f'), s the channel's scale.
+        """
+        recipe = recipe_of(source)
+        if recipe is None or not isinstance(recipe.map, Staged):
+            raise UsageError("private-discriminant tells nothing of single released rows but vectors.")
+        vector = vector_channel(recipe)
+        rows: Matrix = np.asarray(Z, dtype=np.float64)
+        part = rows[:, recipe.map.parts[VECTORS]][:, : len(self.within_)]
+        there = ~np.isnan(part[:, 0])
+        both = self.within_ + np.einsum("c,ci,cj->ij", self.class_prior_, self.means_, self.means_)
+        spread = vector.scale**2 * np.eye(len(both)) + vector.tail / mean_length(vector.near, vector.tail) * both
+        weights = np.linalg.solve(spread, self.means_.T)
+        scores = np.tile(np.log(np.maximum(self.class_prior_, 1e-300)), (len(rows), 1))
+        scores[there] += part[there] @ weights - 0.5 * (self.means_.T * weights).sum(axis=0)
+        return softmax(scores)
+
+    # The space of the features, in plain values that a model file can hold
+
+    def _remember(self, space: FeatureSpace) -> None:
+        self.columns_ = [group.column.to_dict() for group in space.groups]
+        self.starts_ = [group.start for group in space.groups]
+        self.shares_ = [np.array(one) for one in space.marginals.shares]
+        self.radius_ = float(space.radius)
+
+    def _space(self) -> FeatureSpace:
+        schema = Schema(tuple(Column.from_dict(one) for one in self.columns_))
+        groups = []
+        for group, start in zip(Encoding(schema).groups, self.starts_, strict=True):
+            groups.append(replace(group, start=start, stop=start + group.width))
+        return FeatureSpace(tuple(groups), Marginals(tuple(self.shares_)), self.radius_)
+
+
+def _shrunk_covariance(found: FeatureMoments) -> tuple[Matrix, float]:
+    """Off-diagonals by how much of their mean square is above chance; the diagonal is one by the features' making."""
+    m = len(found.together)
+    off = ~np.eye(m, dtype=bool) & (found.variances_together > 0) & (found.variances_together < 1e8)
+    if not off.any():
+        return np.eye(m), 0.0
+    weights = 1.0 / found.variances_together[off]
+    signal = float((weights * (found.together[off] ** 2 - found.variances_together[off])).sum() / weights.sum())
+    signal = max(signal, 0.0)
+    shrunk = np.eye(m)
+    trust = signal / (signal + found.variances_together[off]) if signal else np.zeros(int(off.sum()))
+    shrunk[off] = trust * np.clip(found.together[off], -1.0, 1.0)
+    return (shrunk + shrunk.T) / 2.0, float(np.mean(trust))
+
+
+def _shrunk_deviations(deviations: Matrix, variances: Matrix, values: Floats, vectors: Matrix) -> Matrix:
+    """Empirical Bayes in the directions in which people vary: a priori N(0, t lambda^gamma), averaged over both."""
+    seen = deviations @ vectors
+    noise = variances @ vectors**2
+    classes = len(seen)
+    weights, means = [], []
+    for power in POWERS:
+        for spread in SPREADS:
+            prior = spread * values**power
+            total = prior + noise
+            likelihood = -0.5 * float((seen**2 / total + np.log(total)).sum()) * (classes - 1) / classes
+            weights.append(likelihood)
+            means.append(seen * prior / total)
+    share = np.exp(np.array(weights) - max(weights))
+    share /= share.sum()
+    return np.asarray(np.tensordot(share, np.array(means), axes=1) @ vectors.T)
+
+
+def _own_covariance(seen: Matrix, variances: Matrix, within: Matrix, root: Matrix) -> Matrix:
+    """A class's covariance: that of all classes, and as much of its own departure as is not noise."""
+    away = seen - within
+    signal = max(float((away**2 - variances).mean()), 0.0)
+    trust = signal / (signal + variances) if signal else np.zeros(away.shape)
+    relative = np.linalg.eigh(root.T @ (trust * away) @ root)
+    scaled = np.clip(1.0 + relative[0], 1.0 / WIDEST, WIDEST)
+    back = np.linalg.inv(root).T @ relative[1]
+    found = (back * scaled) @ back.T
+    return np.asarray((found + found.T) / 2.0)
+
+
+def _unmixed(seen: Floats, found: FeatureMoments, response: Matrix) -> tuple[Floats, FeatureMoments]:
+    """Shares and means of the true classes from those of the reported ones."""
+    true = np.maximum(np.linalg.solve(response, seen), 1e-3)
+    true /= true.sum()
+    inverse = np.linalg.inv(response)
+    means = (inverse @ (seen[:, None] * found.means)) / true[:, None]
+    variances = (inverse**2 @ (seen[:, None] ** 2 * found.variances)) / true[:, None] ** 2
+    return true, replace(found, means=means, variances=variances, by_class=None, own_variances=None)
