@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.array_types import Codes, Floats
-from sfumato.classifiers.factory import CLASSIFIERS, make_classifier
+from sfumato.classifiers.factory import make_classifier
 from sfumato.classifiers.label_noise import LabelNoiseCorrection, response_matrix
 from sfumato.classifiers.reads_noise import GivesProbabilities, ReadsNoise, Rows
 from sfumato.errors import CardError, TableError, UsageError
@@ -23,13 +23,13 @@ from sfumato.reconstruction.shares import onto_simplex
 
 THROUGH_NOISE = (
     "empirical-bayes-naive-bayes",
-    "private-discriminant",
     "noise-aware-lda",
     "noise-aware-qda",
     "reconstructed-naive-bayes",
 )
 AS_THEY_ARE = ("boosting", "forest", "logistic", "naive-bayes", "knn")
-ON_BITS = ("bernoulli-naive-bayes",)
+OF_KIND = {"guided": ("bernoulli-naive-bayes",), "staged": ("private-discriminant",)}
+"""Learners of maps that ordinary ones cannot read."""
 SHARES = "class shares"
 FOLDS = 5
 MOST_ROWS = 20_000
@@ -64,9 +64,7 @@ class AutoClassifier(GivesProbabilities):
         tried = _sampled(parts)
         folds = [_folds(rows.y, k) for rows in tried]
         by_row = {SHARES: np.concatenate([-np.log(np.maximum(shares, _LEAST))[rows.y] for rows in tried])}
-        on_bits = any(rows.source is not None and rows.source.map.kind == "guided" for rows in parts)
-        noisy = any(reads_noise(rows) for rows in parts)
-        for name in _candidates(noisy, on_bits):
+        for name in _candidates(parts):
             try:
                 by_row[name] = self._held_out(name, tried, folds)
             except (UsageError, CardError, TableError, ValueError) as error:
@@ -78,6 +76,8 @@ class AutoClassifier(GivesProbabilities):
             self.chosen_ = SHARES
         self.answers_prior_ = self.chosen_ == SHARES
         self.classifier_ = None if self.answers_prior_ else _fitted(self.chosen_, parts, self.classes_)
+        if self.classifier_ is not None:  # of a release in stages it asks about plain rows, which have fewer columns
+            self.n_features_in_ = self.classifier_.n_features_in_
         return self
 
     def _held_out(self, name: str, parts: Sequence[Rows], folds: Sequence[Codes]) -> Floats:
@@ -106,9 +106,11 @@ class AutoClassifier(GivesProbabilities):
         return np.asarray(self.classifier_.predict(self._queries(X)))
 
 
-def _candidates(noisy: bool, on_bits: bool) -> tuple[str, ...]:
-    names = ON_BITS if on_bits else THROUGH_NOISE if noisy else AS_THEY_ARE
-    return tuple(name for name in names if name in CLASSIFIERS)
+def _candidates(parts: Sequence[Rows]) -> tuple[str, ...]:
+    kinds = {rows.source.map.kind for rows in parts if rows.source is not None} & OF_KIND.keys()
+    if kinds:
+        return OF_KIND[min(kinds)]
+    return THROUGH_NOISE if any(reads_noise(rows) for rows in parts) else AS_THEY_ARE
 
 
 def reads_noise(rows: Rows) -> bool:

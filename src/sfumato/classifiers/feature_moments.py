@@ -84,20 +84,24 @@ def moments_of(rows: Rows, classes: int) -> tuple[FeatureSpace, FeatureMoments]:
         return _staged(recipe.map, recipe, rows, classes)
     if not recipe.is_columnwise:
         raise NotApplicableError("it reads the source's columns, and this release mixes them")
+    readers = readers_of(recipe)
+    groups = tuple(recipe.encoding.groups[place] for place, _, _ in readers)
+    shares = [_pool(outcomes, state, rows, classes) for _, state, outcomes in readers]
+    space = FeatureSpace(groups, Marginals(tuple(_cells(s, g) for s, g in zip(shares, groups, strict=True))))
+    scores = [
+        _Scores.of(outcomes, at_states(space, place, state), rows, classes)
+        for place, (_, state, outcomes) in enumerate(readers)
+    ]
+    return space, _joined(space, scores, classes)
+
+
+def readers_of(recipe: Recipe) -> list[tuple[int, States, Outcomes]]:
+    """Of a release that keeps the source's columns: place, states and outcomes of every column that tells something."""
     states = states_of(recipe)
     told = [place for place, group in enumerate(recipe.encoding.groups) if _tells(group)]
     if not told:
         raise NotApplicableError("no column tells anything")
-    parts = [(recipe.channels[p], recipe.places[p], states[p], recipe.encoding.groups[p]) for p in told]
-    groups = tuple(group for *_, group in parts)
-    outcomes = [outcomes_of(channel, place, state) for channel, place, state, _ in parts]
-    shares = [_pool(one, state, rows, classes) for one, (_, _, state, _) in zip(outcomes, parts, strict=True)]
-    space = FeatureSpace(groups, Marginals(tuple(_cells(s, g) for s, g in zip(shares, groups, strict=True))))
-    scores = [
-        _Scores.of(one, _at_states(space, place, state), rows, classes)
-        for place, (one, (_, _, state, _)) in enumerate(zip(outcomes, parts, strict=True))
-    ]
-    return space, _joined(space, scores, classes)
+    return [(p, states[p], outcomes_of(recipe.channels[p], recipe.places[p], states[p])) for p in told]
 
 
 def _tells(group: Group) -> bool:
@@ -119,7 +123,7 @@ def _cells(shares: Floats, group: Group) -> Floats:
     return np.asarray(kept / kept.sum())
 
 
-def _at_states(space: FeatureSpace, place: int, states: States) -> Matrix:
+def at_states(space: FeatureSpace, place: int, states: States) -> Matrix:
     """Features of one column at the middle of every state."""
     group = space.groups[place]
     if states.parts:
@@ -148,17 +152,22 @@ class _Scores:
     def of(cls, outcomes: Outcomes, phi: Matrix, rows: Rows, classes: int) -> _Scores:
         counts = outcomes.counts(rows.Z, rows.y, classes)
         pool = pooled([Seen(counts, outcomes.transition)], np.full(len(phi), 0.5))
-        q = np.maximum(outcomes.transition @ pool, _TINY)
-        centred = phi - pool @ phi
-        psi = (outcomes.transition @ (pool[:, None] * centred)) / q[:, None]
-        information = np.einsum("o,ok,ol->kl", q, psi, psi)
-        inverse = np.linalg.pinv(information + 1e-9 * np.eye(len(information)))
+        psi, information = scores_of(outcomes, pool, phi)
+        inverse = np.asarray(np.linalg.pinv(information + 1e-9 * np.eye(len(information))), dtype=np.float64)
         n = np.maximum(counts.sum(axis=1), _TINY)
         means = (counts @ psi) / n[:, None] @ inverse
         variances = np.diag(inverse)[None, :] / n[:, None]
         found = outcomes.of(rows.Z)
         told = np.where(found[:, None] >= 0, psi[np.maximum(found, 0)], np.nan)
         return cls(told, inverse, means, np.where(counts.sum(axis=1)[:, None] > 0, variances, LARGE))
+
+
+def scores_of(outcomes: Outcomes, pool: Floats, phi: Matrix) -> tuple[Matrix, Matrix]:
+    """psi (outcomes x features) and R, their second moments under the pooled distribution."""
+    q = np.maximum(outcomes.transition @ pool, _TINY)
+    centred = phi - pool @ phi
+    psi = (outcomes.transition @ (pool[:, None] * centred)) / q[:, None]
+    return psi, np.einsum("o,ok,ol->kl", q, psi, psi)
 
 
 def _joined(space: FeatureSpace, scores: Sequence[_Scores], classes: int) -> FeatureMoments:
@@ -203,18 +212,20 @@ def _staged(staged: Staged, recipe: Recipe, rows: Rows, classes: int) -> tuple[F
         some = Z[y == code]
         if len(some) > 1:
             means[code], variances[code] = some.mean(axis=0), some.var(axis=0).mean() / len(some)
-            by_class[code] = gain * some.T @ some / len(some) - less * np.eye(space.width)
-            squares = some**2
-            spread = squares.T @ squares / len(some) - (some.T @ some / len(some)) ** 2
-            own[code] = gain**2 * np.maximum(spread, 0.0) / len(some)
-    n = max(len(Z), 1)
-    together = gain * Z.T @ Z / n - less * np.eye(space.width)
-    found = FeatureMoments(
-        means, variances, together, np.full(together.shape, less**2 / n), by_class, own, float(vector.epsilon)
-    )
+            by_class[code], own[code] = _products(some, gain, less)
+    together, spread = _products(Z, gain, less)
+    found = FeatureMoments(means, variances, together, spread, by_class, own, float(vector.epsilon))
     for counted in _earlier_stages(staged, recipe, rows, space, classes):
         found = _more_means(found, *counted)
     return space, found
+
+
+def _products(Z: Matrix, gain: float, less: float) -> tuple[Matrix, Matrix]:
+    """E(f f') of some vectors, and the variance of each entry: by the vectors themselves, for no formula of it is safe."""
+    n, squares = max(len(Z), 1), Z**2
+    both = Z.T @ Z / n
+    spread = np.maximum(squares.T @ squares / n - both**2, 0.0) / n
+    return gain * both - less * np.eye(len(both)), gain**2 * spread
 
 
 def _earlier_stages(
@@ -227,7 +238,7 @@ def _earlier_stages(
         for place, (group, channel) in enumerate(zip(staged.groups, channels, strict=True)):
             states = States(group.start, group.width, 0 if group.is_onehot else len(staged.polynomials.shares[place]))
             outcomes = outcomes_of(channel, slice(start, start + group.width), states, _seen_as(staged, stage, place))
-            one = _Scores.of(outcomes, _at_states(space, place, states), rows, classes)
+            one = _Scores.of(outcomes, at_states(space, place, states), rows, classes)
             means.append(one.means)
             variances.append(one.variances)
             start += group.width

@@ -124,8 +124,7 @@ class PrivateDiscriminant(GivesProbabilities):
         recipe = recipe_of(source)
         if recipe is None or not isinstance(recipe.map, Staged):
             raise UsageError("private-discriminant tells nothing of single released rows but vectors.")
-        vector = vector_channel(recipe)
-        rows: Matrix = np.asarray(Z, dtype=np.float64)
+        vector, rows = vector_channel(recipe), np.asarray(Z, dtype=np.float64)
         part = rows[:, recipe.map.parts[VECTORS]][:, : len(self.within_)]
         there = ~np.isnan(part[:, 0])
         both = self.within_ + np.einsum("c,ci,cj->ij", self.class_prior_, self.means_, self.means_)
