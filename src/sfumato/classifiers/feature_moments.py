@@ -221,7 +221,7 @@ def _staged(staged: Staged, recipe: Recipe, rows: Rows, classes: int) -> tuple[F
 
 
 def _products(Z: Matrix, gain: float, less: float) -> tuple[Matrix, Matrix]:
-    """E(f f') of some vectors, and the variance of each entry: by the vectors themselves, for no formula of it is safe."""
+    """E(f f') of some vectors, and the variance of each entry, by the vectors themselves: no formula is safe."""
     n, squares = max(len(Z), 1), Z**2
     both = Z.T @ Z / n
     spread = np.maximum(squares.T @ squares / n - both**2, 0.0) / n
