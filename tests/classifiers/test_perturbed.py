@@ -18,7 +18,8 @@ BOUNDS = (0.5 * X.min(axis=0), X.max(axis=0))  # without 0, which multiplicative
 CATEGORIES_ONLY = {"randomized-response", "guided-projection"}
 LEAVES_CELLS_OUT = {"square-wave", "piecewise-noise"}  # learners that need whole rows say so
 NEEDS_PUBLIC_CLASSES = {"tree-resampling"}  # here they are read off the rows
-NOT_HERE = CATEGORIES_ONLY | LEAVES_CELLS_OUT | NEEDS_PUBLIC_CLASSES
+HAS_STAGES = {"staged-release"}  # only learners that know its stages read it
+NOT_HERE = CATEGORIES_ONLY | LEAVES_CELLS_OUT | NEEDS_PUBLIC_CLASSES | HAS_STAGES
 NUMERIC = [mechanism for name, mechanism in MECHANISMS.items() if name not in NOT_HERE]
 
 
@@ -34,6 +35,12 @@ def test_every_mechanism_trains_every_kind_of_classifier(mechanism, classifier):
 def test_cells_that_are_left_out_are_learned_from_by_the_default(name):
     model = PerturbedClassifier(MECHANISMS[name](epsilon_record=8.0), bounds=BOUNDS, random_state=0).fit(X, y)
     assert (model.predict(X) == y).mean() > 0.6
+
+
+@pytest.mark.parametrize("name", sorted(LEAVES_CELLS_OUT | HAS_STAGES))
+def test_learners_that_need_whole_rows_say_so(name):
+    with pytest.raises(UsageError, match="needs every cell of a row"):
+        PerturbedClassifier(MECHANISMS[name](), "radius-vote", bounds=BOUNDS, random_state=0).fit(X, y)
 
 
 def test_weak_noise_costs_little_and_strong_noise_much():
