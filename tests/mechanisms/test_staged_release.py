@@ -191,6 +191,13 @@ class TestRelease:
         forged["transform"]["ranks"][0] = forged["transform"]["ranks"][0][::-1]
         assert far_cells(tmp_path / "out" / "release.parquet", Card.from_dict(forged)) == WRONG_GUIDES
 
+    def test_a_model_of_it_does_not_answer_for_plain_rows(self):
+        """Until a classifier knows the stages, nothing is answered at random."""
+        found = sf.sanitize(people(400), schema=sf.Schema.from_dict(SCHEMA), mechanism="staged-release", seed=1)
+        model = sf.train(found, classifier="forest")
+        with pytest.raises(UsageError, match="release with stages"):
+            sf.evaluate(model, people(50, 5))
+
     def test_every_attack_gives_a_score_or_a_reason(self):
         table = people(600)
         found = sf.sanitize(table, schema=sf.Schema.from_dict(SCHEMA), mechanism="staged-release", epsilon_record=8)

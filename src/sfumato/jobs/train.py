@@ -129,10 +129,9 @@ def _embedding(card: Card, plain: bool) -> dict[str, Any]:
     A column-wise release lies where its source does, unless noise has another mean. Classifiers that answer for `plain`
     rows need no such map then. Where there is none, the model says why.
     """
-    staged = card.transform["kind"] == "staged"
-    if plain and (card.is_columnwise or staged):
+    if card.is_columnwise and plain:
         return {"kind": "identity"}
-    if staged:
+    if card.transform["kind"] == "staged":
         return {"kind": "unknown", "why": STAGED}
     if card.transform["kind"] == "guided":
         return {"kind": "identity"}  # plain answers are classified as they are
