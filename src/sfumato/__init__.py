@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.door.law import law
     from sfumato.door.learn import Model, evaluate, load_model, predict, reconstruct, train
     from sfumato.door.mine import cluster, regress, rules
+    from sfumato.door.redraw import redraw
     from sfumato.door.rehearse import Rehearsal, rehearse
     from sfumato.door.sanitize import sanitize, show
     from sfumato.door.survey import measure_survey, plan_survey, survey_edges
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "sanitize": "sfumato.door.sanitize",
+    "redraw": "sfumato.door.redraw",
     "show": "sfumato.door.sanitize",
     "open_release": "sfumato.jobs.release",
     "audit": "sfumato.door.audit",
@@ -87,6 +89,7 @@ __all__ = [
     "plan_survey",
     "predict",
     "reconstruct",
+    "redraw",
     "regress",
     "rehearse",
     "rules",

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.central.model_file import model_from_dict
 from sfumato.errors import PrivacyLeakWarning, SchemaError, SfumatoError, UsageError
 from sfumato.guarantee import Card, Ledger
 from sfumato.guarantee.recompute import recomputed
@@ -46,10 +47,14 @@ def options(ledger, **words):
     return Options(ledger=ledger, **words)
 
 
+def words(ledger, **more):
+    return {"schema": SCHEMA, "mechanism": "tree-resampling", "epsilon": 1.0, "ledger": ledger, **more}
+
+
 @pytest.mark.parametrize("engine", ["memory", "stream"])
 def test_the_card_claims_what_was_measured_and_no_trace_is_left(tmp_path, ledger, engine):
     done = sanitize(people(), tmp_path / "r", options(ledger, engine=engine))
-    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == ["card.json", "release.parquet"]
+    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == ["card.json", "model.json", "release.parquet"]
     card = Card.load(tmp_path / "r")
     stated = card.guarantee
     assert (stated["kind"], stated["epsilon_record"], card.label) == ("central-dp", None, "drawn")
@@ -161,3 +166,92 @@ def test_a_public_audit_is_refused(ledger):
     told = sf.audit(release, original=frame, holdout=people(400, 1), repeats=0)
     scored = {entry["name"] for entry in told.data["attacks"] if entry.get("score") is not None}
     assert scored == {"membership", "attribute-inference"}
+
+
+def test_a_redraw_is_free_and_a_refit_is_not(tmp_path, ledger):
+    release = sf.sanitize(people(), out=tmp_path / "r", **words(ledger))
+    model = release.card.recipe["model"]
+    more = sf.redraw(tmp_path / "r", rows=7_000, out=tmp_path / "more", ledger=ledger)
+    assert len(more.table) == more.card.rows == 7_000
+    assert {path.name for path in (tmp_path / "more").iterdir()} == {"card.json", "release.parquet", "model.json"}
+    again = sf.open_release(tmp_path / "more")
+    assert again.card.guarantee["central"] == release.card.guarantee["central"]
+    assert again.card.earlier_releases == {**release.card.earlier_releases, "redrawn": True}
+    assert again.card.recipe["model"] == model
+    assert (Ledger(ledger).releases, Ledger(ledger).redraws(model)) == (1, 1)
+    refit = sf.sanitize(people(), **words(ledger))
+    assert (Ledger(ledger).releases, refit.card.earlier_releases["count"]) == (2, 1)
+    assert refit.card.recipe["model"] != model
+    kept = [len(sf.redraw(refit, seed=seed).table) for seed in (1, 1)]
+    assert kept[0] == kept[1] == refit.card.rows
+    assert sf.redraw(refit, seed=1).table.equals(sf.redraw(refit, seed=1).table)
+
+
+def test_drawn_again_is_the_same_law(tmp_path, ledger):
+    release = sf.sanitize(people(), parameters={"rows": 40_000}, **words(ledger))
+    other = sf.redraw(release.save(tmp_path / "r"), rows=40_000, ledger=ledger).table
+    for column in ("town", "ill"):
+        found, given = (t[column].value_counts(normalize=True).sort_index() for t in (other, release.table))
+        np.testing.assert_allclose(found, given, atol=0.015)
+    assert other["age"].mean() == pytest.approx(release.table["age"].mean(), abs=0.5)
+    assert other["weight"].isna().mean() == pytest.approx(release.table["weight"].isna().mean(), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda m: m["classes"].append(1.0),
+        lambda m: m["columns"][0]["shares"][0].__setitem__(0, -1.0),
+        lambda m: m["columns"][0]["bins"].__setitem__(0, 10**6),
+        lambda m: m["order"].reverse() or m["order"].append([9, []]),
+        lambda m: m.update(rows=-5),
+        lambda m: m.pop("tables"),
+        lambda m: m["columns"][1].update(name="other"),
+    ],
+)
+def test_a_model_from_outside_is_checked_in_every_part(tmp_path, ledger, edit):
+    release = sf.sanitize(people(), out=tmp_path / "r", **words(ledger, epsilon=8.0))
+    found = json.loads((tmp_path / "r" / "model.json").read_text())
+    assert found["tables"]
+    edit(found)
+    (tmp_path / "r" / "model.json").write_text(json.dumps(found))
+    with pytest.raises(SfumatoError, match="not the one that its release"):
+        sf.redraw(tmp_path / "r", ledger=ledger)
+    with pytest.raises(SfumatoError, match="edited or is damaged"):
+        model_from_dict(found, release.card.source_encoding())
+
+
+def test_only_rows_that_belong_to_nobody_can_be_drawn_again(tmp_path, ledger):
+    local = sf.sanitize(people(), schema=SCHEMA, mechanism="additive-noise", ledger=ledger)
+    with pytest.raises(UsageError, match="tree-resampling"):
+        sf.redraw(local)
+    drawn = sf.sanitize(people(), out=tmp_path / "r", **words(ledger))
+    with pytest.raises(UsageError, match="'rows'"):
+        sf.redraw(drawn, rows=0)
+    (tmp_path / "r" / "model.json").unlink()
+    with pytest.raises(SfumatoError, match=r"no model\.json"):
+        sf.redraw(tmp_path / "r")
+
+
+def test_no_cell_and_no_number_of_rows_is_refused_or_told(tmp_path, ledger):
+    """One record decides none of this: words in a number, infinity, a class or a category that nobody listed."""
+    frame = people(500).astype(object)
+    frame.loc[0, "age"], frame.loc[1, "age"] = "forty", None
+    frame.loc[2, "town"], frame.loc[3, "town"] = "elsewhere", None
+    frame.loc[4, "ill"], frame.loc[5, "ill"] = "perhaps", None
+    frame.loc[6, "weight"] = np.inf
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    told = sf.sanitize(tmp_path / "t.csv", **words(ledger)).told
+    clean = sf.sanitize(people(500), **words(ledger)).told
+    assert (told.notes, told.clipped) == (clean.notes, clean.clipped)
+
+
+def test_the_card_does_not_tell_that_these_very_rows_were_released_before(ledger):
+    """Whoever sees both cards would know that nobody left or came."""
+    frame = people()
+    sf.sanitize(frame, **words(ledger))
+    same, one_less = (sf.sanitize(rows, seed=3, **words(ledger)).card for rows in (frame, frame[1:]))
+    assert same.earlier_releases == one_less.earlier_releases
+    assert same.earlier_releases["count"] == 1
+    others = Schema((*SCHEMA.columns[1:],))
+    assert sf.sanitize(frame, **words(ledger, schema=others)).card.earlier_releases["count"] == 0

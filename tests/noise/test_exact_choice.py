@@ -8,7 +8,9 @@ from scipy import stats
 
 from sfumato.errors import UsageError
 from sfumato.noise.exact_choice import (
+    MARGIN,
     ExactChoice,
+    _running_sums,
     discrete_gaussian,
     discrete_laplace_of,
     exponential_choice,
@@ -83,3 +85,13 @@ def test_scales_that_cannot_be():
     for wrong in (0.0, -1.0, float("nan"), 1e13):
         with pytest.raises((UsageError, ValueError)):
             discrete_gaussian(np.random.default_rng(0), wrong, 3)
+
+
+def test_sums_of_many_weights_err_far_less_than_the_margin():
+    """A plain cumulative sum of so many numbers may err by more than what counts as undecided."""
+    weights = np.full(300_001, 0.1)
+    exact = np.cumsum(weights.astype(np.longdouble))
+    assert np.abs(np.cumsum(weights) / exact - 1).max() > MARGIN
+    assert np.abs(_running_sums(weights) / exact - 1).max() < MARGIN / 8
+    assert (np.diff(_running_sums(weights)) >= 0).all()
+    np.testing.assert_array_equal(_running_sums(weights[:200]), np.cumsum(weights[:200]))

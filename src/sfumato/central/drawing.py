@@ -1,12 +1,99 @@
-"""Draw rows from a fitted model: class, then every column given the class and the column it depends on."""
+"""Draw rows from a fitted model: class, then every column given the class and the column it depends on.
+
+Everything here is noisy or public. The table is not needed, and any number of rows may be drawn.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.array_types import Codes, Floats
+from sfumato.array_types import Codes, Floats, Matrix
+from sfumato.central.column_codes import Bins, FineColumn
+from sfumato.central.forest import Node
+from sfumato.table import Encoding
+
+
+class ModelColumn(NamedTuple):
+    """One column of the model: its bins, P(bin | class), and the coarser bins of its pairs."""
+
+    fine: FineColumn
+    bins: Bins
+    shares: Floats
+    coarse: Bins | None = None
+
+    @property
+    def joint(self) -> Bins:
+        """Coarse bins of bins, where the column takes part in a pair."""
+        return self.coarse or Bins.each(self.bins.count)
+
+    @property
+    def joint_shares(self) -> Floats:
+        """P(coarse bin | class)."""
+        return np.asarray(self.joint.sums(self.shares, axis=1))
+
+
+@dataclass(frozen=True)
+class DrawnModel:
+    """P(class), and P(bin | class, coarse bins of the parents) of every column, parents first."""
+
+    encoding: Encoding
+    classes: int
+    rows: int
+    sizes: Floats
+    columns: list[ModelColumn]
+    nodes: list[Node]
+    tables: dict[int, Floats]
+
+    def draw(self, rows: int, rng: np.random.Generator) -> tuple[Matrix, Codes]:
+        """New encoded rows and their classes."""
+        classes = self._classes.draw(np.zeros(rows, dtype=np.int64), rng)
+        X = np.empty((rows, self.encoding.width), order="F")
+        coarse: dict[int, Codes] = {}
+        wanted = {parent for node in self.nodes for parent in node.parents}
+        for node, (alias, starts, widths) in zip(self.nodes, self._laws, strict=True):
+            one, states = self.columns[node.column], classes
+            for parent in node.parents:
+                states = states * self.columns[parent].joint.count + coarse[parent]
+            drawn = alias.draw(states, rng)
+            if node.column in wanted:
+                coarse[node.column] = one.joint.of[drawn]
+            one.fine.place(starts[drawn], widths[drawn], drawn == one.bins.count - 1, X, rng)
+        return X, classes
+
+    @cached_property
+    def _classes(self) -> Alias:
+        return Alias.of(self.sizes[None, :] / self.sizes.sum())
+
+    @cached_property
+    def _laws(self) -> list[tuple[Alias, Floats, Floats]]:
+        """Made once, however many blocks are drawn: how to draw each column's bin, and where the bins lie."""
+        return [(Alias.of(self._conditional(node)), *_runs(self.columns[node.column].bins)) for node in self.nodes]
+
+    def _conditional(self, node: Node) -> Floats:
+        """P(bin | class, parents' coarse bins): the coarse bin by the table, the bin within it by the column."""
+        one = self.columns[node.column]
+        if not node.parents:
+            return one.shares
+        within = one.shares / np.maximum(one.joint_shares, 1e-300)[:, one.joint.of]
+        states = math.prod(self.columns[parent].joint.count for parent in node.parents)
+        table = self.tables[node.column].reshape(self.classes, states, one.joint.count)
+        found = (table[:, :, one.joint.of] * within[:, None, :]).reshape(-1, one.bins.count)
+        total = found.sum(axis=1, keepdims=True)
+        even = np.repeat(one.shares, states, axis=0)
+        return np.asarray(np.where(total > 1e-12, found / np.maximum(total, 1e-300), even))
+
+
+def _runs(bins: Bins) -> tuple[Floats, Floats]:
+    """First fine cell and number of fine cells of every bin."""
+    widths = np.bincount(bins.of, minlength=bins.count)
+    starts = np.zeros(bins.count, dtype=np.int64)
+    starts[bins.of[::-1]] = np.arange(len(bins.of))[::-1]
+    return starts.astype(np.float64), widths.astype(np.float64)
 
 
 @dataclass(frozen=True)

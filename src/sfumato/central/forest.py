@@ -47,10 +47,10 @@ def spanning_forest(scores: Mapping[Pair, int], columns: int, chooser: Chooser) 
 
 @dataclass(frozen=True)
 class Node:
-    """A column in the order of drawing, and the column that it depends on."""
+    """A column in the order of drawing, and the columns that it depends on: none, or one."""
 
     column: int
-    parent: int | None
+    parents: tuple[int, ...] = ()
 
 
 def in_drawing_order(pairs: list[Pair], columns: int) -> list[Node]:
@@ -64,7 +64,7 @@ def in_drawing_order(pairs: list[Pair], columns: int) -> list[Node]:
     for root in range(columns):
         if root in seen:
             continue
-        waiting = [Node(root, None)]
+        waiting = [Node(root)]
         seen.add(root)
         while waiting:
             node = waiting.pop()
@@ -72,5 +72,5 @@ def in_drawing_order(pairs: list[Pair], columns: int) -> list[Node]:
             for child in near[node.column]:
                 if child not in seen:
                     seen.add(child)
-                    waiting.append(Node(child, node.column))
+                    waiting.append(Node(child, (node.column,)))
     return order

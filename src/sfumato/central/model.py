@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 
 from sfumato.array_types import Codes, Floats, Matrix
 from sfumato.central.budget import SHARES, Budget
 from sfumato.central.column_codes import Bins, FineColumn, merged
-from sfumato.central.drawing import Alias
+from sfumato.central.drawing import DrawnModel, ModelColumn
 from sfumato.central.edges import halved
 from sfumato.central.estimates import class_sizes, column_shares, pair_shares
 from sfumato.central.forest import Node, Pair, in_drawing_order, score, spanning_forest
@@ -30,15 +29,6 @@ MOST_CELLS = 1 << 24
 """Counts of pairs that are kept in memory at a time: 128 MB."""
 
 
-class ModelColumn(NamedTuple):
-    """One column of the model: its bins, P(bin | class), and the coarser bins of its pairs."""
-
-    fine: FineColumn
-    bins: Bins
-    shares: Floats
-    coarse: Bins | None = None
-
-
 @dataclass
 class TreeModel:
     """A class-conditional spanning forest over the columns of an encoding."""
@@ -49,7 +39,8 @@ class TreeModel:
     rows: int = 0
     columns: list[ModelColumn] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
-    tables: dict[Pair, Floats] = field(default_factory=dict)
+    tables: dict[int, Floats] = field(default_factory=dict)
+    """P(bin | class, bins of the parents), by column."""
 
     def __post_init__(self) -> None:
         self.fine = [FineColumn.of(group) for group in self.encoding.groups]
@@ -115,7 +106,7 @@ class TreeModel:
         batch: list[Pair] = []
         cells = 0
         for pair in combinations(range(d), 2):
-            size = self.classes * math.prod(self._coarse(place).count for place in pair)
+            size = self.classes * math.prod(self.columns[place].joint.count for place in pair)
             if batch and cells + size > MOST_CELLS:
                 self._waiting.append(batch)
                 batch, cells = [], 0
@@ -134,7 +125,7 @@ class TreeModel:
         wanted = self._waiting[0]
         places = {place for pair in wanted for place in pair}
         codes = {place: self._from_fine(place).of[self.fine[place].codes(X)] for place in places}
-        sizes = {place: self._coarse(place).count for place in places}
+        sizes = {place: self.columns[place].joint.count for place in places}
         keys: list[Columns] = list(wanted)
         return Counts.of(codes, sizes, _classes(X, y), self.classes, keys)
 
@@ -167,71 +158,25 @@ class TreeModel:
         self.nodes = in_drawing_order(list(exact), len(self.columns))
         noisy = dict(zip(exact, measured, strict=True))
         for node in self.nodes:
-            if node.parent is None:
-                continue
-            pair = (min(node.column, node.parent), max(node.column, node.parent))
-            table = noisy[pair].astype(np.float64)
-            if node.parent != pair[0]:
-                table = table.transpose(0, 2, 1)
-            first, second = self._coarse_shares(node.parent), self._coarse_shares(node.column)
-            self.tables[(node.parent, node.column)] = pair_shares(table, first, second, self.sizes, spread)
+            for parent in node.parents:
+                pair = (min(node.column, parent), max(node.column, parent))
+                table = noisy[pair].astype(np.float64)
+                if parent != pair[0]:
+                    table = table.transpose(0, 2, 1)
+                first, second = self.columns[parent].joint_shares, self.columns[node.column].joint_shares
+                self.tables[node.column] = pair_shares(table, first, second, self.sizes, spread)
+
+    def drawn(self) -> DrawnModel:
+        """What rows are drawn from, without whatever the fit needed."""
+        return DrawnModel(self.encoding, self.classes, self.rows, self.sizes, self.columns, self.nodes, self.tables)
 
     # Small readings
 
-    def _coarse(self, place: int) -> Bins:
-        found = self.columns[place].coarse
-        assert found is not None  # pairs are only planned with them
-        return found
-
     def _from_fine(self, place: int) -> Bins:
-        return self.columns[place].bins.then(self._coarse(place))
-
-    def _coarse_shares(self, place: int) -> Floats:
-        return np.asarray(self._coarse(place).sums(self.columns[place].shares, axis=1))
+        return self.columns[place].bins.then(self.columns[place].joint)
 
     def _noisy(self, place: int) -> Floats:
-        return self.sizes[:, None] * self._coarse_shares(place)
-
-    # Drawing
-
-    def draw(self, rows: int, rng: np.random.Generator) -> tuple[Matrix, Codes]:
-        """New encoded rows and their classes: the source is not needed, and any number may be drawn."""
-        share = self.sizes / self.sizes.sum()
-        classes = Alias.of(share[None, :]).draw(np.zeros(rows, dtype=np.int64), rng)
-        X = np.empty((rows, self.encoding.width), order="F")
-        coarse: dict[int, Codes] = {}
-        parents = {node.parent for node in self.nodes}
-        for node in self.nodes:
-            one = self.columns[node.column]
-            if node.parent is None:
-                drawn = Alias.of(one.shares).draw(classes, rng)
-            else:
-                states = classes * self._coarse(node.parent).count + coarse[node.parent]
-                drawn = self._conditional(node).draw(states, rng)
-            if node.column in parents:
-                coarse[node.column] = self._coarse(node.column).of[drawn]
-            starts, widths = _runs(one.bins)
-            one.fine.place(starts[drawn], widths[drawn], drawn == one.bins.count - 1, X, rng)
-        return X, classes
-
-    def _conditional(self, node: Node) -> Alias:
-        """P(bin | class, parent's coarse bin): the coarse bin by the pair's table, the bin within it by the column."""
-        assert node.parent is not None
-        one, coarse = self.columns[node.column], self._coarse(node.column)
-        within = one.shares / np.maximum(self._coarse_shares(node.column), 1e-300)[:, coarse.of]
-        found = self.tables[(node.parent, node.column)][:, :, coarse.of] * within[:, None, :]
-        found = found.reshape(-1, one.bins.count)
-        total = found.sum(axis=1, keepdims=True)
-        even = np.repeat(one.shares, self._coarse(node.parent).count, axis=0)
-        return Alias.of(np.where(total > 1e-12, found / np.maximum(total, 1e-300), even))
-
-
-def _runs(bins: Bins) -> tuple[Floats, Floats]:
-    """First fine cell and number of fine cells of every bin."""
-    widths = np.bincount(bins.of, minlength=bins.count)
-    starts = np.zeros(bins.count, dtype=np.int64)
-    starts[bins.of[::-1]] = np.arange(len(bins.of))[::-1]
-    return starts.astype(np.float64), widths.astype(np.float64)
+        return self.sizes[:, None] * self.columns[place].joint_shares
 
 
 def _classes(X: Matrix, y: Codes | None) -> Codes:

@@ -48,7 +48,7 @@ class Recipe:
     """`channels` in the order of the release matrix. `by_class`: a class's own channels, where they differ by class;
     `channels` are then those that blur most. `reports`: of the channels that leave cells out, every row reports exactly
     so many, any set of them as likely whatever the row holds. `measured`: of rows that belong to nobody, what was
-    measured of the table; `delta` belongs to it."""
+    measured of the table; `delta` belongs to it, and `model` is the digest of what rows are drawn from."""
 
     encoding: Encoding
     map: Map
@@ -58,6 +58,7 @@ class Recipe:
     reports: int | None = None
     measured: tuple[Measurement, ...] = ()
     delta: float = 0.0
+    model: str | None = None
 
     @property
     def width(self) -> int:
@@ -225,6 +226,8 @@ class Recipe:
         if self.measured:
             found["measured"] = [one.to_dict() for one in self.measured]
             found["delta"] = self.delta
+            if self.model is not None:
+                found["model"] = self.model
         return found
 
     @classmethod
@@ -242,7 +245,7 @@ class Recipe:
         staged = transform["kind"] == Staged.kind
         made_of = Staged.from_dict(transform, encoding, channels) if staged else read_map(transform, encoding, width)
         measured, delta = _measured(found), float(found.get("delta", 0.0))
-        made = cls(encoding, made_of, channels, found["rows"], by_class, reports, measured, delta)
+        made = cls(encoding, made_of, channels, found["rows"], by_class, reports, measured, delta, found.get("model"))
         if made.is_columnwise:
             for some in (channels, *by_class.values()):
                 carried_groups(some, encoding)  # refuses channels that do not fit the columns

@@ -22,6 +22,7 @@ from sfumato.cli import (
     mine,
     push,
     reconstruct,
+    redraw,
     rehearse,
     release,
     respond,
@@ -67,6 +68,7 @@ app.command("list")(catalogue.list_entries)
 app.command()(release.schema)
 app.command()(declare.declare)
 app.command()(release.sanitize)
+app.command()(redraw.redraw)
 app.command()(release.forget)
 app.command()(release.show)
 app.command()(audit.audit)

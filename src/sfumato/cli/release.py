@@ -106,6 +106,7 @@ def sanitize(
     """Perturb TABLE and write the release, its card and, if there is one, its key.
 
     Writes DIR/release.parquet and DIR/card.json to share, and DIR/trace.parquet and DIR/key.json, which are private.
+    Rows that belong to nobody have neither, but DIR/model.json, to share: `sfumato redraw` draws from it again.
 
     Examples:
       sfumato sanitize wine.csv --label label --out release
@@ -115,6 +116,7 @@ def sanitize(
       sfumato sanitize patients.csv --label y --mechanism random-rotation --search 50 --key study-key.json --out r
       sfumato sanitize a.csv --schema s.yaml --epsilon-record 4 --basis-from b.csv --reason "a census" --out r
       sfumato sanitize "patients/year=*/*.parquet" --schema schema.yaml --engine stream --out r
+      sfumato sanitize a.csv --schema s.yaml --mechanism tree-resampling --epsilon 1 --out r
       sfumato sanitize february.csv --study study.yaml --only-new --out february
       sfumato sanitize new.csv --schema schema.yaml --mechanism random-rotation --key key.json --unlabelled --out q
     """
@@ -184,7 +186,8 @@ def sanitize(
     files = sorted(file.name for file in out.iterdir())
     private = [name for name in files if name in ("key.json", "trace.parquet")]
     kept = f" Private, never upload: {', '.join(private)}." if private else " Nothing in the folder is private."
-    console.say(f"To share: release.{format}, card.json.{kept}")
+    model = ", model.json" if "model.json" in files else ""
+    console.say(f"To share: release.{format}, card.json{model}.{kept}")
     console.result(
         {
             "folder": str(out),

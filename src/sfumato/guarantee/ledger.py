@@ -7,6 +7,7 @@ import hmac
 import json
 import math
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -29,6 +30,10 @@ TILE = 1 << 15  # cells that are hashed at a time: they stay in the cache
 KEY_BYTES = 32
 LEARNED = "learned"
 """Where hashes of learned directions stand; ledgers of earlier versions have none."""
+
+
+MODELS = "models"
+"""Digests of models that fits have left, and how often rows were drawn from each again."""
 
 
 def default_ledger() -> Path:
@@ -136,6 +141,8 @@ class Ledger:
                 _total(releases)
             if not all(isinstance(item, str) for item in data.get(LEARNED, ())):
                 raise ValueError("what was learned is not a list of hashes")
+            if not all(isinstance(times, int) for times in data.get(MODELS, {}).values()):
+                raise ValueError("models are not counts")
         except CardError:
             raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -180,9 +187,25 @@ class Ledger:
         """Whether one of these directions was learned for an earlier release under this ledger."""
         return is_remembered(self.key, rows, self._data.get(LEARNED, ()))
 
-    def earlier(self, fingerprint: str) -> Earlier:
-        """What was released of these rows before."""
-        releases = self._data["tables"].get(fingerprint, [])
+    def columns(self, names: Iterable[str]) -> str:
+        """A keyed hash of the names of a table's columns, in any order."""
+        message = json.dumps(sorted(names), ensure_ascii=False).encode()
+        return hmac.new(self.key, b"columns/" + message, hashlib.sha256).hexdigest()
+
+    def earlier(self, fingerprint: str, columns: str | None = None, *, nobodys: bool = False) -> Earlier:
+        """What was released of these rows before, and what was drawn from models of tables with these `columns`.
+
+        Before rows that belong to `nobodys`, everything that was released of such columns counts, whatever the rows
+        were. "These very rows were released before" is an exact fact about the table, and the card shows the count.
+        """
+        tables = self._data["tables"]
+        alike = [e for releases in tables.values() for e in releases if columns and e.get("columns") == columns]
+        if not nobodys:
+            same = tables.get(fingerprint, [])
+            alike = [*same, *(e for e in alike if e.get("central") and not any(e is one for one in same))]
+        return self._add_up(alike)
+
+    def _add_up(self, releases: list[dict[str, Any]]) -> Earlier:
         # 0.1.0 did not note what became of the label: it counts as released exactly
         exact = any(entry.get("exact_label", True) for entry in releases)
         drawn = [Central.from_dict(entry["central"]) for entry in releases if entry.get("central")]
@@ -198,18 +221,40 @@ class Ledger:
         when: str,
         exact_label: bool | None = None,
         central: Central | None = None,
+        columns: str | None = None,
     ) -> Earlier:
         """Note one more release, durably and before it becomes visible; returns what was released before it.
 
         Reading and noting are one step, so that of two runs at the same moment the second counts the first.
         """
-        entry = _entry(mechanism, epsilon, when, exact_label, central)
+        entry = _entry(mechanism, epsilon, when, exact_label, central, columns)
         with exclusive(self.path):
             self._data = self._read() if self.path.exists() else self._data
-            earlier = self.earlier(fingerprint)
+            earlier = self.earlier(fingerprint, columns, nobodys=central is not None)
             self._data["tables"].setdefault(fingerprint, []).append(entry)
             write_whole(self.path, json.dumps(self._data, indent=1), private=True)
         return earlier
+
+    def keep_model(self, digest: str) -> None:
+        """A fit that was paid for has left this model: drawing from it again is free."""
+        self._models(lambda known: {**known, digest: known.get(digest, 0)})
+
+    def redrawn(self, digest: str) -> bool:
+        """Note that rows were drawn again from a model; False where this ledger does not know it."""
+        if digest not in self._data.get(MODELS, {}):
+            return False
+        self._models(lambda known: {**known, digest: known.get(digest, 0) + 1})
+        return True
+
+    def redraws(self, digest: str) -> int:
+        """How often rows were drawn again from a model, as far as this ledger was told."""
+        return int(self._data.get(MODELS, {}).get(digest, 0))
+
+    def _models(self, change: Callable[[dict[str, int]], dict[str, int]]) -> None:
+        with exclusive(self.path):
+            self._data = self._read() if self.path.exists() else self._data
+            self._data[MODELS] = change(self._data.get(MODELS, {}))
+            write_whole(self.path, json.dumps(self._data, indent=1), private=True)
 
     def strike(
         self,
@@ -220,9 +265,10 @@ class Ledger:
         when: str,
         exact_label: bool | None = None,
         central: Central | None = None,
+        columns: str | None = None,
     ) -> None:
         """Take the note of a release back: it failed and never became visible."""
-        entry = _entry(mechanism, epsilon, when, exact_label, central)
+        entry = _entry(mechanism, epsilon, when, exact_label, central, columns)
         with exclusive(self.path):
             self._data = self._read()
             releases = self._data["tables"].get(fingerprint, [])
@@ -234,12 +280,18 @@ class Ledger:
 
 
 def _entry(
-    mechanism: str, epsilon: float | None, when: str, exact_label: bool | None, central: Central | None
+    mechanism: str,
+    epsilon: float | None,
+    when: str,
+    exact_label: bool | None,
+    central: Central | None,
+    columns: str | None,
 ) -> dict[str, Any]:
     finite = epsilon if epsilon is not None and math.isfinite(epsilon) else None
     label = {} if exact_label is None else {"exact_label": exact_label}
     drawn = {} if central is None else {"central": central.to_dict()}  # an older version reads no epsilon: no bound
-    return {"when": when, "mechanism": mechanism, "epsilon_record": finite, **label, **drawn}
+    of = {} if columns is None else {"columns": columns}
+    return {"when": when, "mechanism": mechanism, "epsilon_record": finite, **label, **drawn, **of}
 
 
 def _total(releases: list[dict[str, Any]]) -> float:

@@ -47,11 +47,17 @@ def _what(card: Card) -> str:
     more = f" and {len(left_out) - MOST_LINES:,} more" if len(left_out) > MOST_LINES else ""
     gaps = f"\nNot every row reports every column; empty cells are left out in: {shown}{more}." if left_out else ""
     paper = ", as published" if card.mechanism.get("as_published") else ""
+    again = "\nDrawn again from the model of an earlier release, at no further cost." if is_redrawn(card) else ""
     return (
         f"{own_words(card.mechanism['name'])} ({parameters}){paper}: "
         f"{card.rows:,} rows, {len(columns)} columns{labelled}.\n"
-        f"Noise: {card.noise_path}. Space: {card.space[:23]}...{gaps}"
+        f"Noise: {card.noise_path}. Space: {card.space[:23]}...{gaps}{again}"
     )
+
+
+def is_redrawn(card: Card) -> bool:
+    """Whether the rows were drawn from the model of an earlier release, which paid for it."""
+    return bool(card.earlier_releases.get("redrawn"))
 
 
 def _levels(card: Card, together: AllReleases) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.array_types import Codes, Matrix
+from sfumato.central.model_file import model_digest, model_text
 from sfumato.errors import CardError, TableError, UsageError
-from sfumato.files import new_folder
+from sfumato.files import new_folder, write_whole
 from sfumato.guarantee import Card, Key
 from sfumato.guarantee.row_memory import name_release
 from sfumato.jobs.sanitized import Sanitized
-from sfumato.jobs.write_release import CARD_METADATA, check_replaceable, write_release
+from sfumato.jobs.write_release import CARD_METADATA, MODEL, check_replaceable, write_release
 from sfumato.table import Encoding, open_table
 from sfumato.table.arrays import checked, numbers
 from sfumato.table.frames import ARROW, as_frame, kind_of
@@ -56,12 +58,14 @@ class Release:
         remembered: Path | None = None,
         kind: str = ARROW,
         told: Sanitized | None = None,
+        model: Mapping[str, Any] | None = None,
     ) -> None:
         self.card, self.folder, self.told = card, folder, told
         self._rows, self._kind = rows, kind
         self._source, self._key = source, key
         self._key_kept, self._remembered = key_kept, remembered
         self._private_folder: Path | None = None
+        self._model = model
 
     @classmethod
     def public(cls, folder: Path | str) -> Release:
@@ -110,6 +114,20 @@ class Release:
         return self._key
 
     @property
+    def model(self) -> Mapping[str, Any] | None:
+        """Of rows that belong to nobody: what they were drawn from, noisy like them and to be shared like them."""
+        if self._model is None and self.folder is not None and (self.folder / MODEL).is_file():
+            try:
+                found = json.loads((self.folder / MODEL).read_text(encoding="utf-8"))
+                same = isinstance(found, dict) and model_digest(found) == self.card.made_by().model
+            except ValueError:
+                same = False
+            if not same:
+                raise CardError(f"The model in {self.folder} is not the one that its release was drawn from.")
+            self._model = found
+        return self._model
+
+    @property
     def has_private_parts(self) -> bool:
         """Whether this is the owner's release, with its trace or its key."""
         return (self.source is not None) | (self.key is not None)
@@ -125,6 +143,11 @@ class Release:
         owner = ", with its owner's files" if self.has_private_parts else ""
         made = f"{counted(self.card.rows, 'row')} x {columns} by {self.card.mechanism['name']}"
         return f"<Release of {made}: {self.card.guarantee['kind']}{owner}>"
+
+    @property
+    def kind(self) -> str:
+        """Which frames `table` gives."""
+        return self._kind
 
     def __len__(self) -> int:
         return self.card.rows
@@ -193,8 +216,8 @@ class Release:
         Parameters
         ----------
         folder : path
-            Folder to write: release.parquet and card.json to share; trace.parquet and key.json, which only you can
-            read and which are never to be shared.
+            Folder to write: release.parquet, card.json and (of rows that belong to nobody) model.json to share;
+            trace.parquet and key.json, which only you can read and which are never to be shared.
         format : {"parquet", "csv"}, default "parquet"
             Of the released rows.
         force : bool, default False
@@ -211,6 +234,8 @@ class Release:
         check_replaceable(out, force)
         with new_folder(out, force=force) as aside:
             write_release(aside, format, self.card, [(self.arrow, self.source)])
+            if self.model is not None:
+                write_whole(aside / MODEL, model_text(self.model))
             if self.key is not None and not self._key_kept:
                 self.key.save(aside / "key.json")
             if self._remembered is not None:

@@ -84,6 +84,7 @@ def sanitize_in_memory(table: Any, options: Options | None = None, progress: Pro
         remembered=landing.note,
         kind=kind,
         told=made.told,
+        model=landing.model,
     )
 
 
@@ -130,12 +131,14 @@ def _perturb(
         keep_in_memory=options.engine == "memory",
         labelled=not options.unlabelled,
         block_rows=(1 << 62) if mechanism.whole_table else None,
-        fewest=0 if isinstance(mechanism, ModelDrawing) else 2,
+        blind=isinstance(mechanism, ModelDrawing),
     )
     ledger = Ledger(options.ledger)
-    remembered = remember(ledger, source, only_new=options.only_new, until=run, progress=progress)
+    nobodys = isinstance(mechanism, ModelDrawing)  # no row of the table is released, so that none is remembered
+    remembered = None if nobodys else remember(ledger, source, only_new=options.only_new, until=run, progress=progress)
     key, found = _key(mechanism, source, options, progress)
     fingerprint = ledger.fingerprint(encoding.width)
+    columns = ledger.columns(column.name for column in schema.columns if column.role in ("private", "label"))
     block_counts: list[dict[int, int]] = []
     public = options.public_rows()
     shaped_by = None if public is None else public.shape(mechanism, encoding, ledger)
@@ -145,7 +148,7 @@ def _perturb(
 
     def charge() -> None:
         """A fit that draws noise is paid for whatever becomes of it: choosing among fits would tell something."""
-        charged.append(_count(ledger, _note(mechanism, fingerprint, None), options))
+        charged.append(_count(ledger, _note(mechanism, fingerprint, columns, None), options))
 
     if isinstance(mechanism, ModelDrawing):
         mechanism.start(encoding, streams.generator(0, b"", b"fit"), labelled=not options.unlabelled)
@@ -158,7 +161,7 @@ def _perturb(
     released = mechanism.released(rows)
     layout = Layout(mechanism, encoding, options.like_original)
     guarantee = _guarantee(mechanism, encoding, source, response, options)
-    note = _note(mechanism, fingerprint, guarantee)
+    note = _note(mechanism, fingerprint, columns, guarantee)
     earlier = charged[0] if charged else _count(ledger, note, options, if_it_fails)
     card = make_card(
         layout,
@@ -170,7 +173,6 @@ def _perturb(
         reproducible=options.seed is not None,
         chosen_by=strength.chosen_by,
     )
-    nobodys = isinstance(mechanism, ModelDrawing)
     if isinstance(mechanism, ModelDrawing):
         blocks = draw_blocks(mechanism, streams, rows, progress)
     else:
@@ -178,6 +180,10 @@ def _perturb(
         blocks = release_blocks(mechanism, source, streams, response, shuffle, rows, progress, block_counts)
     laid = in_order(blocks, lambda b: (layout.table(b.X, b.y), None if nobodys else b.source), threads=1)
     landing.take(card, laid)
+    if isinstance(mechanism, ModelDrawing):
+        landing.take_model(mechanism.model())
+        if options.seed is None and mechanism.recipe_.model is not None:
+            ledger.keep_model(mechanism.recipe_.model)
     streams.destroy()
     if remembered is not None and options.seed is None:
         landing.remembered(remembered.memory, note)
@@ -200,7 +206,7 @@ def _recognise(mechanism: Mechanism, ledger: Ledger, shaped_by: str | None, *, t
         mechanism.borrow()
 
 
-def _note(mechanism: Mechanism, fingerprint: Fingerprint, guarantee: Guarantee | None) -> dict[str, Any]:
+def _note(mechanism: Mechanism, fingerprint: Fingerprint, columns: str, guarantee: Guarantee | None) -> dict[str, Any]:
     """What the ledger keeps of a release; without a guarantee, of one that is about to be fitted."""
     central = mechanism.planned if isinstance(mechanism, ModelDrawing) else None
     finite = guarantee is not None and central is None and math.isfinite(guarantee.proved)
@@ -211,13 +217,14 @@ def _note(mechanism: Mechanism, fingerprint: Fingerprint, guarantee: Guarantee |
         "when": today(),
         "exact_label": guarantee is not None and guarantee.exact_label,
         "central": central,
+        "columns": columns,
     }
 
 
 def _count(ledger: Ledger, note: dict[str, Any], options: Options, if_it_fails: ExitStack | None = None) -> Earlier:
     """Earlier releases of the same rows; this one is noted in the same moment, before it becomes visible."""
     if options.seed is not None:
-        return ledger.earlier(note["fingerprint"])
+        return ledger.earlier(note["fingerprint"], note["columns"], nobodys=note["central"] is not None)
     earlier = ledger.record(**note)
     if if_it_fails is not None:
         if_it_fails.callback(ledger.strike, **note)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sfumato.array_types import Codes, Flags, Floats, Hashes
 from sfumato.errors import TableError
 from sfumato.table import Encoding, Table
+from sfumato.table.filling import BLIND, REFUSE
 from sfumato.wording import counted
 
 BLOCK_CELLS = 1 << 21
@@ -56,7 +57,8 @@ class SourceBlock:
 class Source:
     """The owner's table, block by block; at most `max_rows_per_person` rows of each person are used.
 
-    A table of less than `fewest` rows is refused; 0 where even that would tell something.
+    `blind`: nothing about single cells may be told, not even by an error. A table of any number of rows is taken, a
+    cell that does not fit counts as missing (or as the middle of its column), a row without a listed class is left out.
 
     `new` says of every row of the table whether it is to be used at all; None stands for all rows.
 
@@ -71,7 +73,7 @@ class Source:
     keep_in_memory: bool = False
     labelled: bool = True
     new: Flags | None = None
-    fewest: int = 2
+    blind: bool = False
     clipped: dict[str, int] = field(default_factory=dict)
     most_rows_of_a_person: int = 0
     _kept: list[SourceBlock] = field(default_factory=list, repr=False)
@@ -109,9 +111,10 @@ class Source:
                     yield piece
                     number += 1
                 first += min(size, batch.num_rows - start)
-        if first < self.fewest:
+        fewest = 0 if self.blind else 2
+        if first < fewest:
             raise TableError(f"The table has {counted(first, 'row')}; at least two are needed.")
-        if used < self.fewest:
+        if used < fewest:
             raise TableError("Only one row is new, and at least two are needed. It can be released with the next ones.")
 
     def _piece(self, number: int, first: int, batch: pa.RecordBatch, seen: dict[int, int]) -> Piece:
@@ -137,9 +140,17 @@ class Source:
         if isinstance(piece, SourceBlock):
             return piece
         room = np.empty((piece.batch.num_rows, self.encoding.width), order="F")
-        encoded = self.encoding.encode(piece.batch, self.out_of_bounds, first_row=piece.first_row, out=room)
-        labelled = self.labelled and self.encoding.schema.label is not None
-        codes = self.encoding.encode_label(piece.batch, first_row=piece.first_row) if labelled else None
+        unknown = BLIND if self.blind else REFUSE
+        encoded = self.encoding.encode(
+            piece.batch, self.out_of_bounds, unknown=unknown, first_row=piece.first_row, out=room
+        )
+        if not self.labelled or self.encoding.schema.label is None:
+            return SourceBlock(piece.number, piece.rows, encoded.X, None, encoded.clipped)
+        codes = self.encoding.encode_label(
+            piece.batch, unknown=unknown, may_be_empty=self.blind, first_row=piece.first_row
+        )
+        if self.blind and not (told := codes >= 0).all():
+            return SourceBlock(piece.number, piece.rows[told], encoded.X[told], codes[told], encoded.clipped)
         return SourceBlock(piece.number, piece.rows, encoded.X, codes, encoded.clipped)
 
     def note(self, block: SourceBlock) -> SourceBlock:

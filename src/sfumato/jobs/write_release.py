@@ -11,7 +11,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sfumato.array_types import Codes
+from sfumato.central.model_file import model_text
 from sfumato.errors import OutputError, UsageError
+from sfumato.files import write_whole
 from sfumato.guarantee import Card
 from sfumato.guarantee.row_memory import RowMemory
 from sfumato.jobs.engines import DiskShuffle, MemoryShuffle, Shuffle
@@ -19,6 +21,8 @@ from sfumato.table import Table, table_writer, write_table
 
 CARD_METADATA = b"sfumato.card"
 """Under this name a Parquet release carries its card."""
+MODEL = "model.json"
+"""What rows that belong to nobody were drawn from: to share, like the release."""
 Laid = tuple[pa.Table, Codes | None]
 """Released rows as they are written, and which source row each came from (private)."""
 
@@ -31,6 +35,9 @@ class Landing(Protocol):
 
     def take(self, card: Card, laid: Iterable[Laid]) -> None:
         """Keep the rows with their card."""
+
+    def take_model(self, model: Mapping[str, Any]) -> None:
+        """Keep what rows that belong to nobody were drawn from, beside them."""
 
     def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
         """Tell the ledger's memory of rows where the release is."""
@@ -51,6 +58,9 @@ class InFolder:
     def take(self, card: Card, laid: Iterable[Laid]) -> None:
         write_release(self.folder, self.format, card, laid)
 
+    def take_model(self, model: Mapping[str, Any]) -> None:
+        write_whole(self.folder / MODEL, model_text(model))
+
     def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
         name = f"release.{self.format}"
         memory.announce(self.folder / name, self.target / name, note)
@@ -63,6 +73,7 @@ class InMemory:
     tables: list[pa.Table] = field(default_factory=list)
     sources: list[Codes] = field(default_factory=list)
     note: Path | None = None
+    model: Mapping[str, Any] | None = None
 
     def shuffle(self, rows: int, width: int) -> Shuffle:  # noqa: ARG002 - all of them fit
         return MemoryShuffle()
@@ -72,6 +83,9 @@ class InMemory:
             self.tables.append(table)
             if source is not None:
                 self.sources.append(source)
+
+    def take_model(self, model: Mapping[str, Any]) -> None:
+        self.model = model
 
     def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
         self.note = memory.keep(note)

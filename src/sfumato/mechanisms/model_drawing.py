@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from sfumato.array_types import Codes, Matrix
+from sfumato.channels import Recipe
 from sfumato.guarantee import Key
 from sfumato.guarantee.concentrated import Central
 from sfumato.mechanisms.base import Block, Mechanism
@@ -30,6 +31,10 @@ class ModelDrawing(Mechanism):
         """What the fit costs at most: it is charged before any noise is drawn."""
 
     @abstractmethod
+    def check_parameters(self) -> None:
+        """Refuse parameters that make no sense."""
+
+    @abstractmethod
     def check_schema(self, encoding: Encoding) -> None:
         """Refuse what cannot be claimed, before a row is read."""
 
@@ -49,6 +54,14 @@ class ModelDrawing(Mechanism):
     @abstractmethod
     def needs_counts(self) -> bool:
         """Whether one more pass is needed."""
+
+    @abstractmethod
+    def model(self) -> dict[str, Any]:
+        """What rows are drawn from, as plain JSON; all of it noisy or public."""
+
+    @abstractmethod
+    def restore_model(self, found: Any, recipe: Recipe, labelled: bool) -> Self:
+        """Be what the fit left behind, from a file and a card."""
 
     @abstractmethod
     def draw_rows(self, rows: int, rng: np.random.Generator) -> Block:

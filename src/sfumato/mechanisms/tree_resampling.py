@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sfumato.array_types import Codes, Matrix
 from sfumato.central.budget import Budget
 from sfumato.central.model import TreeModel
+from sfumato.central.model_file import model_as_dict, model_digest, model_from_dict
 from sfumato.channels import Identity, Recipe, Unstated
 from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
@@ -70,12 +71,12 @@ class TreeResampling(ModelDrawing):
     @property
     def planned(self) -> Central:
         """What the fit will cost at most: it is charged before any noise is drawn."""
-        self._check()
+        self.check_parameters()
         if self.delta == 0:
             return Central(pure=self.epsilon)
         return Central(rho=rho_for(self.epsilon, self.delta), delta=self.delta)
 
-    def _check(self) -> None:
+    def check_parameters(self) -> None:
         self._check_positive(epsilon=self.epsilon)
         if self.epsilon > 100:
             raise UsageError(
@@ -135,6 +136,10 @@ class TreeResampling(ModelDrawing):
                     f"A delta of {self.delta:g} allows that a record of a table of this size is released as it is: "
                     "delta must be well below one over the number of rows. Choose a smaller --delta."
                 )
+        drawn = None
+        if not self.needs_counts:
+            self.drawn_ = self.model_.drawn()
+            drawn = model_digest(self.model())
         self.recipe_ = Recipe(
             self.encoding_,
             Identity(self.encoding_.width),
@@ -142,6 +147,7 @@ class TreeResampling(ModelDrawing):
             "nobody",
             measured=tuple(self.model_.budget.measured),
             delta=float(self.delta),
+            model=drawn,
         )
 
     @property
@@ -149,10 +155,19 @@ class TreeResampling(ModelDrawing):
         return not self.measured_columns_ or self.model_.needs_pairs
 
     def released(self, rows: int) -> int:  # noqa: ARG002 (the true number is nobody's business)
-        return self.model_.rows if self.rows is None else int(self.rows)
+        return self.drawn_.rows if self.rows is None else int(self.rows)
+
+    def model(self) -> dict[str, Any]:
+        return model_as_dict(self.drawn_)
+
+    def restore_model(self, found: Any, recipe: Recipe, labelled: bool) -> Self:
+        self.encoding_, self.recipe_ = recipe.encoding, recipe
+        self.drawn_ = model_from_dict(found, recipe.encoding)
+        self.labelled_ = labelled and self.drawn_.classes == len(recipe.encoding.classes)
+        return self
 
     def draw_rows(self, rows: int, rng: np.random.Generator) -> Block:
-        X, classes = self.model_.draw(rows, rng)
+        X, classes = self.drawn_.draw(rows, rng)
         return Block(X, classes if self.labelled_ else None, np.full(rows, NOBODY))
 
     def fit(

@@ -17,7 +17,16 @@ from sfumato.errors import SchemaError, TableError
 from sfumato.table import arrays
 from sfumato.table.column import Column
 from sfumato.table.decoding import decode_group
-from sfumato.table.filling import REFUSE, UNKNOWN_WAYS, codes_of, column_of, fill_numbers, fill_onehot, numbers_of
+from sfumato.table.filling import (
+    BLIND,
+    REFUSE,
+    UNKNOWN_WAYS,
+    codes_of,
+    column_of,
+    fill_numbers,
+    fill_onehot,
+    numbers_of,
+)
 from sfumato.table.groups import Group, groups_of
 from sfumato.table.persons import person_codes, person_hashes
 from sfumato.table.schema import Schema
@@ -110,7 +119,7 @@ class Encoding:
             raise ValueError(
                 f"The 'out_of_bounds' parameter must be 'clip' or 'refuse'. Got {out_of_bounds!r} instead."
             )
-        if unknown not in UNKNOWN_WAYS:
+        if unknown not in (*UNKNOWN_WAYS, BLIND):
             raise ValueError(f"The 'unknown' parameter must be one of {UNKNOWN_WAYS}. Got {unknown!r} instead.")
         X = np.empty((batch.num_rows, self.width)) if out is None else out[: batch.num_rows]
         clipped: dict[str, int] = {}

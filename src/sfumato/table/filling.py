@@ -16,6 +16,9 @@ from sfumato.table.groups import Group
 from sfumato.table.intervals import cut
 
 REFUSE, MISSING_INSTEAD = "refuse", "missing"
+BLIND = "blind"
+"""Like "missing", and no cell of any column is refused: whether there is one that does not fit stays untold. It is
+no choice of the user's, but what a claim about presence needs."""
 UNKNOWN_WAYS = (MISSING_INSTEAD, REFUSE)
 """What is done with a category that the schema does not list; an empty cell where none is expected counts as one."""
 
@@ -56,15 +59,20 @@ def numbers_of(group: Group, array: pa.Array, first_row: int, unknown: str = REF
         codes, unfit = codes_of(column, array, first_row, unknown)
         empty = codes < 0
         return Numbers(np.where(empty, 0, codes).astype(np.float64), empty if empty.any() else None, 0, unfit)
-    read = arrays.day_numbers if column.kind == "date" else arrays.numbers
+    date = column.kind == "date"
+    read = arrays.day_numbers if date else arrays.numbers
+    if unknown == BLIND and arrays.is_text(arrays.plain(array).type):
+        array = (arrays.parsed_dates if date else arrays.parsed_numbers)(array)
     found = read(array, column.name, first_row)
     values = found.numbers
     # Two reductions over clean data are cheaper than masks over every cell; NaN fails both comparisons.
     if found.empty is None and (len(values) == 0 or (values.min() >= low and values.max() <= high)):
         return Numbers(values, None)
+    if unknown == BLIND:
+        found = found._replace(numbers=np.nan_to_num(values, nan=np.nan))  # what is infinite is clipped
     values, found_empty = arrays.checked(found, column.name, first_row)
     if found_empty is not None:
-        if not column.missing:
+        if not column.missing and unknown != BLIND:
             raise _unexpected_empty(column, found_empty, first_row)
         values = np.where(found_empty, low, values)
     outside = int(np.count_nonzero((values < low) | (values > high)))
