@@ -8,6 +8,7 @@ are the answer.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -49,6 +50,7 @@ class AutoClassifier(GivesProbabilities):
     """
 
     corrects_labels = True
+    reads_stages = True
 
     def fit(
         self, X: npt.ArrayLike, y: npt.ArrayLike, sources: Any = None, part: Any = None, label_keep: Any = 1.0
@@ -66,7 +68,9 @@ class AutoClassifier(GivesProbabilities):
         by_row = {SHARES: np.concatenate([-np.log(np.maximum(shares, _LEAST))[rows.y] for rows in tried])}
         for name in _candidates(parts):
             try:
-                by_row[name] = self._held_out(name, tried, folds)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of trials; what the chosen one has to say, it says afterwards
+                    by_row[name] = self._held_out(name, tried, folds)
             except (UsageError, CardError, TableError, ValueError) as error:
                 self.skipped_[name] = str(error)[:200]
         self.losses_ = {name: float(losses.mean()) for name, losses in by_row.items()}

@@ -47,6 +47,7 @@ class PrivateDiscriminant(GivesProbabilities):
     """
 
     corrects_labels = True
+    reads_stages = True
 
     def fit(
         self, X: npt.ArrayLike, y: npt.ArrayLike, sources: Any = None, part: Any = None, label_keep: Any = 1.0

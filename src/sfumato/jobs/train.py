@@ -10,15 +10,17 @@ import numpy as np
 
 from sfumato.array_types import Matrix
 from sfumato.as_published import follows
+from sfumato.channels.staged import Staged
 from sfumato.classifiers.auto import AutoClassifier
 from sfumato.classifiers.embedding import public_map
-from sfumato.classifiers.factory import Choice, choose_classifier, make_classifier
+from sfumato.classifiers.factory import CLASSIFIERS, Choice, choose_classifier, make_classifier
 from sfumato.classifiers.label_noise import corrected_priors
 from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, part_of_card
 from sfumato.errors import CardError, OutputError, SchemaError, UsageError
 from sfumato.guarantee import Card
 from sfumato.jobs.model import FORMAT, VERSION, Model
 from sfumato.jobs.release import Release
+from sfumato.table import Encoding
 
 MOST_TRIED = 1_000
 """Rows of the release that a trained model is tried on."""
@@ -98,7 +100,16 @@ def _to_try(part: Part) -> Matrix:
         there = np.flatnonzero(~np.isnan(part.Z[:, place.start]))
         if len(absent):
             whole[absent, place] = part.Z[np.resize(there, len(absent)), place] if len(there) else 0.5
-    return whole
+    return _first_stage(part.source.map, whole, part.source.encoding) if isinstance(part.source.map, Staged) else whole
+
+
+def _first_stage(staged: Staged, rows: Matrix, encoding: Encoding) -> Matrix:
+    """What a release in stages shows of the source's own columns."""
+    plain, start = np.full((len(rows), encoding.width), 0.5), 0
+    for group in staged.groups:
+        plain[:, group.slice] = rows[:, start : start + group.width]
+        start += group.width
+    return plain
 
 
 def check_one_space(cards: Sequence[Card], names: Sequence[str]) -> None:
@@ -123,16 +134,16 @@ STAGED = (
 )
 
 
-def _embedding(card: Card, plain: bool) -> dict[str, Any]:
+def _embedding(card: Card, plain: bool, stages: bool) -> dict[str, Any]:
     """The public map of plain rows to where the release lies on average, as far as the card tells.
 
     A column-wise release lies where its source does, unless noise has another mean. Classifiers that answer for `plain`
-    rows need no such map then. Where there is none, the model says why.
+    rows need no such map then; nor do those that read `stages`. Where there is none, the model says why.
     """
     if card.is_columnwise and plain:
         return {"kind": "identity"}
     if card.transform["kind"] == "staged":
-        return {"kind": "unknown", "why": STAGED}
+        return {"kind": "identity"} if stages else {"kind": "unknown", "why": STAGED}
     if card.transform["kind"] == "guided":
         return {"kind": "identity"}  # plain answers are classified as they are
     if card.is_columnwise:
@@ -152,7 +163,9 @@ def settled(fitted: Any) -> dict[str, Any]:
     """What training chose on the rows themselves, for the model's card; nothing where there was nothing to choose."""
     if isinstance(fitted, AutoClassifier):
         losses = {name: round(loss, 6) for name, loss in fitted.losses_.items()}
-        return {"chosen": {"classifier": fitted.chosen_, "held_out_loss": losses, "skipped": fitted.skipped_}}
+        keeps = fitted.chosen_ in CLASSIFIERS and CLASSIFIERS[fitted.chosen_].keeps_rows
+        told = {"classifier": fitted.chosen_, "held_out_loss": losses, "skipped": fitted.skipped_}
+        return {"chosen": told, "contains_rows": keeps}
     inner = getattr(fitted, "classifier_", fitted)
     found = {name: getattr(inner, f"{name}_") for name in ("k", "width") if hasattr(inner, f"{name}_")}
     return {"chosen": found} if found else {}
@@ -161,7 +174,8 @@ def settled(fitted: Any) -> dict[str, Any]:
 def about_model(classifier: Choice, cards: Sequence[Card], reconstruction: str | None = None) -> dict[str, Any]:
     """The model's own card."""
     chosen = choose_classifier(classifier)
-    card, plain = cards[0], answers_plain_rows(make_classifier(chosen, reconstruction))
+    made = make_classifier(chosen, reconstruction)
+    card, plain, stages = cards[0], answers_plain_rows(made), bool(getattr(made, "reads_stages", False))
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -175,7 +189,7 @@ def about_model(classifier: Choice, cards: Sequence[Card], reconstruction: str |
         "source_schema": dict(card.source_schema),
         "release_columns": [column["name"] for column in card.release_schema["columns"]],
         "columnwise": card.is_columnwise,
-        "transform": _embedding(card, plain),
+        "transform": _embedding(card, plain, stages),
         "classes": list(card.classes),
         "label": card.release_schema["label"]["name"],
         "releases": [
