@@ -17,6 +17,7 @@ __version__ = "0.2.0"
 TYPE_CHECKING = False  # what type checkers take for true; `typing` would be most of the time that an import takes
 if TYPE_CHECKING:
     from sfumato.door.audit import Audit, audit
+    from sfumato.door.canary import canary
     from sfumato.door.figures import figure_condensation, figure_filtering
     from sfumato.door.invariance import invariance
     from sfumato.door.law import law
@@ -37,6 +38,7 @@ _WHERE = {
     "show": "sfumato.door.sanitize",
     "open_release": "sfumato.jobs.release",
     "audit": "sfumato.door.audit",
+    "canary": "sfumato.door.canary",
     "train": "sfumato.door.learn",
     "predict": "sfumato.door.learn",
     "evaluate": "sfumato.door.learn",
@@ -77,6 +79,7 @@ __all__ = [
     "SqlQuery",
     "__version__",
     "audit",
+    "canary",
     "cluster",
     "evaluate",
     "figure_condensation",

@@ -25,6 +25,8 @@ class Budget:
 
     def __post_init__(self) -> None:
         self.measured: list[Measurement] = []
+        self.answers: dict[str, list[Codes]] = {}
+        """Counts with their noise: all that a fit may look at."""
 
     @property
     def way(self) -> Way:
@@ -45,7 +47,8 @@ class Budget:
         sizes = np.cumsum([table.size for table in tables])
         noise = draw(self.rng, strength, int(sizes[-1]))
         parts = np.split(noise, sizes[:-1])
-        return [table + part.reshape(table.shape) for table, part in zip(tables, parts, strict=True)]
+        self.answers[what] = [table + part.reshape(table.shape) for table, part in zip(tables, parts, strict=True)]
+        return self.answers[what]
 
     def chooser(self, what: str, share: float, times: int) -> Chooser:
         """So many choices by scores that one record changes by at most 1."""

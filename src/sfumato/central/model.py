@@ -36,6 +36,7 @@ class TreeModel:
     encoding: Encoding
     budget: Budget
     classes: int
+    forest: bool = True
     rows: int = 0
     columns: list[ModelColumn] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
@@ -65,7 +66,7 @@ class TreeModel:
         crowd = self.rows / (4.0 * self.classes)
         numbers = [place for place, one in enumerate(self.fine) if one.is_ordered and one.cells > FEWEST_BINS]
         share = SHARES["columns"] + (0.0 if numbers else SHARES["edges"])
-        plants = d > 1 and crowd >= 4.0 * self.budget.spread(SHARES["pairs"], d - 1)
+        plants = self.forest and d > 1 and crowd >= 4.0 * self.budget.spread(SHARES["pairs"], d - 1)
         if not plants:
             share += SHARES["forest"] + SHARES["pairs"]
         spread = self.budget.spread(share, d)
@@ -114,6 +115,11 @@ class TreeModel:
             cells += size
         self._waiting.append(batch)
         self._keep_all = len(self._waiting) == 1
+
+    @property
+    def chosen(self) -> list[Pair]:
+        """The pairs of columns that the forest joined."""
+        return self._pairs or []
 
     @property
     def needs_pairs(self) -> bool:

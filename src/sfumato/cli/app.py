@@ -12,6 +12,7 @@ import typer
 
 from sfumato.cli import (
     audit,
+    canary,
     catalogue,
     declare,
     demo,
@@ -72,6 +73,7 @@ app.command()(redraw.redraw)
 app.command()(release.forget)
 app.command()(release.show)
 app.command()(audit.audit)
+app.command()(canary.canary)
 app.command()(learn.train)
 app.command()(learn.predict)
 app.command()(learn.evaluate)

@@ -46,6 +46,8 @@ class TreeResampling(ModelDrawing):
         one over the number of rows.
     rows : int or None, default=None
         Rows to draw; None draws as many as the noisy count says that there are.
+    forest : bool, default=True
+        Whether columns may depend on each other. Without it they depend on the class alone, and get all of the budget.
     """
 
     name = "tree-resampling"
@@ -63,10 +65,11 @@ class TreeResampling(ModelDrawing):
         "Noise is drawn from integers, exactly by its stated law.",
     )
 
-    def __init__(self, epsilon: float = 1.0, delta: float = 1e-6, rows: int | None = None):
+    def __init__(self, epsilon: float = 1.0, delta: float = 1e-6, rows: int | None = None, forest: bool = True):
         self.epsilon = epsilon
         self.delta = delta
         self.rows = rows
+        self.forest = forest
 
     @property
     def planned(self) -> Central:
@@ -94,6 +97,10 @@ class TreeResampling(ModelDrawing):
             raise UsageError(
                 f"The 'rows' parameter of TreeResampling must be a count (1000). Got {self.rows!r} instead."
             )
+        if not isinstance(self.forest, bool):
+            raise UsageError(
+                f"The 'forest' parameter of TreeResampling must be true or false. Got {self.forest!r} instead."
+            )
 
     def check_schema(self, encoding: Encoding) -> None:
         """Refuse what was learned from the table: there is no claim worth making for half of it."""
@@ -116,7 +123,7 @@ class TreeResampling(ModelDrawing):
         rho = planned.rho * SAFE if self.delta else None
         classes = len(encoding.classes) if labelled and encoding.classes else 1
         self.labelled_ = labelled and bool(encoding.classes)
-        self.model_ = TreeModel(encoding, Budget(rho, self.epsilon * SAFE, rng), classes)
+        self.model_ = TreeModel(encoding, Budget(rho, self.epsilon * SAFE, rng), classes, self.forest)
         self.measured_columns_ = False
 
     def count(self, X: Matrix, y: Codes | None) -> Counts:

@@ -1,0 +1,110 @@
+"""The canary audit: the program as it is stays within its claim, and faults that are planted in it are found."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sfumato as sf
+from sfumato.central import budget, model
+from sfumato.errors import SchemaError, UsageError
+from sfumato.guarantee import Ledger
+from sfumato.noise import exact_choice
+from sfumato.table import Column, Schema
+
+PUBLIC = {"source": "public", "reason": "the form"}
+SCHEMA = Schema(
+    (
+        Column("a", "numeric", low=0.0, high=1.0, **PUBLIC),
+        Column("b", "numeric", low=0.0, high=1.0, **PUBLIC),
+        Column("c", "categorical", categories=("x", "y", "z"), **PUBLIC),
+        Column("y", "categorical", role="label", categories=("no", "yes"), **PUBLIC),
+    )
+)
+
+
+def rows(n=600):
+    rng = np.random.default_rng(0)
+    a = rng.beta(2, 3, n)
+    b = np.clip(a + rng.normal(0, 0.1, n), 0, 1)
+    return pd.DataFrame(
+        {"a": a, "b": b, "c": rng.choice(list("xyz"), n), "y": np.where(rng.random(n) < a, "yes", "no")}
+    )
+
+
+def audited(**words):
+    return sf.canary(rows(), **{"schema": SCHEMA, "epsilon": 4.0, "fits": 120, "seed": 5, **words})
+
+
+def parts_of(found):
+    return {part.what: part for part in found.parts}
+
+
+def test_the_program_stays_within_its_claim_and_close_to_it():
+    found = audited()
+    assert not found.above
+    assert "Nothing above the claim" in found.in_words()
+    parts = parts_of(found)
+    assert set(parts) == {"rows", "edges", "columns", "forest", "pairs", "together"}
+    for name in ("rows", "columns", "pairs"):  # counts are measured as precisely as is paid for
+        assert parts[name].low < parts[name].claimed < parts[name].high
+    assert parts["columns"].measured > 0.7 * parts["columns"].claimed
+    apart = [part.claimed for name, part in parts.items() if name != "together"]
+    assert parts["together"].claimed == pytest.approx(math.hypot(*apart), rel=1e-6)
+    assert Ledger().releases == 0
+
+
+def test_noise_that_is_30_percent_low_is_found(monkeypatch):
+    honest = exact_choice.discrete_gaussian
+    monkeypatch.setattr(budget, "discrete_gaussian", lambda rng, variance, shape: honest(rng, 0.49 * variance, shape))
+    found = audited()
+    assert found.above
+    assert found.in_words().startswith("MORE IS TOLD THAN IS CLAIMED")
+    assert parts_of(found)["columns"].above
+
+
+def test_an_exact_number_of_rows_is_found(monkeypatch):
+    honest = budget.Budget.count
+
+    def leaky(self, what, share, tables):
+        noisy = honest(self, what, share, tables)
+        if what == "rows":
+            self.answers["rows"] = noisy = [tables[0]]
+        return noisy
+
+    monkeypatch.setattr(budget.Budget, "count", leaky)
+    assert parts_of(audited(fits=30))["rows"].above
+
+
+def test_edges_that_were_learned_are_found(monkeypatch):
+    def quantiles(fine, depth, chooser):  # noqa: ARG001
+        wanted = np.arange(1, 1 << depth) / (1 << depth) * fine.sum()
+        return sorted(set(np.searchsorted(np.cumsum(fine), wanted).tolist()) - {0})
+
+    monkeypatch.setattr(model, "halved", quantiles)
+    assert parts_of(audited(fits=30))["edges"].above
+
+
+def test_wrong_wishes():
+    with pytest.raises(UsageError, match="--delta above 0"):
+        audited(delta=0.0)
+    with pytest.raises(UsageError, match="--fits"):
+        audited(fits=3)
+    learned = Schema(tuple(Column(c.name, c.kind, c.role, c.low, c.high, c.categories) for c in SCHEMA.columns))
+    with pytest.raises(SchemaError, match="public bounds"):
+        audited(schema=learned)
+
+
+def test_on_the_command_line(tmp_path, capsys):
+    from sfumato.cli.app import app
+    from sfumato.cli.console import run_guarded
+
+    rows(100).to_csv(tmp_path / "t.csv", index=False)
+    SCHEMA.save(tmp_path / "s.yaml")
+    words = ["canary", str(tmp_path / "t.csv"), "--schema", str(tmp_path / "s.yaml"), "--fits", "20", "--json"]
+    assert run_guarded(app, words) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["above"] is False
+    assert told["copies"] > 1
