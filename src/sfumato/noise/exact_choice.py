@@ -96,11 +96,23 @@ def discrete_gaussian(rng: np.random.Generator, variance: float, shape: Shape) -
 
 
 def discrete_laplace_of(rng: np.random.Generator, scale: float, shape: Shape) -> Codes:
-    """Integers with P(n) proportional to exp(-|n| / `scale`), exactly, for any scale that is a double."""
+    """Integers with P(n) proportional to exp(-|n| / `scale`), exactly, for any scale that is a double.
+
+    |n| = q m + r has a weight that is one of q times one of r, so the two are drawn apart, from short tables. A fair
+    sign; "minus zero" is drawn again, so that 0 is as likely as it should be.
+    """
     _checked(scale, "scale", "discrete_laplace_of")
-    reach = math.ceil(REACH_LAPLACE * scale) + 1
-    values = np.arange(-reach, reach + 1)
-    return values[ExactChoice(np.abs(values), 1 / Fraction(scale)).draw(rng, shape)]
+    unit, reach = 1 / Fraction(scale), math.ceil(REACH_LAPLACE * scale) + 1
+    m = math.isqrt(reach) + 1
+    coarse, fine = ExactChoice(m * np.arange(reach // m + 1), unit), ExactChoice(np.arange(m), unit)
+    count = shape if isinstance(shape, int) else math.prod(shape)
+    drawn, left = np.zeros(count, dtype=np.int64), np.arange(count)
+    while len(left):
+        size = m * coarse.draw(rng, len(left)) + fine.draw(rng, len(left))
+        negative = (random_words(rng, len(left)) & np.uint64(1)).astype(bool)
+        drawn[left] = np.where(negative, -size, size)
+        left = left[negative & (size == 0)]
+    return drawn.reshape(shape)
 
 
 def _symmetric(rng: np.random.Generator, sigma: float, variance: float, shape: Shape) -> Codes:
