@@ -86,12 +86,6 @@ def test_noise_of_another_tool_is_found_by_comparing_rows(data_folder):
     assert any("extra" in note for note in found.data["notes"])
 
 
-def test_a_release_that_lacks_columns_is_refused_by_name(data_folder):
-    members, _ = some(data_folder, "wine")
-    with pytest.raises(TableError, match=r"lacks 2 columns of the original: 'ash', 'hue'"):
-        audit(AuditRequest(members, release=members.drop_columns(["ash", "hue"]), label="label"))
-
-
 def test_categories_that_only_the_release_has_can_be_read():
     colours = ["red", "green", "blue"] * 20
     plain = pa.table({"colour": colours, "size": np.arange(60) / 7})

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.blocks import with_blocks
-from sfumato.cli.console import AsPublished, Console, Force, parse_parameters
+from sfumato.cli.console import AsPublished, Console, Force, parse_pairs, parse_parameters
 from sfumato.cli.tables import Tables
 from sfumato.errors import OutputError, UsageError
 from sfumato.wording import NO_BETTER, WORSE
@@ -50,6 +50,15 @@ def audit(
         str, typer.Option(help="Categories only in the holdout: missing (counted, treated as empty) or refuse.")
     ] = "missing",
     clusters: Annotated[int, typer.Option(metavar="K", help="Also tell what is left of K clusters; 0: not.")] = 0,
+    match: Annotated[
+        str | None, typer.Option(metavar="COL", help="Column of both tables that says whose row is whose.")
+    ] = None,
+    mapping: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Row numbers (from 1): columns `release` and `original`.")
+    ] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option(metavar="OLD=NEW", help="A column that the release renamed; repeatable.")
+    ] = None,
     as_published: AsPublished = False,
     force: Force = False,
 ) -> None:
@@ -60,6 +69,7 @@ def audit(
       sfumato audit release --original patients.csv --public
       sfumato audit release --original patients.csv --param posterior-breach.rho1=0.05
       sfumato audit --release synthetic.csv --original patients.csv --out their-audit
+      sfumato audit --release theirs.csv --original patients.csv --match patient_id --columns age=AGE --out their-audit
     """
     from sfumato.door.audit import audit as run
     from sfumato.jobs.audit import AuditRequest
@@ -77,6 +87,7 @@ def audit(
     if out is not None and page.exists() and not force:
         raise OutputError(f"{page} exists already. Choose another --out, or add --force to replace it.")
     settings = parse_parameters(param or [])
+    names = parse_pairs("--columns", columns or [])
     asked = AuditRequest(
         original,
         folder,
@@ -88,6 +99,9 @@ def audit(
         unknown=unknown,
         parameters=settings,
         clusters=clusters,
+        match=match,
+        mapping=mapping,
+        columns=names,
     )
     asked.check()  # before anything is read
     with console.listening() as progress:
@@ -108,6 +122,9 @@ def audit(
             unknown=unknown,
             published=as_published,
             clusters=clusters,
+            match=match,
+            mapping=mapping,
+            columns=names,
             progress=progress,
         )
         found.save_report(page)

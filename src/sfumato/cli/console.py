@@ -176,6 +176,17 @@ def parse_parameters(pairs: list[str]) -> dict[str, Any]:
     return parameters
 
 
+def parse_pairs(option: str, pairs: list[str]) -> dict[str, str]:
+    """`--option left=right`, both as they are written."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        left, equals, right = pair.partition("=")
+        if not equals or not left.strip() or not right.strip():
+            raise UsageError(f"{option} needs left=right. Got {pair!r} instead.")
+        found[left.strip()] = right.strip()
+    return found
+
+
 def parse_column_parameters(pairs: list[str]) -> dict[str, dict[str, Any]]:
     """`--column-param column.name=value`; a column's name may have dots in it, a choice has none."""
     columns: dict[str, dict[str, Any]] = {}

@@ -119,6 +119,9 @@ def audit(
     unknown: str = "missing",
     published: bool = False,
     clusters: int = 0,
+    match: str | None = None,
+    mapping: Path | str | None = None,
+    columns: Mapping[str, str] | None = None,
     seed: int = 0,
     out: Path | str | None = None,
     progress: Progress = silent,
@@ -130,7 +133,7 @@ def audit(
     release : Release, path, DataFrame or Arrow table
         A release or its folder; or the table of a release that another tool made, with the original's column names.
     original : DataFrame, Arrow table or path
-        The private table that the release was made from, with its rows in the same order.
+        The private table that the release was made from.
     holdout : DataFrame, Arrow table or path, optional
         People of the same kind who are not in the table: the control.
     label : str, optional
@@ -159,6 +162,13 @@ def audit(
         Attacks and classifiers as their papers have them, wherever ours differ: see docs/as-published.md.
     clusters : int, default 0
         Look for so many clusters, and tell what is left of the original's (adjusted Rand index); 0: do not.
+    match : str, optional
+        A column of both tables that says whose row is whose, for a release without a card. Where nobody says so, rows
+        in the same order are recognized, and others are matched as an adversary would.
+    mapping : path, optional
+        Table of row numbers, from 1: `original` and, unless it has a row for each release row, `release`.
+    columns : mapping, default {}
+        Columns that the release renamed: `{"age": "AGE"}`, the original's name first.
     seed : int, default 0
         Seed of the audit's own sampling, at least 0; the same seed gives the same audit.
     out : path, optional
@@ -201,6 +211,9 @@ def audit(
         unknown=unknown,
         published=published,
         clusters=clusters,
+        match=match,
+        mapping=mapping,
+        columns=dict(columns or {}),
     )
     request.check()
     if carded:  # opened here, so that nothing is written into the release's own folder

@@ -58,7 +58,10 @@ RECOVERED = "recovered_with_"
 ALIGNMENT = {
     "trace": "known from the owner's private trace",
     "same-order": "release and original are in the same order",
+    "id": "told by a column that both tables carry",
+    "mapping": "told by a file of row numbers",
     "identical-rows": "found by identical rows",
+    "matched": "found as an adversary would: matched by likelihood",
     "unknown": "unknown",
 }
 

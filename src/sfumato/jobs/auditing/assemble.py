@@ -13,6 +13,7 @@ from sfumato.guarantee import Card
 from sfumato.jobs.auditing.alignment import identical_rows, row_codes, same_order
 from sfumato.jobs.auditing.evidence import Evidence, People, read_holdout, read_people, sampled
 from sfumato.jobs.auditing.known_noise import known_noise
+from sfumato.jobs.auditing.matching import CANDIDATES, match_people
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.mechanisms import MECHANISMS, Mechanism, RowDrawing, make_mechanism
 from sfumato.table import Encoding, Table, open_table
@@ -21,8 +22,17 @@ from sfumato.wording import counted
 
 SAME_ORDER = "No trace: comparing the rows showed that release and original are in the same order."
 IDENTICAL = "No trace: release rows were matched to identical original rows; {share:.0%} of the release was matched."
+MATCHED = (
+    "No trace, and the rows are in another order: rows were matched to people as an adversary would who holds the "
+    "original ({how}). {sure:.0%} of the matched rows fit one person far better than all others; where several fit, "
+    "one was drawn by likelihood. Attacks on values and links were scored against this match."
+)
+EXACTLY = "optimal assignment by likelihood"
+NOT_EXACTLY = "by likelihood among the {count} nearest people; the table is too large, or has too few people, for the "
+NOT_EXACTLY += "optimal assignment"
 UNKNOWN = (
-    "No trace, and the rows of the release are not in the order of the original: it is unknown which row is whose."
+    "No trace, and the rows of the release are in another order, and no nearer to these people than rows of strangers "
+    "are: it is unknown which row is whose."
 )
 
 
@@ -50,6 +60,7 @@ class Draft:
     card: Card | None = None
     channels: tuple[Channel, ...] | None = None
     key_used: bool = False
+    alignment: str = "trace"
     notes: list[str] = field(default_factory=list)
 
 
@@ -59,10 +70,14 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
         raise TableError(f"The release has {counted(len(draft.Z), 'row')}; an audit needs at least two.")
     whole: People | None = None
     undrawn: People | None = None
-    alignment, source = "trace", draft.source
+    alignment, source = draft.alignment, draft.source
+    strangers: tuple[People, int] | None = None
+    if request.holdout is not None:
+        strangers = read_holdout(open_table(request.holdout), draft.encoding, request.unknown)
     if source is None:
         whole = read_people(draft.original, draft.encoding)
-        alignment, source = _find_source(draft, whole, rng)
+        others = None if strangers is None else strangers[0].X
+        alignment, source = _find_source(draft, whole.X, others, request)
     if source is None:
         assert whole is not None
         people = whole.take(sampled(len(whole.X), request.max_rows, rng))
@@ -75,7 +90,7 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
         behind = np.searchsorted(numbers, source[positions])
     Z = draft.Z[positions]
     truth = None if behind is None else people.X[behind]
-    holdout = _holdout(draft, people, request, rng)
+    holdout = _holdout(draft, people, strangers, request.max_rows, rng)
     population = people.X if holdout is None or len(holdout.X) < 2 else holdout.X
     noise = known_noise(draft.channels, draft.encoding, Z, people.X, truth, _given(draft, population))
     available = len(draft.Z) if source is None else int(np.count_nonzero(source >= 0))
@@ -109,19 +124,36 @@ def _given(draft: Draft, population: Matrix) -> Matrix:
     return np.zeros((1, draft.Z.shape[1]))
 
 
-def _find_source(draft: Draft, whole: People, rng: np.random.Generator) -> tuple[str, Codes | None]:
-    E = whole.X
-    if not draft.columnwise:
-        E = E @ draft.affine[0].T + draft.affine[1] if draft.affine is not None else E[:, :0]
+def _find_source(
+    draft: Draft, people: Matrix, strangers: Matrix | None, request: AuditRequest
+) -> tuple[str, Codes | None]:
+    """How it is known whose row is whose, and the original row behind each release row (-1: none)."""
+    rng = np.random.default_rng((request.seed, 1))  # of its own: who is attacked does not depend on the rows' order
+    E, others = _as_released(draft, people), None if strangers is None else _as_released(draft, strangers)
     if same_order(E, draft.Z):
         draft.notes.append(SAME_ORDER)
         return "same-order", np.arange(len(draft.Z))
-    matched = identical_rows(E, draft.Z, rng) if E.shape[1] else None
-    if matched is not None:
-        draft.notes.append(IDENTICAL.format(share=np.mean(matched >= 0)))
-        return "identical-rows", matched
+    identical = identical_rows(E, draft.Z, rng) if E.shape[1] else None
+    if identical is not None:
+        draft.notes.append(IDENTICAL.format(share=np.mean(identical >= 0)))
+        return "identical-rows", identical
+    picked = sampled(len(draft.Z), request.max_rows, rng)
+    found = match_people(E, draft.Z[picked], others, rng) if E.shape[1] and not np.isnan(draft.Z).any() else None
+    if found is not None:
+        how = EXACTLY if found.exact else NOT_EXACTLY.format(count=CANDIDATES)
+        draft.notes.append(MATCHED.format(how=how, sure=found.sure))
+        source = np.full(len(draft.Z), -1, dtype=np.int64)
+        source[picked] = found.source
+        return "matched", source
     draft.notes.append(UNKNOWN)
     return "unknown", None
+
+
+def _as_released(draft: Draft, X: Matrix) -> Matrix:
+    """Where these people would lie in the release; without columns where the map is a secret."""
+    if draft.columnwise:
+        return X
+    return X[:, :0] if draft.affine is None else np.asarray(X @ draft.affine[0].T + draft.affine[1])
 
 
 def _chosen(source: Codes, most: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
@@ -166,14 +198,16 @@ def _undrawn(draft: Draft, source: Codes, total: int, most: int, rng: np.random.
     return read_people(draft.original, draft.encoding, never)
 
 
-def _holdout(draft: Draft, people: People, request: AuditRequest, rng: np.random.Generator) -> People | None:
-    if request.holdout is None:
+def _holdout(
+    draft: Draft, people: People, read: tuple[People, int] | None, most: int, rng: np.random.Generator
+) -> People | None:
+    if read is None:
         draft.notes.append(
             "No holdout table: there is no control, membership cannot be tested, and what adversaries know about the "
             "population (means, covariances, distributions) was taken from the original itself."
         )
         return None
-    holdout, left_out = read_holdout(open_table(request.holdout), draft.encoding, request.unknown)
+    holdout, left_out = read
     draft.notes.append(
         "What adversaries know about the population (means, covariances, distributions) was taken from the holdout "
         "table."
@@ -193,4 +227,4 @@ def _holdout(draft: Draft, people: People, request: AuditRequest, rng: np.random
             f"{twins:.0%} of the holdout rows are identical to a row of the original and were left out of the "
             "membership test. If these are the same people, the control says nothing."
         )
-    return holdout.take(sampled(len(holdout.X), request.max_rows, rng))
+    return holdout.take(sampled(len(holdout.X), most, rng))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +15,11 @@ from sfumato.errors import SchemaError, TableError
 from sfumato.jobs.auditing.assemble import Draft, evidence_of
 from sfumato.jobs.auditing.evidence import Evidence
 from sfumato.jobs.auditing.request import AuditRequest
+from sfumato.jobs.auditing.told_pairs import paired_by_file, paired_by_id
 from sfumato.table import Column, Encoding, Schema, Table, open_table
 from sfumato.table.arrays import plain, text
+from sfumato.table.column import nearest
 from sfumato.table.recoding import recode
-from sfumato.wording import counted
 
 NOT_DECLARED = (
     "No cell of that column is empty in the original, so this is nobody's value. If the release blanks cells "
@@ -28,8 +30,13 @@ NOT_DECLARED = (
 def evidence_from_tables(request: AuditRequest, rng: np.random.Generator) -> Evidence:
     """Treat the release as column-wise: every column is its source column, changed in an unknown way."""
     original, release = open_table(request.original), open_table(request.release)
-    released = release.read()
     notes: list[str] = []
+    released = renamed(release.read(), original, request.columns)
+    alignment, source = "trace", None
+    if request.match is not None:
+        alignment, source = "id", paired_by_id(original, released, request.match, notes)
+    elif request.mapping is not None:
+        alignment, source = "mapping", paired_by_file(request.mapping, released.num_rows, original, notes)
     encoding = Encoding(joint_schema(original, released, request, notes))
     label = encoding.schema.label
     labelled = label is not None and label.name in released.column_names
@@ -43,13 +50,36 @@ def evidence_from_tables(request: AuditRequest, rng: np.random.Generator) -> Evi
         encoding=encoding,
         Z=recode(encoding, released, why=NOT_DECLARED),
         y=encoding.encode_label(released) if labelled else None,
-        source=None,
+        source=source,
         original=original,
         affine=(np.eye(encoding.width), np.zeros(encoding.width)),
         columnwise=True,
+        alignment=alignment,
         notes=notes,
     )
     return evidence_of(draft, request, rng)
+
+
+def renamed(released: pa.Table, original: Table, columns: Mapping[str, str]) -> pa.Table:
+    """The release with the original's names for its columns; refuses one that has none of them."""
+    for old, new in columns.items():
+        if old not in original.names:
+            raise TableError(
+                f"The original has no column {old!r}, which --columns names.{nearest(old, original.names)}"
+            )
+        if new not in released.column_names:
+            raise TableError(
+                f"The release has no column {new!r}, which --columns names.{nearest(new, released.column_names)}"
+            )
+    back = {new: old for old, new in columns.items()}
+    names = [back.get(name, name) for name in released.column_names]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise TableError(f"The release has two columns for {twice[0]!r} of the original. Correct --columns.")
+    if not set(names) & set(original.names):
+        raise TableError(
+            "The release has no column of the original. If its columns were renamed, say so: --columns old=new."
+        )
+    return released.rename_columns(names)
 
 
 def joint_schema(original: Table, released: pa.Table, request: AuditRequest, notes: list[str]) -> Schema:
@@ -64,19 +94,22 @@ def joint_schema(original: Table, released: pa.Table, request: AuditRequest, not
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a release would leak is not what is asked here
             schema = Schema.infer(original, request.label, refuse=False)
+    if request.match is not None:
+        schema = Schema(tuple(column for column in schema.columns if column.name != request.match))
     absent = [column.name for column in schema.private if column.name not in released.column_names]
     if absent:
-        raise TableError(
-            f"The release lacks {counted(len(absent), 'column')} of the original: {', '.join(map(repr, absent[:20]))}. "
-            "Remove them from the table given as original, or give them the role identifier in a schema."
+        notes.append(
+            f"Columns of the original that the release does not have were left out: {', '.join(absent[:20])}. What it "
+            "tells of them through the other columns was not tried."
         )
-    extra = [name for name in released.column_names if name not in schema]
+        schema = Schema(tuple(column for column in schema.columns if column.name not in absent))
+    extra = [name for name in released.column_names if name not in schema and name != request.match]
     if extra:
         notes.append(f"Columns of the release that the original does not have were ignored: {', '.join(extra[:20])}.")
     if schema.dropped:
         notes.append(f"Columns that cannot be audited were ignored: {', '.join(schema.dropped[:20])}.")
     if not schema.private:
-        raise SchemaError("No column is left to audit.")
+        raise SchemaError("No column is left to audit: the release shares none that can be audited with the original.")
     columns = [_joined(column, released) for column in schema.columns if column.role in ("private", "label")]
     return Schema(tuple(columns))
 

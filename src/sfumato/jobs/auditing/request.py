@@ -34,7 +34,9 @@ class AuditRequest:
     attacks: names of attacks to run; all by default. parameters: of attacks, for example
     {"posterior-breach.rho1": 0.05}. tolerance: how near a guessed number counts as right, as a share of the column's
     range. unknown: whether categories of the holdout that the original does not have are taken as "missing" (and
-    counted), or "refuse"d. published: attacks and classifiers as their papers have them. clusters: look for so many and
+    counted), or "refuse"d. match: a column of both tables that says whose row is whose, and is no part of the record;
+    mapping: a file of row numbers that does. columns: names in the release of columns of the original, {old: new}.
+    published: attacks and classifiers as their papers have them. clusters: look for so many and
     tell what is left of the original's; 0 leaves them out.
     """
 
@@ -55,6 +57,9 @@ class AuditRequest:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     tolerance: float = TOLERANCE
     unknown: str = MISSING_INSTEAD
+    match: str | None = None
+    mapping: Path | str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
     published: bool = False
     clusters: int = 0
 
@@ -69,6 +74,12 @@ class AuditRequest:
             raise UsageError("The release has a card, which contains its schema. Leave --schema out.")
         if self.folder is None and self.key is not None:
             raise UsageError("A key belongs to a release with a card. Leave --key out.")
+        if carded and (self.match or self.mapping or self.columns):
+            raise UsageError(
+                "A release with a card has its trace and its names. Leave --match, --mapping, --columns out."
+            )
+        if self.match and self.mapping:
+            raise UsageError("Say whose row is whose by --match or by --mapping, not by both.")
         if self.unknown not in UNKNOWN_WAYS:
             raise UsageError(f"--unknown must be {' or '.join(UNKNOWN_WAYS)}. Got {self.unknown!r} instead.")
         settings_of(self.parameters, published=self.published)

@@ -1,0 +1,224 @@
+"""Whose row is whose where nobody says so: found out as an adversary would who holds the original rows.
+
+The model: every release row is one person's, each value changed by normal noise of a strength that is estimated per
+column (the mixture z_i ~ mean over people of N(x_j, s^2), by EM). The best one-to-one match is an assignment problem.
+Scored against it, every attack would look too good: where two people fit a row alike, the nearer one was taken. So the
+match that is scored against is *drawn* by its likelihood (Metropolis: two rows exchange their people), which is right
+on average if the model is. Where one person fits far better than all others, both are the same.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array, triu
+from scipy.spatial.distance import cdist
+
+from sfumato.array_types import Codes, Flags, Matrix
+from sfumato.neighbours import nearest
+
+MOST_EXACT = 3_000
+"""Rows up to which the best match is found exactly: its costs are a matrix of so many squared."""
+MOST_FITTED = 2_000
+"""Release rows that the strength of the change is estimated from."""
+CANDIDATES = 20
+"""People that a release row may belong to."""
+LEAST_RIVALRY = 1e-4
+COMPARED = 10
+"""People among whom the two halves of the columns are to agree on one."""
+MANY = 100
+"""People that count in the estimate of the noise: with fewer, strong noise would look weaker than it is."""
+SPLITS, ROUNDS, STEPS, SWEEPS = 4, 25, 4_000_000, (300, 4_000)
+LEAST_NOISE = 1e-3
+"""Standard deviation that stands for an unchanged column, in encoded units."""
+FAR_BEYOND_CHANCE = 5.0
+"""Standard errors by which the columns' two halves must agree more often on the nearest person than for strangers."""
+LIKELY, SETTLED = 0.9, 0.9999
+
+
+class Match(NamedTuple):
+    """For every release row a person. exact: the best match was computed exactly before the draw.
+
+    sure: share of release rows for which one person has 90% of the likelihood or more.
+    """
+
+    source: Codes
+    exact: bool
+    sure: float
+
+
+def match_people(E: Matrix, Z: Matrix, strangers: Matrix | None, rng: np.random.Generator) -> Match | None:
+    """Match release rows Z to people E (in the release's space); None where nobody can tell whose a row is.
+
+    strangers: people who are not in the table, where there are any.
+    """
+    varies = (E.std(axis=0) > 0) & (Z.std(axis=0) > 0)
+    if min(len(E), len(Z)) < 2 * COMPARED or varies.sum() < 2:
+        return None
+    people, rows = E[:, varies], Z[:, varies]
+    others = None if strangers is None or len(strangers) < 2 * COMPARED else strangers[:, varies]
+    nearer = others is not None and nearer_than_strangers(people, rows, others, rng)
+    if not nearer and not halves_agree(people, rows, rng):
+        return None
+    noise = strength(people, rows, rng)
+    people, rows = np.ascontiguousarray(people / noise), np.ascontiguousarray(rows / noise)
+    distance, near = nearest(rows, people, k=min(CANDIDATES, len(people)))
+    share = _shares(distance)
+    sure = float(np.mean(share[:, 0] >= LIKELY))
+    if len(rows) > len(people):  # some people have several rows: each row is drawn by itself
+        picked = (share.cumsum(axis=1) > rng.random((len(rows), 1))).argmax(axis=1)
+        return Match(near[np.arange(len(rows)), picked], False, sure)
+    exact = len(people) <= MOST_EXACT
+    source = linear_sum_assignment(cdist(rows, people, "sqeuclidean"))[1] if exact else one_to_one(near, len(people))
+    return Match(drawn(np.asarray(source, dtype=np.int64), people, rows, near, share, rng), exact, sure)
+
+
+def nearer_than_strangers(people: Matrix, rows: Matrix, strangers: Matrix, rng: np.random.Generator) -> bool:
+    """Whether more rows lie nearest to one of the people than to one of as many strangers, beyond chance."""
+    count = min(len(people), len(strangers), MOST_FITTED)
+    spread = people.std(axis=0)
+    mine, theirs = (part[rng.permutation(len(part))[:count]] / spread for part in (people, strangers))
+    rows = rows[rng.permutation(len(rows))[:MOST_FITTED]] / spread
+    gap = nearest(rows, theirs)[0][:, 0] - nearest(rows, mine)[0][:, 0]
+    more = int((gap > 0).sum()) - int((gap < 0).sum())  # a sign test; ties say nothing
+    return bool(more / np.sqrt(max(1, int((gap != 0).sum()))) > FAR_BEYOND_CHANCE)
+
+
+def halves_agree(people: Matrix, rows: Matrix, rng: np.random.Generator) -> bool:
+    """Whether release rows are about these people at all, and not about strangers like them.
+
+    Of the people nearest to a row by one half of the columns, is the very nearest also the nearest by the other half?
+    If the row is somebody's: often. For a row of a stranger: hardly more often than chance. How often that is, the
+    people themselves say: each is compared with all the others.
+    """
+    people, rows = people / people.std(axis=0), rows / people.std(axis=0)
+    rows = rows[rng.permutation(len(rows))[:MOST_FITTED]]
+    strangers = rng.permutation(len(people))[:MOST_FITTED]
+    same, usual = np.zeros(len(rows)), np.zeros(len(strangers))
+    for _ in range(SPLITS):
+        order = rng.permutation(people.shape[1])
+        first, second = order[::2], order[1::2]
+        same += _agreement(rows, people, first, second) / SPLITS
+        usual += _agreement(people[strangers], people, first, second, itself=strangers) / SPLITS
+    error = np.sqrt(same.var() / len(same) + usual.var() / len(usual) + 1e-12)
+    return bool((same.mean() - usual.mean()) / error > FAR_BEYOND_CHANCE)
+
+
+def _agreement(queries: Matrix, people: Matrix, first: Codes, second: Codes, itself: Codes | None = None) -> Matrix:
+    """Per query the probability, ties broken at random, that the nearest person by `first` is so by `second` too."""
+    spare = 0 if itself is None else 1
+    distance, near = nearest(queries[:, first], people[:, first], k=COMPARED + spare)
+    if itself is not None:  # nobody is compared with themselves
+        own = near == itself[:, None]
+        own[~own.any(axis=1), -1] = True
+        near, distance = near[~own].reshape(len(near), -1), distance[~own].reshape(len(near), -1)
+    other = np.linalg.norm(people[:, second][near] - queries[:, None, second], axis=2)
+    best, too = distance <= distance[:, :1] + 1e-12, other <= other.min(axis=1, keepdims=True) + 1e-12
+    return np.asarray((best & too).sum(axis=1) / (best.sum(axis=1) * too.sum(axis=1)))
+
+
+def strength(people: Matrix, rows: Matrix, rng: np.random.Generator) -> Matrix:
+    """Standard deviation of the change per column: the likeliest if each row is one of the people, changed (EM)."""
+    rows = rows[rng.permutation(len(rows))[:MOST_FITTED]]
+    noise = 0.3 * people.std(axis=0)
+    for _ in range(ROUNDS):
+        distance, near = nearest(rows / noise, people / noise, k=min(MANY, len(people)))
+        share = _shares(distance)
+        change = (people[near] - rows[:, None, :]) ** 2
+        noise = np.sqrt(np.einsum("nk,nkd->d", share, change) / len(rows) + LEAST_NOISE**2)
+    return np.asarray(noise)
+
+
+def one_to_one(near: Codes, people: int) -> Codes:
+    """A good match where the best one does not fit into memory: rows take the nearest of their candidates that is free,
+    and who is left gets anybody who is left."""
+    source = np.full(len(near), -1, dtype=np.int64)
+    free: Flags = np.ones(people, dtype=bool)
+    for place in range(near.shape[1]):
+        open_rows = np.flatnonzero(source < 0)
+        wanted = near[open_rows, place]
+        _, first = np.unique(np.where(free[wanted], wanted, -1), return_index=True)
+        first = first[free[wanted[first]]]
+        source[open_rows[first]] = wanted[first]
+        free[wanted[first]] = False
+    left = np.flatnonzero(source < 0)
+    source[left] = np.flatnonzero(free)[: len(left)]
+    return source
+
+
+def drawn(
+    source: Codes,
+    people: Matrix,
+    rows: Matrix,
+    near: Codes,
+    share: Matrix,
+    rng: np.random.Generator,
+    sweeps: int | None = None,
+) -> Codes:
+    """A match drawn by its likelihood, by Metropolis steps from a good one; rows and people in units of the noise.
+
+    Two rows exchange their people, or a row takes one of its candidates who has none. Which rows are asked depends on
+    how alike their candidates are and never on the present match, so going and coming back are proposed equally often.
+    """
+    source = source.copy()
+    edges, weight = rivals(near, share, len(people))
+    undecided = np.flatnonzero(share[:, 0] < SETTLED) if len(people) > len(rows) else np.empty(0, dtype=np.int64)
+    chance = np.cumsum(weight)
+    sweeps = int(np.clip(STEPS // len(rows), *SWEEPS)) if sweeps is None else sweeps
+    for _ in range(sweeps if len(edges) else 0):
+        mixed = edges[np.searchsorted(chance, chance[-1] * rng.random(min(len(rows), 2 * len(edges))))]
+        a, b = mixed[disjoint(mixed, len(rows))].T
+        change = _misfit(rows[a], people[source[b]]) + _misfit(rows[b], people[source[a]])
+        change -= _misfit(rows[a], people[source[a]]) + _misfit(rows[b], people[source[b]])
+        take = np.log(rng.random(len(a))) < -change
+        a, b = a[take], b[take]
+        source[a], source[b] = source[b], source[a]
+        if len(undecided):
+            _move_to_free(source, people, rows, near, undecided, rng)
+    return source
+
+
+def rivals(near: Codes, share: Matrix, people: int) -> tuple[Codes, Matrix]:
+    """Pairs of release rows that may belong to the same people, and how much: the product of their shares."""
+    begin = np.arange(0, near.size + 1, near.shape[1])
+    belief = csr_array((share.ravel(), near.ravel(), begin), shape=(len(near), people))
+    both = triu(belief @ belief.T, k=1).tocoo()
+    kept = both.data > LEAST_RIVALRY
+    return np.column_stack([both.row[kept], both.col[kept]]).astype(np.int64), both.data[kept]
+
+
+def _shares(distance: Matrix) -> Matrix:
+    """Each candidate's share of a row's likelihood, the noise being normal with variance 1."""
+    log = -0.5 * distance**2
+    share = np.exp(log - log.max(axis=1, keepdims=True))
+    return np.asarray(share / share.sum(axis=1, keepdims=True))
+
+
+def disjoint(edges: Codes, count: int) -> Codes:
+    """Positions of edges of which no two touch: each is the first, in this order, at both of its ends."""
+    first = np.full(count, len(edges))
+    np.minimum.at(first, edges.ravel(), np.repeat(np.arange(len(edges)), 2))
+    place = np.arange(len(edges))
+    return np.flatnonzero((first[edges[:, 0]] == place) & (first[edges[:, 1]] == place))
+
+
+def _move_to_free(
+    source: Codes, people: Matrix, rows: Matrix, near: Codes, undecided: Codes, rng: np.random.Generator
+) -> None:
+    """Each row asks one of its candidates, and takes who has no row: by likelihood, and only if there is a way back."""
+    who = rng.permutation(undecided)
+    asked = near[who, rng.integers(near.shape[1], size=len(who))]
+    heard = np.unique(asked, return_index=True)[1]  # of several who ask the same, one is heard
+    who, asked = who[heard], asked[heard]
+    taken: Flags = np.zeros(len(people), dtype=bool)
+    taken[source] = True
+    back = (near[who] == source[who, None]).any(axis=1)
+    change = _misfit(rows[who], people[asked]) - _misfit(rows[who], people[source[who]])
+    moves = back & ~taken[asked] & (np.log(rng.random(len(who))) < -change)
+    source[who[moves]] = asked[moves]
+
+
+def _misfit(rows: Matrix, people: Matrix) -> Matrix:
+    return np.asarray(0.5 * ((rows - people) ** 2).sum(axis=1))

@@ -1,0 +1,158 @@
+"""Whose row is whose without a trace: matched as an adversary would, told by an id, or told by a file."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.errors import TableError, UsageError
+from sfumato.jobs.audit import AuditRequest, audit
+from sfumato.jobs.auditing import matching
+from sfumato.jobs.auditing.matching import disjoint, drawn, match_people, rivals, strength
+from sfumato.neighbours import nearest
+from sfumato.table import open_table, write_table
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def noisy(data_folder, strength, members=300, strangers=250, name="pima"):
+    table = open_table(data_folder / f"{name}.csv").read()
+    order = np.random.default_rng(5).permutation(table.num_rows)
+    people, others = table.take(order[:members]), table.take(order[members : members + strangers])
+    rng = np.random.default_rng(1)
+    changed = {}
+    for column in table.column_names:
+        values = np.asarray(people[column], dtype=np.float64) if column != "label" else None
+        noise = None if values is None else strength * values.std() * rng.standard_normal(members)
+        changed[column] = people[column] if values is None else pa.array(values + noise)
+    release = pa.table(changed)
+    return people, others, release, release.take(rng.permutation(members))
+
+
+@pytest.mark.parametrize("strength", [0.02, 0.2, 0.5])
+def test_a_shuffled_release_scores_what_the_unshuffled_one_does(strength, data_folder):
+    """At 0.5 half of the links are wrong: scored against the best match, every attack would look too good."""
+    people, others, release, shuffled = noisy(data_folder, strength)
+    before = audit(AuditRequest(people, release=release, holdout=others, label="label", repeats=0))
+    after = audit(AuditRequest(people, release=shuffled, holdout=others, label="label", repeats=0))
+    assert before.data["settings"]["alignment"] == "same-order"
+    assert after.data["settings"]["alignment"] == "matched"
+    assert any("scored against this match" in note for note in after.data["notes"])
+    assert set(after.scores) == set(before.scores)
+    assert len(after.scores) >= 10
+    for name, score in after.scores.items():
+        low, high = before.attack(name)["interval"]
+        spread = max(high - low, 0.01) / 2  # the match is one draw: as uncertain as the score itself
+        assert low - spread <= score <= high + spread, name
+
+
+def test_a_match_is_drawn_by_its_likelihood():
+    """Three people, three rows: the frequencies of the six matches are their likelihoods."""
+    people = np.array([[0.0], [1.0], [1.5]])
+    rows = np.array([[0.4], [0.9], [1.1]])
+    orders = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
+    weight = np.array([np.exp(-0.5 * ((rows - people[list(order)]) ** 2).sum()) for order in orders])
+    distance, near = nearest(rows, people, k=3)
+    share = np.exp(-0.5 * distance**2)
+    rng = np.random.default_rng(0)
+    found = [tuple(drawn(np.arange(3), people, rows, near, share, rng, sweeps=60)) for _ in range(400)]
+    edges, _ = rivals(near, share, len(people))
+    assert {tuple(edge) for edge in edges} == {(0, 1), (0, 2), (1, 2)}
+    counts = np.array([found.count(order) for order in orders])
+    expected = 400 * weight / weight.sum()
+    assert ((counts - expected) ** 2 / expected).sum() < 20.5, "chi-squared with 5 degrees: 1 in 1,000"
+
+
+def test_the_strength_of_the_change_is_estimated_without_pairs():
+    rng = np.random.default_rng(0)
+    people = rng.random((800, 4))
+    truth = np.array([0.05, 0.1, 0.02, 0.2])
+    found = strength(people, rng.permutation(people) + truth * rng.standard_normal((800, 4)), rng)
+    assert found == pytest.approx(truth, rel=0.15)
+
+
+def test_strangers_are_not_matched_and_people_are():
+    rng = np.random.default_rng(0)
+    mix = rng.normal(size=(3, 6))
+    draw = lambda: rng.normal(size=(400, 3)) @ mix + 0.5 * rng.normal(size=(400, 6))  # noqa: E731
+    people, others, strangers = draw(), draw(), draw()
+    assert match_people(people, others, None, rng) is None
+    assert match_people(people, others, strangers, rng) is None
+    rows = rng.permutation(people) + 0.1 * rng.normal(size=people.shape)
+    assert match_people(people, rows, None, rng) is not None
+
+
+def test_a_part_of_the_people_and_a_large_table_are_matched_too(monkeypatch):
+    monkeypatch.setattr(matching, "MOST_EXACT", 400)
+    rng = np.random.default_rng(0)
+    people = rng.random((500, 5))
+    chosen = rng.permutation(len(people))[:200]
+    found = match_people(people, people[chosen] + 0.02 * rng.standard_normal((200, 5)), None, rng)
+    assert not found.exact
+    assert np.mean(found.source == chosen) > 0.9
+    assert len(np.unique(found.source)) == 200, "nobody has two rows"
+    twice = np.concatenate([chosen, chosen])
+    again = match_people(people[chosen], people[twice] + 0.02 * rng.standard_normal((400, 5)), None, rng)
+    assert np.mean(chosen[again.source] == twice) > 0.9
+
+
+def test_disjoint_edges_touch_nothing_twice():
+    edges = np.array([[0, 1], [1, 2], [2, 3], [4, 5]])
+    assert disjoint(edges, 6).tolist() == [0, 3], "the second and third touch an earlier one"
+
+
+class TestTold:
+    """An id in both tables, or a file of row numbers."""
+
+    def test_by_a_column(self, data_folder):
+        people, others, release, _ = noisy(data_folder, 0.5)
+        order = np.random.default_rng(3).permutation(300)
+        people = people.append_column("id", pa.array([f"p{i:03d}" for i in range(300)]))
+        release = release.append_column("ID", people["id"]).take(order)
+        request = AuditRequest(
+            people, release=release, holdout=others, label="label", repeats=0, match="id", columns={"id": "ID"}
+        )
+        found = audit(request)
+        assert found.data["settings"]["alignment"] == "id"
+        assert "id" not in found.data["release"]["source_columns"]
+        with pytest.raises(TableError, match=r"The release has no column 'id'"):
+            audit(AuditRequest(people, release=release, label="label", repeats=0, match="id"))
+
+    def test_by_a_file(self, data_folder, tmp_path):
+        people, others, release, _ = noisy(data_folder, 0.5)
+        order = np.random.default_rng(3).permutation(300)
+        write_table(pa.table({"original": order + 1}), tmp_path / "all.csv")
+        told = audit(
+            AuditRequest(
+                people,
+                release=release.take(order),
+                holdout=others,
+                label="label",
+                repeats=0,
+                mapping=tmp_path / "all.csv",
+            )
+        )
+        plain = audit(AuditRequest(people, release=release, holdout=others, label="label", repeats=0))
+        assert told.data["settings"]["alignment"] == "mapping"
+        assert told.scores["naive-estimate"] == pytest.approx(plain.scores["naive-estimate"])
+        write_table(pa.table({"original": [301], "release": [1]}), tmp_path / "beyond.csv")
+        with pytest.raises(TableError, match=r"rows are 1 to 300"):
+            audit(AuditRequest(people, release=release, repeats=0, mapping=tmp_path / "beyond.csv"))
+        with pytest.raises(UsageError, match="not by both"):
+            audit(AuditRequest(people, release=release, repeats=0, mapping="a", match="b"))
+
+
+def test_columns_that_were_dropped_or_renamed(data_folder):
+    people, others, release, _ = noisy(data_folder, 0.1)
+    first, second, *_ = people.column_names
+    narrower = release.drop_columns([first]).rename_columns(
+        ["renamed" if name == second else name for name in release.column_names[1:]]
+    )
+    found = audit(
+        AuditRequest(people, release=narrower, holdout=others, label="label", repeats=0, columns={second: "renamed"})
+    )
+    assert found.data["release"]["source_columns"] == people.column_names[1:-1]
+    assert any("does not have were left out" in note for note in found.data["notes"])
+    with pytest.raises(TableError, match="no column of the original"):
+        audit(AuditRequest(people, release=pa.table({"x": [1, 2, 3]}), repeats=0))
+    with pytest.raises(TableError, match="--columns names"):
+        audit(AuditRequest(people, release=narrower, repeats=0, columns={second: "rename"}))
