@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 
 from domains import any_records, domain, seeds, steady
 from sfumato.errors import UsageError
-from sfumato.mechanisms import MECHANISMS, AdditiveNoise, PrincipalLaplace, RandomizedResponse, RandomRotation
+from sfumato.mechanisms import (
+    MECHANISMS,
+    AdditiveNoise,
+    PiecewiseNoise,
+    PrincipalLaplace,
+    RandomizedResponse,
+    RandomRotation,
+    SquareWaveColumns,
+    StagedRelease,
+)
 
 wanted = st.floats(0.05, 12)
 mixed = st.text("nmoice23?", min_size=1, max_size=6).filter(lambda shape: set(shape) - set("ce"))
@@ -27,7 +36,15 @@ def assert_reached_from_below(found, epsilon):
 
 def test_every_mechanism_with_the_knob_is_tested_here():
     knobs = {name for name, mechanism in MECHANISMS.items() if "epsilon_record" in mechanism._get_param_names()}
-    assert knobs == {"additive-noise", "principal-laplace", "random-rotation", "randomized-response"}
+    assert knobs == {
+        "additive-noise",
+        "piecewise-noise",
+        "principal-laplace",
+        "random-rotation",
+        "randomized-response",
+        "square-wave",
+        "staged-release",
+    }
 
 
 @given(mixed, wanted, seeds, st.sampled_from(["public", "data"]), st.sampled_from(["exact", "float"]))
@@ -55,6 +72,24 @@ def test_additive_noise(shape, epsilon, law, noise):
 @steady(80)
 def test_random_rotation(shape, epsilon):
     assert_reached_from_below(stated(RandomRotation(epsilon_record=epsilon), shape), epsilon)
+
+
+@given(mixed, wanted, st.sampled_from(["exact", "float"]))
+@steady(80)
+def test_square_wave(shape, epsilon, noise):
+    assert_reached_from_below(stated(SquareWaveColumns(epsilon, noise=noise), shape), epsilon)
+
+
+@given(mixed, wanted, st.sampled_from(["hybrid", "piecewise"]), st.sampled_from(["exact", "float"]))
+@steady(80)
+def test_piecewise_noise(shape, epsilon, form, noise):
+    assert_reached_from_below(stated(PiecewiseNoise(epsilon, form=form, noise=noise), shape), epsilon)
+
+
+@given(mixed, wanted, st.sampled_from(["exact", "float"]))
+@steady(40)
+def test_staged_release(shape, epsilon, noise):
+    assert_reached_from_below(stated(StagedRelease(epsilon, noise=noise), shape), epsilon)
 
 
 @given(st.text("nmoi", min_size=1, max_size=4), st.floats(1, 9), st.floats(0.01, 0.4))
