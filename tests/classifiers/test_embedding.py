@@ -76,7 +76,7 @@ def test_other_operators_leave_plain_rows_to_learners_that_reconstruct(tmp_path)
 def test_in_memory_other_operators_are_refused_too():
     rows = patients(600, 0)
     model = PerturbedClassifier(
-        NoisyOperator("quartic", "uniform", low=-0.5, high=2.0), bounds=(40, 140), random_state=0
+        NoisyOperator("quartic", "uniform", low=-0.5, high=2.0), "radius-vote", bounds=(40, 140), random_state=0
     )
     model.fit(rows[["pulse"]].to_numpy(), rows["ill"].to_numpy())
     with pytest.raises(UsageError, match="operator quartic"):

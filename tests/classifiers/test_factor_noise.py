@@ -95,7 +95,8 @@ def test_a_class_of_large_values_is_heard(law):
     for seed in range(4):
         order = np.random.default_rng(seed).permutation(len(X))
         test, train = order[:150], order[150:]
-        model = PerturbedClassifier(MultiplicativeNoise(law, scale=0.5), bounds=(X.min(0), X.max(0)), random_state=seed)
+        bounds = X.min(0), X.max(0)
+        model = PerturbedClassifier(MultiplicativeNoise(law, scale=0.5), "radius-vote", bounds, random_state=seed)
         model.fit(X[train], y[train])
         vote, queries = model.classifier_, model._embed(X[test])
         naive = RadiusVote().fit(vote.rows_, y[train])

@@ -37,14 +37,14 @@ def errors(model: PerturbedClassifier, X, y) -> tuple[float, float]:
     return float(wrong), float(np.mean(y[-TESTED:] != np.bincount(y[:-TESTED]).argmax()))
 
 
-def test_the_default_learner_on_wdbc_is_no_worse_than_guessing():
+def test_votes_on_wdbc_are_no_worse_than_guessing():
     """Public bounds, additive noise, epsilon 4: error .626 where the commonest class errs in .374 of the rows."""
     X, y = load_breast_cancer(return_X_y=True)
     bounds = X.min(axis=0), X.max(axis=0)
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(len(X))
         train, test = order[:400], order[400:]
-        model = PerturbedClassifier(AdditiveNoise(epsilon_record=4.0), bounds=bounds, random_state=seed)
+        model = PerturbedClassifier(AdditiveNoise(epsilon_record=4.0), "radius-vote", bounds=bounds, random_state=seed)
         wrong = int(np.sum(model.fit(X[train], y[train]).predict(X[test]) != y[test]))
         commonest = np.mean(y[test] != np.bincount(y[train]).argmax())
         assert proportion_interval(wrong, len(test))[0] <= commonest
@@ -65,7 +65,7 @@ def test_never_worse_than_the_commonest_class_beyond_the_interval(kind, rows, co
     X, y = drawn(kind, rows, columns, shares, seed=rows)
     for mechanism in (AdditiveNoise, PrincipalLaplace):
         for epsilon in (1.0, 8.0, 40.0, 200.0):
-            model = PerturbedClassifier(mechanism(epsilon_record=epsilon), bounds=(0, 1), random_state=1)
+            model = PerturbedClassifier(mechanism(epsilon_record=epsilon), "radius-vote", bounds=(0, 1), random_state=1)
             wrong, commonest = errors(model, X, y)
             assert proportion_interval(round(wrong * TESTED), TESTED)[0] <= commonest, (mechanism.name, epsilon)
 
@@ -73,7 +73,7 @@ def test_never_worse_than_the_commonest_class_beyond_the_interval(kind, rows, co
 @pytest.mark.parametrize(("shares", "most"), [([0.7, 0.3], 0.1), ([0.25] * 4, 0.25)])
 def test_evidence_is_not_thrown_away(shares, most):
     X, y = drawn("shift", 1_500, 8, shares, seed=5)
-    model = PerturbedClassifier(AdditiveNoise(epsilon_record=24.0), bounds=(0, 1), random_state=1)
+    model = PerturbedClassifier(AdditiveNoise(epsilon_record=24.0), "radius-vote", bounds=(0, 1), random_state=1)
     wrong, commonest = errors(model, X, y)
     assert wrong < most < commonest
     assert not model.classifier_.answers_prior_
@@ -81,7 +81,9 @@ def test_evidence_is_not_thrown_away(shares, most):
 
 def test_where_votes_say_nothing_the_prior_answers():
     X, y = drawn("nothing", 500, 6, [0.7, 0.3], seed=2)
-    model = PerturbedClassifier(AdditiveNoise(epsilon_record=4.0), bounds=(0, 1), random_state=1).fit(X, y)
+    model = PerturbedClassifier(AdditiveNoise(epsilon_record=4.0), "radius-vote", bounds=(0, 1), random_state=1).fit(
+        X, y
+    )
     assert (model.predict(X) == 0).all()
     nobody = RadiusVote().fit(X[:3], [0, 0, 1], noise=NoiseSummary([9.0] * 6, [243.0] * 6))
     assert nobody.answers_prior_
