@@ -117,7 +117,7 @@ def test_the_release_itself_is_not_overwritten(tell, place):
 
 
 def test_a_place_that_is_taken_is_found_before_the_work(tell, place, monkeypatch):
-    monkeypatch.setattr("sfumato.jobs.reconstruct.reconstruct", lambda *_, **__: pytest.fail("worked for nothing"))
+    monkeypatch.setattr("sfumato.jobs.reconstruct.reconstruct_from", lambda *_, **__: pytest.fail("worked for nothing"))
     (place / "taken").mkdir()
     code, said = tell("reconstruct", "ok", "--column", "income", "--out", "taken")
     assert code == 5
