@@ -176,7 +176,7 @@ class TestBadInput:
                 assert (guess.low <= guess.high).all()
 
     def test_sites_of_different_size_and_negative_lengths(self):
-        with pytest.raises(UsageError, match="as many rows"):
+        with pytest.raises(UsageError, match="same number of rows"):
             column_norm_bound(np.ones((3, 2)), np.ones((4, 2)), 0, 1.0)
         with pytest.raises(UsageError, match="negative"):
             row_norm_bound(np.ones((3, 2)), 0, -1.0)

@@ -98,7 +98,7 @@ def test_every_attack_runs_on_drawn_rows_and_the_two_figures_stand_in_the_audit(
     assert entries["nearest-source"]["score"] == hits["source_hits"] > 0.3
     assert hits["never_drawn"] == pytest.approx(np.exp(-1), abs=0.06)
     assert 0.5 < entries["membership"]["details"]["auc"] < 1
-    assert any("from 3" in note and "no row was" in note for note in done.data["notes"])
+    assert any("drawn at random, and 3" in note and "of the people have none" in note for note in done.data["notes"])
     assert done.data["settings"]["candidates"] > 900
     assert "source_hits" in pq.read_table(tmp_path / "a" / "audit.parquet")["metric"].to_pylist()
 

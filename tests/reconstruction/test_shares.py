@@ -59,7 +59,7 @@ def test_an_empty_part_adds_nothing_and_answers_at_random_are_refused():
     rng = np.random.default_rng(3)
     counts = told(0.8, rng)
     assert invert_response([counts, np.zeros(4)], [0.8, 0.5]) == pytest.approx(invert_response([counts], [0.8]))
-    with pytest.raises(UsageError, match="tell nothing"):
+    with pytest.raises(UsageError, match="say nothing"):
         invert_response([counts], [0.25])
 
 
