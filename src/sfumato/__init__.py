@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from sfumato.door.law import law
     from sfumato.door.learn import Model, evaluate, load_model, predict, reconstruct, train
     from sfumato.door.mine import cluster, regress, rules
+    from sfumato.door.recommend import recommend
     from sfumato.door.redraw import redraw
     from sfumato.door.rehearse import Rehearsal, rehearse
     from sfumato.door.sanitize import sanitize, show
     from sfumato.door.survey import measure_survey, plan_survey, survey_edges
     from sfumato.door.trade_off import trade_off
     from sfumato.errors import PrivacyLeakWarning, SfumatoError
+    from sfumato.jobs.advising.recommendation import Recommendation
     from sfumato.jobs.release import Release, open_release
     from sfumato.table import Column, Schema, SqlQuery
 
@@ -55,8 +57,10 @@ _WHERE = {
     "figure_condensation": "sfumato.door.figures",
     "regress": "sfumato.door.mine",
     "trade_off": "sfumato.door.trade_off",
+    "recommend": "sfumato.door.recommend",
     "rehearse": "sfumato.door.rehearse",
     "Rehearsal": "sfumato.door.rehearse",
+    "Recommendation": "sfumato.jobs.advising.recommendation",
     "Schema": "sfumato.table",
     "Column": "sfumato.table",
     "SqlQuery": "sfumato.table",
@@ -72,6 +76,7 @@ __all__ = [
     "Column",
     "Model",
     "PrivacyLeakWarning",
+    "Recommendation",
     "Rehearsal",
     "Release",
     "Schema",
@@ -91,6 +96,7 @@ __all__ = [
     "open_release",
     "plan_survey",
     "predict",
+    "recommend",
     "reconstruct",
     "redraw",
     "regress",

@@ -55,5 +55,11 @@ class CoordinatorError(SfumatoError):
     exit_code = 8
 
 
+class UnmetWishError(SfumatoError):
+    """No setting keeps what was wished for (`recommend`); the nearest ones are told."""
+
+    exit_code = 9
+
+
 class PrivacyLeakWarning(UserWarning):
     """Something was learned from private data that a formal guarantee needs to be public."""

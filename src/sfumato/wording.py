@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import math
 
-IRREGULAR = {"class": "classes", "person": "people", "search": "searches", "query": "queries"}
+IRREGULAR = {
+    "class": "classes",
+    "person": "people",
+    "adversary": "adversaries",
+    "search": "searches",
+    "query": "queries",
+}
 
 BETTER, NO_BETTER, WORSE = "better", "no better", "worse"
 

@@ -22,6 +22,7 @@ from sfumato.cli import (
     learn,
     mine,
     push,
+    recommend,
     reconstruct,
     redraw,
     rehearse,
@@ -44,7 +45,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Learn from private tables without seeing the people in them.",
     epilog="Exit codes: 0 done, 1 internal error, 2 wrong option, 3 table, 4 schema, 5 output, 6 card, key or model, "
-    "7 nothing new, 8 coordinator, 130 interrupted.",
+    "7 nothing new, 8 coordinator, 9 nothing keeps the wish, 130 interrupted.",
 )
 
 
@@ -68,6 +69,7 @@ def sfumato(
 app.command("list")(catalogue.list_entries)
 app.command()(release.schema)
 app.command()(declare.declare)
+app.command()(recommend.recommend)
 app.command()(release.sanitize)
 app.command()(redraw.redraw)
 app.command()(release.forget)

@@ -54,9 +54,9 @@ def schema(
 @with_blocks
 def sanitize(
     table: TablesArgument,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
     tables: Tables,
     console: Console,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder to write.")] = None,
     label: Label = None,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
     mechanism: Annotated[
@@ -64,6 +64,10 @@ def sanitize(
         typer.Option(help="How to perturb (see docs/mechanisms.md); the default is the study's, or principal-laplace."),
     ] = None,
     study: Annotated[Path | None, typer.Option(metavar="FILE", help="Study file: its schema and mechanism.")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What `recommend` chose; --study outranks it, flags outrank both."),
+    ] = None,
     param: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter; repeatable.")] = None,
     column_param: Annotated[
         list[str] | None, typer.Option(metavar="COL.NAME=VALUE", help="A column's own choice; repeatable.")
@@ -101,6 +105,9 @@ def sanitize(
     ledger: Annotated[Path | None, typer.Option(help="Private ledger of releases, if not the usual one.")] = None,
     only_new: Annotated[bool, typer.Option(help="Leave out rows (or people) that were released before.")] = False,
     seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests only: not for release.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be released; write nothing, also not in the ledger.")
+    ] = False,
     force: Force = False,
 ) -> None:
     """Perturb TABLE and write the release, its card and, if there is one, its key.
@@ -111,6 +118,7 @@ def sanitize(
     Examples:
       sfumato sanitize wine.csv --label label --out release
       sfumato sanitize patients.csv --schema schema.yaml --epsilon-record 4 --out release
+      sfumato sanitize patients.csv --schema schema.yaml --config config.yaml --dry-run
       sfumato sanitize patients.csv --label y --mechanism additive-noise --param law=normal --param scale=0.25 --out r
       sfumato sanitize patients.csv --label y --mechanism additive-noise --column-param income.scale=0.5 --out r
       sfumato sanitize patients.csv --label y --mechanism random-rotation --search 50 --key study-key.json --out r
@@ -123,6 +131,8 @@ def sanitize(
     from sfumato.door.sanitize import sanitize as run
     from sfumato.door.study_terms import study_terms
 
+    if out is None and not dry_run:
+        raise UsageError("Say where the release is to be written: --out DIR. To try without a release: --dry-run.")
     terms = None if study is None else study_terms(study)
     parameters = parse_parameters(param or [])
     with console.listening() as progress:
@@ -156,6 +166,8 @@ def sanitize(
             only_new=only_new,
             ledger=ledger,
             seed=seed,
+            config=config,
+            dry_run=dry_run,
             out=out,
             engine=engine,
             format=format,
@@ -167,7 +179,8 @@ def sanitize(
     card = done.card
     if terms is not None:
         console.say(f"Study {terms.name}, {terms.hash}")
-    console.say(f"Released {counted(card.rows, 'row')} into {out}. {card.guarantee['words']}")
+    made = "Dry run: nothing was released. It would be" if dry_run else "Released"
+    console.say(f"{made} {counted(card.rows, 'row')}{'' if dry_run else f' into {out}'}. {card.guarantee['words']}")
     if card.guarantee["conditional_epsilon"]:
         from sfumato.guarantee.way_out import ways_out
 
@@ -183,14 +196,16 @@ def sanitize(
         console.say(done.search.in_words())
     for name, figure in done.notes.items():
         console.say(f"{name.replace('_', ' ').capitalize()}: {figure}.")
-    files = sorted(file.name for file in out.iterdir())
+    files = [] if dry_run or out is None else sorted(file.name for file in out.iterdir())
     private = [name for name in files if name in ("key.json", "trace.parquet")]
     kept = f" Private, never upload: {', '.join(private)}." if private else " Nothing in the folder is private."
-    model = ", model.json" if "model.json" in files else ""
-    console.say(f"To share: release.{format}, card.json{model}.{kept}")
+    if files:
+        model = ", model.json" if "model.json" in files else ""
+        console.say(f"To share: release.{format}, card.json{model}.{kept}")
     console.result(
         {
-            "folder": str(out),
+            "folder": None if dry_run else str(out),
+            "dry_run": dry_run,
             "files": files,
             "private_files": private,
             "rows": card.rows,

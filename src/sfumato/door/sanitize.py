@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +54,15 @@ def sanitize(
     engine: str = "memory",
     format: str = "parquet",
     force: bool = False,
+    config: Path | str | None = None,
+    dry_run: bool = False,
     progress: Progress = silent,
 ) -> Release:
     """Perturb a private table row by row, and state what the release guarantees.
 
     Every call counts as a release of these rows in the owner's ledger, even if you discard the result: what several
-    releases reveal adds up. A trial run has a `seed`; it is not counted, and must not be released.
+    releases reveal adds up. `dry_run` tries without releasing anything. A run with a `seed` is not counted either, and
+    must not be released.
 
     Parameters
     ----------
@@ -131,6 +135,10 @@ def sanitize(
         Format of the released rows in `out`.
     force : bool, default False
         Replace an earlier release in `out`.
+    config : path, optional
+        Config file of `recommend`: mechanism and parameters. A study outranks it, and what is given here outranks both.
+    dry_run : bool, default False
+        Go all the way, but release nothing: the answer has the card and no rows, and the ledger is not told.
     progress : callable, optional
         Called as `progress(step, done, total)`.
 
@@ -192,7 +200,12 @@ def sanitize(
         terms=study_terms(study) if isinstance(study, str | Path) else study,
         basis_from=basis_from,
         reason=reason,
+        config=config,
+        dry_run=dry_run,
     )
+    if dry_run:
+        tried = sanitize_in_memory(table, replace(options, engine="memory"), progress)
+        return Release(tried.card, told=tried.told)
     if out is None:
         return sanitize_in_memory(table, options, progress)
     told = sanitize_into(table, out, options, progress)

@@ -16,6 +16,7 @@ WAYS_OUT = {
     "guidance that": "use guidance that owes nothing to anybody's rows, and say why (--param guidance_reason=...)",
     "rotation with": "draw a new rotation (leave --key out)",
     "floating-point noise": "draw the noise exactly (--param noise=exact, or a law that has an exact form: laplace)",
+    "the mechanism and its strength": "choose without these rows (sfumato recommend with a public schema, or by hand)",
     "a fixed seed": "leave --seed out",
     "the largest number of rows": "cap the rows per person at a public number (--max-rows-per-person)",
 }

@@ -170,7 +170,8 @@ class Release:
         """The released rows as an Arrow table."""
         if self._rows is not None:
             return self._rows
-        assert self.folder is not None  # a release without rows in memory has a folder
+        if self.folder is None:
+            raise UsageError("A dry run has a card and no rows: nothing was released.")
         return read_release(self.folder)
 
     def blocks(self, *columns: str, rows: int) -> Iterator[pa.RecordBatch]:

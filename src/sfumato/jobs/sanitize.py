@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -17,11 +16,12 @@ from sfumato.channels import RandomizedResponse
 from sfumato.errors import PrivacyLeakWarning, SchemaError, TableError, UsageError
 from sfumato.files import new_folder, sole_writer
 from sfumato.guarantee import Guarantee, Key, Ledger
-from sfumato.guarantee.ledger import Earlier, Fingerprint
+from sfumato.guarantee.ledger import Earlier
 from sfumato.guarantee.recompute import SEEDED
 from sfumato.jobs.engines import draw_blocks, fit_on_source, in_order, play_rounds, release_blocks
 from sfumato.jobs.layout import Layout
-from sfumato.jobs.make_card import learned_classes, make_card, today
+from sfumato.jobs.make_card import learned_classes, make_card
+from sfumato.jobs.noted import count_release, recognise, release_note
 from sfumato.jobs.only_new import remember
 from sfumato.jobs.privacy_loss import with_privacy_loss
 from sfumato.jobs.progress import Progress, silent
@@ -72,7 +72,7 @@ def sanitize_in_memory(table: Any, options: Options | None = None, progress: Pro
     table = options.table_for_comparison(table)
     with ExitStack() as run, ExitStack() as if_it_fails:
         made = _perturb(table, mechanism, options, strength, landing, progress, run, if_it_fails)
-        if made.new_key is not None and isinstance(options.key, Path):
+        if made.new_key is not None and isinstance(options.key, Path) and not options.leaves_no_mark:
             made.new_key.save(options.key)
         if_it_fails.pop_all()
     return Release(
@@ -135,20 +135,22 @@ def _perturb(
     )
     ledger = Ledger(options.ledger)
     nobodys = isinstance(mechanism, ModelDrawing)  # no row of the table is released, so that none is remembered
-    remembered = None if nobodys else remember(ledger, source, only_new=options.only_new, until=run, progress=progress)
+    remembered = None
+    if not (nobodys or options.leaves_no_mark):
+        remembered = remember(ledger, source, only_new=options.only_new, until=run, progress=progress)
     key, found = _key(mechanism, source, options, progress)
     fingerprint = ledger.fingerprint(encoding.width)
     columns = ledger.columns(column.name for column in schema.columns if column.role in ("private", "label"))
     block_counts: list[dict[int, int]] = []
     public = options.public_rows()
     shaped_by = None if public is None else public.shape(mechanism, encoding, ledger)
-    streams = Streams() if options.seed is None else Streams.seeded(options.seed)
+    streams = Streams() if options.noise_seed is None else Streams.seeded(options.noise_seed)
     run.callback(streams.destroy)
     charged: list[Earlier] = []
 
     def charge() -> None:
         """A fit that draws noise is paid for whatever becomes of it: choosing among fits would tell something."""
-        charged.append(_count(ledger, _note(mechanism, fingerprint, columns, None), options))
+        charged.append(count_release(ledger, release_note(mechanism, fingerprint, columns, None), options))
 
     if isinstance(mechanism, ModelDrawing):
         mechanism.start(encoding, streams.generator(0, b"", b"fit"), labelled=not options.unlabelled)
@@ -157,12 +159,12 @@ def _perturb(
         play_rounds(mechanism, source, streams, progress)
     if shaped_by == fingerprint.hexdigest():
         raise UsageError(THE_SAME)
-    _recognise(mechanism, ledger, shaped_by, trial=options.seed is not None)
+    recognise(mechanism, ledger, shaped_by, options)
     released = mechanism.released(rows)
     layout = Layout(mechanism, encoding, options.like_original)
-    guarantee = _guarantee(mechanism, encoding, source, response, options)
-    note = _note(mechanism, fingerprint, columns, guarantee)
-    earlier = charged[0] if charged else _count(ledger, note, options, if_it_fails)
+    guarantee = _guarantee(mechanism, encoding, source, response, options).hindered(strength.in_the_way)
+    note = release_note(mechanism, fingerprint, columns, guarantee)
+    earlier = charged[0] if charged else count_release(ledger, note, options, if_it_fails)
     card = make_card(
         layout,
         guarantee,
@@ -182,7 +184,7 @@ def _perturb(
     landing.take(card, laid)
     if isinstance(mechanism, ModelDrawing):
         landing.take_model(mechanism.model())
-        if options.seed is None and mechanism.recipe_.model is not None:
+        if options.seed is None and not options.leaves_no_mark and mechanism.recipe_.model is not None:
             ledger.keep_model(mechanism.recipe_.model)
     streams.destroy()
     if remembered is not None and options.seed is None:
@@ -191,44 +193,6 @@ def _perturb(
     clipped = {} if nobodys else dict(source.clipped)  # exact counts of the table stay untold
     told = Sanitized(card, None, clipped, schema.dropped, mechanism.notes(), found, known)
     return _Made(told, key, None if options.key_is_given else key)
-
-
-def _recognise(mechanism: Mechanism, ledger: Ledger, shaped_by: str | None, *, trial: bool) -> None:
-    """Remember what was learned, also in a trial run: it stands on a card. What was remembered is not public, whatever
-    reason is given with it; nor is what rows have shaped (`shaped_by`) that were released as private ones before. What
-    a trial run estimated counts as learned: anybody can take its noise away."""
-    directions = mechanism.directions()
-    if directions is None:
-        return
-    if mechanism.learns_directions or (trial and mechanism.estimates):
-        ledger.remember_learned(directions)
-    elif ledger.has_learned(directions) or (shaped_by is not None and ledger.earlier(shaped_by).count):
-        mechanism.borrow()
-
-
-def _note(mechanism: Mechanism, fingerprint: Fingerprint, columns: str, guarantee: Guarantee | None) -> dict[str, Any]:
-    """What the ledger keeps of a release; without a guarantee, of one that is about to be fitted."""
-    central = mechanism.planned if isinstance(mechanism, ModelDrawing) else None
-    finite = guarantee is not None and central is None and math.isfinite(guarantee.proved)
-    return {
-        "fingerprint": fingerprint.hexdigest(),
-        "mechanism": mechanism.name,
-        "epsilon": guarantee.proved if guarantee is not None and finite else None,
-        "when": today(),
-        "exact_label": guarantee is not None and guarantee.exact_label,
-        "central": central,
-        "columns": columns,
-    }
-
-
-def _count(ledger: Ledger, note: dict[str, Any], options: Options, if_it_fails: ExitStack | None = None) -> Earlier:
-    """Earlier releases of the same rows; this one is noted in the same moment, before it becomes visible."""
-    if options.seed is not None:
-        return ledger.earlier(note["fingerprint"], note["columns"], nobodys=note["central"] is not None)
-    earlier = ledger.record(**note)
-    if if_it_fails is not None:
-        if_it_fails.callback(ledger.strike, **note)
-    return earlier
 
 
 def _check_nobodys(mechanism: ModelDrawing, encoding: Encoding, options: Options) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from sfumato.as_published import as_published
 from sfumato.errors import UsageError
 from sfumato.guarantee import Key
+from sfumato.jobs.config import Config
 from sfumato.jobs.public_rows import PublicRows
 from sfumato.jobs.strength import MECHANISM, Strength, Terms, Wanted
 from sfumato.mechanisms import MECHANISMS, Mechanism, RandomRotation, make_mechanism
@@ -59,6 +60,20 @@ class Options:
     reason: str | None = None
     columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     published: bool = False
+    config: Config | Path | str | None = None
+    dry_run: bool = False
+    trial: int | None = None
+    """Seed of a trial whose rows never leave the program: a dry run whose card is that of a release without a seed."""
+
+    @property
+    def leaves_no_mark(self) -> bool:
+        """Whether neither ledger nor key file may be written: nothing is released."""
+        return self.dry_run or self.trial is not None
+
+    @property
+    def noise_seed(self) -> int | None:
+        """Where repeatable noise starts; None for the operating system's entropy."""
+        return self.seed if self.trial is None else self.trial
 
     def with_own_noise(self, schema: Schema) -> Schema:
         """The schema with what the owner chose for single columns; a study has settled that for all."""
@@ -94,7 +109,10 @@ class Options:
             self.epsilon,
             self.delta,
         )
-        return wanted.under(self.terms, self.schema)
+        if self.config is None:
+            return wanted.under(self.terms, self.schema)
+        config = self.config if isinstance(self.config, Config) else Config.load(self.config)
+        return config.settle(wanted, self.terms, self.schema)
 
     def _parameters(self) -> Mapping[str, Any]:
         """The owner's own, with the paper's where it is to be as published."""
@@ -125,6 +143,10 @@ class Options:
         self._check_search(mechanism)
         if (public := self.public_rows()) is not None:
             public.check(mechanism, strength.parameters)
+        if self.leaves_no_mark and self.only_new:
+            raise UsageError(
+                "--only-new marks rows in the ledger, and a dry run leaves no mark. Leave out one of them."
+            )
         if self.out_of_bounds not in OUT_OF_BOUNDS:
             raise UsageError(
                 f"--out-of-bounds must be {' or '.join(OUT_OF_BOUNDS)}. Got {self.out_of_bounds!r} instead."

@@ -38,6 +38,8 @@ class Strength:
     parameters: Mapping[str, Any]
     label_epsilon: float
     chosen_by: str
+    in_the_way: tuple[str, ...] = ()
+    """Why figures hold only conditionally, where the choice itself tells something of private rows."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from sfumato.guarantee import Guarantee, Key
 from sfumato.guarantee.guarantee import learned_domain
 from sfumato.guarantee.proved import proved
 from sfumato.mechanisms.columnwise import check_choices
+from sfumato.mechanisms.knob import RECORD, Knob
 from sfumato.mechanisms.parameters import Parameters
 from sfumato.noise import Streams
 from sfumato.statistics import Statistics
@@ -69,6 +70,9 @@ class Mechanism(Parameters, ABC):
     rounds: ClassVar[int] = 1
     """How often the table is gone through to release it; later rounds are guided by what earlier ones released."""
 
+    own_knob: ClassVar[Knob | None] = None
+    """The parameter that says how strong the change is, where it is not `epsilon_record`."""
+
     rests_on: ClassVar[tuple[str, ...]] = ()
     """Assumptions behind a stated guarantee, beyond public bounds."""
 
@@ -104,6 +108,13 @@ class Mechanism(Parameters, ABC):
         if self.needs_second_pass:
             self.fit_second(self.second_statistics(X, codes))
         return self
+
+    @classmethod
+    def knob(cls) -> Knob | None:
+        """What a search for the right strength turns; None where there is nothing to turn."""
+        if cls.own_knob is None and RECORD.parameter in cls._get_param_names():
+            return RECORD
+        return cls.own_knob
 
     # What a fit adds up, and what it makes of it
 

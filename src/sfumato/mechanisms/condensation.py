@@ -15,6 +15,7 @@ from sfumato.errors import UsageError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Block, Mechanism
 from sfumato.mechanisms.grouping import nearest_groups
+from sfumato.mechanisms.knob import Knob
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding
 
@@ -47,6 +48,7 @@ class Condensation(Mechanism):
     whole_table = True
     papers = ("random-rotation",)
     published = MappingProxyType({})
+    own_knob = Knob("k", 2, 300, protects=True, whole=True)
     not_protected = (
         "Every released row lies inside a group of neighbours; the nearest original row is often a close guess.",
     )

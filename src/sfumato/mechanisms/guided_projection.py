@@ -30,6 +30,7 @@ from sfumato.guidance import (
 )
 from sfumato.guidance.bits import check_floor, check_link
 from sfumato.mechanisms.base import Mechanism, as_matrix
+from sfumato.mechanisms.knob import Knob
 from sfumato.statistics import NO_CLASS, Statistics
 from sfumato.table import Encoding
 
@@ -57,6 +58,7 @@ class GuidedProjection(Mechanism):
 
     name = "guided-projection"
     proves = True
+    own_knob = Knob("floor", 0.01, 0.49, protects=True)
     papers = ("guided-survey",)
     published = MappingProxyType({"order": "value", "balance": False, "floor": 0.0, "link": "square"})
     rests_on = ("The uniform numbers behind different bits and rows are independent and secret.",)

@@ -19,6 +19,7 @@ from sfumato.guarantee import Key
 from sfumato.mechanisms.bandwidth import LIKELIHOOD, POOLING, PUBLISHED, category_mixing, rule_width
 from sfumato.mechanisms.bandwidth_choice import Choice, choices, one_choice
 from sfumato.mechanisms.kernel_shapes import KERNELS
+from sfumato.mechanisms.knob import Knob
 from sfumato.mechanisms.leave_one_out import RowSample, best_constant
 from sfumato.mechanisms.row_drawing import RowDrawing
 from sfumato.statistics import Moments, Statistics
@@ -75,6 +76,7 @@ class KernelResampling(RowDrawing):
     name = "kernel-resampling"
     columnwise = True
     column_choices = frozenset({"kernel", "bandwidth"})
+    own_knob = Knob("bandwidth", 0.005, 2.0, protects=True)
     papers = ("kernel-resampling",)
     published = MappingProxyType({"kernel": "epanechnikov", "bandwidth": "published"})
     not_protected = (

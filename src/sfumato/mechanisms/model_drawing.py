@@ -12,6 +12,7 @@ from sfumato.channels import Recipe
 from sfumato.guarantee import Key
 from sfumato.guarantee.concentrated import Central
 from sfumato.mechanisms.base import Block, Mechanism
+from sfumato.mechanisms.knob import PRESENCE
 from sfumato.statistics import Counts, Statistics
 from sfumato.table import Encoding
 
@@ -24,6 +25,8 @@ class ModelDrawing(Mechanism):
 
     Noise is drawn by `measure`, from the generator that `start` was given. After that the table is not needed.
     """
+
+    own_knob = PRESENCE
 
     @property
     @abstractmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sfumato.mechanisms.knob import Knob
 from sfumato.mechanisms.noisy_operator import USUAL, NoisyOperator
 from sfumato.noise import OperatorNoise, make_law, make_operator
 from sfumato.table import Column
@@ -31,6 +32,7 @@ class MultiplicativeNoise(NoisyOperator):
     """
 
     name = "multiplicative-noise"
+    own_knob = Knob("scale", 0.01, 3.0, protects=True, beside={"law": "normal", "zero": "additive"})
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ from sfumato.mechanisms.basis import LEARNED, NAMES, PRIVATE, Basis, given_basis
 from sfumato.mechanisms.columnwise import epsilon_shares
 from sfumato.mechanisms.component_count import NOISE_AWARE, component_count
 from sfumato.mechanisms.component_noise import ComponentNoise
+from sfumato.mechanisms.knob import RECORD
 from sfumato.mechanisms.paired_products import PairedProducts
 from sfumato.noise import LAWS, Streams
 from sfumato.statistics import Statistics
@@ -72,6 +74,7 @@ class PrincipalLaplace(Mechanism):
     name = "principal-laplace"
     proves = True
     column_choices = frozenset({"epsilon_share"})
+    own_knob = replace(RECORD, proved_with={"basis": "private"})
     papers = ("principal-laplace",)
     published = MappingProxyType({"basis": "learned", "component_bounds": "data", "noise": "float"})
     rests_on = (

@@ -1,0 +1,113 @@
+"""recommend: I have a table; what now?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli.blocks import with_blocks
+from sfumato.cli.console import Console, Force
+from sfumato.cli.release import Label
+from sfumato.cli.tables import Query, TableArgument, Tables
+from sfumato.errors import OutputError, UnmetWishError
+
+if TYPE_CHECKING:
+    from sfumato.jobs.advising.search import Setting
+
+
+@with_blocks
+def recommend(
+    table: TableArgument,
+    tables: Tables,
+    console: Console,
+    label: Label = None,
+    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
+    trust: Annotated[
+        str,
+        typer.Option(metavar="WHOM", help="Whom people trust with rows: owner, nobody, or people (a survey)."),
+    ] = "owner",
+    max_risk: Annotated[
+        float | None, typer.Option(metavar="R", help="What the strongest adversary may gain over the guesser, 0 to 1.")
+    ] = None,
+    max_loss: Annotated[
+        float | None, typer.Option(metavar="L", help="Accuracy that may be lost against the original rows, 0 to 1.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(metavar="E", help="An epsilon of at most this must be proved.")
+    ] = None,
+    use_table: Annotated[
+        bool, typer.Option("--use-table", help="Choose on the private rows although the schema is public.")
+    ] = False,
+    rows: Annotated[int | None, typer.Option(help="Rows of simulated tables: a number that is public.")] = None,
+    query: Query = None,
+    seconds: Annotated[float, typer.Option(help="After this long no further mechanism is begun.")] = 45.0,
+    seed: Annotated[int, typer.Option(help="Of splits and of the noise that is tried.")] = 0,
+    out: Annotated[Path | None, typer.Option(metavar="CONFIG", help="Config file for `sanitize --config`.")] = None,
+    force: Force = False,
+) -> None:
+    """Say which mechanism, how strong, and what it will cost: a forecast before anything is released.
+
+    Nothing is released, and the ledger is not told. With a public schema the choice is made on simulated tables of the
+    same shape, so that a guarantee stays one; otherwise half of the rows are used to choose, the others to confirm.
+    Where nothing keeps the wish, the exit code is 9 and the nearest settings are told.
+
+    Examples:
+      sfumato recommend patients.csv --label diagnosis --max-risk 0.1 --out config.yaml
+      sfumato recommend patients.csv --schema schema.yaml --trust nobody --epsilon 4
+      sfumato recommend patients.csv --label diagnosis --max-risk 0.2 --max-loss 0.1 --json
+    """
+    from sfumato.door.recommend import recommend as run
+    from sfumato.jobs.advising.recommendation import in_short
+
+    if out is not None and out.exists() and not force:
+        raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
+
+    def tell(setting: Setting, after: float) -> None:
+        if not console.quiet:
+            print(f"Best so far, after {after:.0f} s: {in_short(setting)}", file=sys.stderr, flush=True)
+
+    with console.listening() as progress:
+        found = run(
+            tables.open(table, query),
+            label=label,
+            schema=schema,
+            trust=trust,
+            max_risk=max_risk,
+            max_loss=max_loss,
+            epsilon=epsilon,
+            use_table=use_table,
+            rows=rows,
+            seconds=seconds,
+            seed=seed,
+            out=out,
+            tell=tell,
+            progress=progress,
+        )
+    console.say(found.paragraph())
+    console.say()
+    console.say("What each adversary gains over the guesser (95%):")
+    for name, gain in sorted(found.forecast.gains.items(), key=lambda one: -one[1]):
+        low, high = found.forecast.intervals[name]
+        console.say(f"  {name:<24} {gain:+7.1%}  ({low:+.1%} to {high:+.1%})")
+    console.say()
+    console.say("Settings that were tried, the best of each mechanism:")
+    for setting in found.nearest:
+        console.say(f"  {'keeps it' if setting.keeps(found.wish) else 'does not'}  {in_short(setting)}")
+    for name, why in found.left_out.items():
+        console.say(f"  not tried {name}: {why}")
+    written = out if found.met else None
+    command = found.command(
+        table, schema=None if schema is None else str(schema), config=None if written is None else str(written)
+    )
+    console.say()
+    console.say(f"{'To release' if found.met else 'The nearest, all the same'}:\n  {command}")
+    console.result({**found.to_dict(), "command": command, "written": None if written is None else str(written)})
+    if not found.met:
+        nearest = in_short(found.setting)
+        raise UnmetWishError(
+            f"Nothing keeps the wish that {found.wish.words()}. Nearest: {nearest}. Allow more risk or loss, or bring "
+            "more rows."
+        )

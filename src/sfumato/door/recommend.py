@@ -1,0 +1,104 @@
+"""recommend: which mechanism, how strong, for this table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sfumato.jobs.advising.recommendation import Recommendation
+from sfumato.jobs.advising.wish import Wish
+from sfumato.jobs.progress import Progress, silent
+from sfumato.jobs.recommend import SECONDS, Tell, say_nothing
+from sfumato.jobs.recommend import recommend as run
+from sfumato.table import Schema
+
+
+def recommend(
+    table: Any,
+    *,
+    label: str | None = None,
+    schema: Schema | Path | str | None = None,
+    trust: str = "owner",
+    max_risk: float | None = None,
+    max_loss: float | None = None,
+    epsilon: float | None = None,
+    use_table: bool = False,
+    rows: int | None = None,
+    seconds: float = SECONDS,
+    seed: int = 0,
+    out: Path | str | None = None,
+    tell: Tell = say_nothing,
+    progress: Progress = silent,
+) -> Recommendation:
+    """Find the mechanism and the strength that keep a wish, with a forecast before anything is released.
+
+    Nothing is released, and the ledger is not told. With a public schema the choice is made on simulated tables of the
+    same shape, so that a formal guarantee stays one. Otherwise, and with `use_table`, half of the private rows are used
+    to choose and the other half to confirm; the card of a release then says so, and proves nothing.
+
+    Parameters
+    ----------
+    table : DataFrame, Arrow table, dict of columns, path or SqlQuery
+        The private table.
+    label : str, optional
+        The column to predict; or a `schema` that has one.
+    schema : Schema or path, optional
+        Bounds and categories; learned from the table by default.
+    trust : {"owner", "nobody", "people"}, default "owner"
+        Whom the people trust with their rows: the table's owner, nobody, or only themselves (a survey).
+    max_risk : float, default 0.1 where nothing else is wished for
+        What the strongest adversary may gain over somebody who never saw the release, between 0 and 1.
+    max_loss : float, optional
+        Accuracy that may be lost against training on the original, between 0 and 1.
+    epsilon : float, optional
+        A guarantee of at most this must be proved, above 0.
+    use_table : bool, default False
+        Choose on the private rows although the schema is public.
+    rows : int, optional
+        How many rows simulated tables have, if not as many as the table: a number that is public.
+    seconds : float, default 45
+        After this long no further mechanism is begun.
+    seed : int, default 0
+        Of splits and of the noise that is tried.
+    out : path, optional
+        Config file to write, for `sanitize(config=...)`; not written where nothing keeps the wish.
+    tell : callable, optional
+        Called as `tell(setting, seconds)` with each setting that is the best so far.
+    progress : callable, optional
+        Called as `progress(step, done, total)`.
+
+    Returns
+    -------
+    Recommendation
+        `met` says whether the wish is kept; `mechanism`, `parameters`, `forecast`, `paragraph()`, `to_dict()`.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> known = {"source": "public", "reason": "the admission form"}
+    >>> schema = sf.Schema((
+    ...     sf.Column("age", "integer", low=0, high=120, **known),
+    ...     sf.Column("ill", "categorical", role="label", categories=("no", "yes"), **known),
+    ... ))
+    >>> people = {"age": [34, 61, 47, 29, 52] * 20, "ill": ["no", "yes", "yes", "no", "no"] * 20}
+    >>> answer = sf.recommend(people, schema=schema, trust="nobody", epsilon=2, seconds=0)
+    >>> answer.forecast.kind
+    'local-dp'
+    """
+    wish = Wish(max_risk, max_loss, epsilon, trust)
+    read = Schema.load(Path(schema)) if isinstance(schema, str | Path) else schema
+    found = run(
+        table,
+        wish,
+        label=label,
+        schema=read,
+        use_table=use_table,
+        rows=rows,
+        seconds=seconds,
+        seed=seed,
+        tell=tell,
+        progress=progress,
+    )
+    if out is not None and found.met:
+        found.config.save(out)
+    return found

@@ -1,0 +1,91 @@
+"""Rows to try settings on: those that are released in a trial, those that test it, and what plain rows would give."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.array_types import Codes, Matrix
+from sfumato.classifiers.auto import AS_THEY_ARE
+from sfumato.classifiers.factory import CLASSIFIERS, make_classifier
+from sfumato.classifiers.training import Part, fit_on_parts, noise_summary
+from sfumato.errors import SfumatoError, TableError
+from sfumato.table import Encoding, Schema
+
+QUICK = tuple(name for name in AS_THEY_ARE if name != "boosting")
+"""Enough to compare settings with; the forecast is measured against all of them."""
+TEST_SHARE = 0.3
+MOST_TRAINED = 4_000
+"""Rows that the learners of the ceiling get: more would take long, and change little."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """train: the rows that a trial releases. test: others, who are the control of attacks and the queries of learners.
+
+    majority: how often the commonest class is right about them. ceiling: what the best usual learner reaches that was
+    trained on the rows as they are.
+    """
+
+    schema: Schema
+    train: pa.Table
+    test: pa.Table
+    majority: float
+    ceiling: float
+
+    @classmethod
+    def of(cls, schema: Schema, train: pa.Table, test: pa.Table, learners: Sequence[str] = AS_THEY_ARE) -> Ground:
+        """Measure majority and ceiling, the latter by these learners."""
+        encoding = Encoding(schema)
+        y, truth = encoding.encode_label(train), encoding.encode_label(test)
+        assert y is not None
+        assert truth is not None
+        if len(np.unique(y)) < 2:
+            raise TableError(
+                "All rows have the same label: there is nothing to learn. At least two classes are needed."
+            )
+        majority = float(np.mean(truth == np.bincount(y).argmax()))
+        reached = _reached(encoding.encode(train).X, y, encoding.encode(test).X, truth, learners)
+        return cls(schema, train, test, majority, max([majority, *reached]))
+
+
+def _reached(X: Matrix, y: Codes, queries: Matrix, truth: Codes, learners: Sequence[str]) -> list[float]:
+    rows = np.random.default_rng(0).permutation(len(y))[:MOST_TRAINED]
+    part = Part(X[rows], y[rows], noise_summary(None, X.shape[1]))
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in learners:
+            if name not in CLASSIFIERS:
+                continue
+            try:
+                fitted = fit_on_parts(make_classifier(name), [part])
+                found.append(float(np.mean(np.asarray(fitted.predict(queries)) == truth)))
+            except (SfumatoError, ValueError):  # rows that it cannot learn from: others can
+                continue
+    return found
+
+
+def trial_schema(schema: Schema) -> Schema:
+    """The columns that are released, without identifiers: who a row belongs to matters for the split alone."""
+    return Schema(tuple(column for column in schema.columns if column.role in ("private", "label")))
+
+
+def split(people: Sequence[object] | None, rows: int, shares: Sequence[float], rng: np.random.Generator) -> list[Codes]:
+    """Row numbers in parts of about these shares; rows of one person stay together."""
+    if people is None:
+        unit = np.arange(rows)
+    else:
+        unit = np.unique(np.array([str(one) for one in people]), return_inverse=True)[1]
+    order = rng.permutation(int(unit.max()) + 1 if rows else 0)
+    place = np.empty(len(order))
+    place[order] = (np.arange(len(order)) + 0.5) / max(1, len(order))
+    ends = np.concatenate([[0.0], np.cumsum(shares)])
+    ends[-1] = 1.0
+    where = place[unit]
+    return [np.flatnonzero((low <= where) & (where < high)) for low, high in pairwise(ends)]

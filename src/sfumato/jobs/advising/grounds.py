@@ -1,0 +1,86 @@
+"""The rows that a choice is made on, and others that it is confirmed on: of the private table, or simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.array_types import Codes
+from sfumato.classifiers.auto import AS_THEY_ARE
+from sfumato.errors import TableError
+from sfumato.jobs.advising.ground import QUICK, TEST_SHARE, Ground, split, trial_schema
+from sfumato.jobs.advising.simulated import simulate
+from sfumato.jobs.config import TABLE
+from sfumato.table import Schema
+
+FEWEST = 40
+MOST_ROWS = 20_000
+"""Of a larger table a sample is looked at."""
+MOST_SIMULATED = 3_000
+FOLDS = 2
+LARGE = 1_000
+"""From this many rows on one split is enough."""
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """choosing: where settings are compared. confirming: where the chosen one is measured, with the rows that learners
+    get besides. `looked_at`: the private table, or simulated ones. rows: how many the real release has."""
+
+    looked_at: str
+    choosing: tuple[Ground, ...]
+    confirming: tuple[Ground, ...]
+    besides: pa.Table | None
+    rows: int
+
+
+def of_table(rows: pa.Table, schema: Schema, seed: int) -> Grounds:
+    """Half of the people to choose on, the others to confirm on."""
+    if rows.num_rows < FEWEST:
+        raise TableError(
+            f"A choice needs at least {FEWEST} rows, to choose on one part and confirm on another. This table has "
+            f"{rows.num_rows}: no accuracy that is measured on so few means anything."
+        )
+    rng, shown = np.random.default_rng(seed), trial_schema(schema)
+    whole = rows.num_rows
+    if whole > MOST_ROWS:
+        rows = rows.take(np.sort(rng.choice(whole, MOST_ROWS, replace=False)))
+    person = None if schema.person is None else schema.person.name
+    first, second = (rows.take(part) for part in split(_people(rows, person), rows.num_rows, (0.5, 0.5), rng))
+    repeats = 1 if first.num_rows >= LARGE else 2
+    choosing = []
+    for _ in range(repeats):
+        parts = split(_people(first, person), first.num_rows, (1.0 - TEST_SHARE, TEST_SHARE), rng)
+        choosing.append(_ground(shown, first, parts, QUICK))
+    shares = (1.0 / FOLDS,) * FOLDS if second.num_rows < LARGE else (TEST_SHARE, 1.0 - TEST_SHARE)
+    folds = split(_people(second, person), second.num_rows, shares, rng)
+    tested = folds if second.num_rows < LARGE else folds[:1]
+    confirming = []
+    for fold in tested:
+        others = np.setdiff1d(np.arange(second.num_rows), fold)
+        confirming.append(_ground(shown, second, (others, fold)))
+    return Grounds(TABLE, tuple(choosing), tuple(confirming), first.select(shown.names), whole)
+
+
+def simulated(schema: Schema, rows: int) -> Grounds:
+    """Tables to choose on and others to confirm on, none of them anybody's: two of each, or one of each if large."""
+    if rows < FEWEST:
+        raise TableError(f"A table of {rows} rows is too small to learn from once it is perturbed: at least {FEWEST}.")
+    shown, size = trial_schema(schema), min(rows, MOST_SIMULATED)
+    grounds = []
+    for seed in range(2 if size >= LARGE else 4):
+        made = simulate(shown, round(size / (1.0 - TEST_SHARE)), seed)
+        grounds.append(_ground(shown, made, (np.arange(size), np.arange(size, made.num_rows)), QUICK))
+    return Grounds("simulated", tuple(grounds[: len(grounds) // 2]), tuple(grounds[len(grounds) // 2 :]), None, rows)
+
+
+def _people(rows: pa.Table, person: str | None) -> Sequence[object] | None:
+    return None if person is None else rows[person].to_pylist()
+
+
+def _ground(schema: Schema, rows: pa.Table, parts: Sequence[Codes], learners: Sequence[str] = AS_THEY_ARE) -> Ground:
+    train, test = (rows.take(part).select(schema.names) for part in parts)
+    return Ground.of(schema, train, test, learners)

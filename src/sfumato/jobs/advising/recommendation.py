@@ -1,0 +1,215 @@
+"""What is recommended, with its forecast, in figures and in a paragraph for somebody who answers for the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP
+from sfumato.guarantee.rounding import rounded_up
+from sfumato.jobs.advising.search import Setting
+from sfumato.jobs.advising.trial import Outcome
+from sfumato.jobs.advising.wish import Wish
+from sfumato.jobs.config import LONGEST, TABLE, Config
+from sfumato.metrics import proportion_interval
+from sfumato.wording import counted
+
+CONFIRMED, NOT_REFUTED, REFUTED = "confirmed", "not refuted", "refuted"
+"""What other rows say of a setting: within the wish there, too few of them to tell, or outside."""
+
+
+@dataclass(frozen=True, repr=False)
+class Recommendation:
+    """verdict: what the rows that had no part in the choice say of the setting. forecast: what was found on them.
+
+    nearest: of every mechanism that was tried its best setting, the best first. left_out: why others were not.
+    rows_needed: about how many rows would keep the wish, where too few are in the way.
+    """
+
+    wish: Wish
+    setting: Setting
+    verdict: str
+    forecast: Outcome
+    nearest: Sequence[Setting]
+    left_out: Mapping[str, str]
+    looked_at: str
+    rows: int
+    label: str
+    rows_needed: int | None
+    first_after: float
+    seconds: float
+
+    def __repr__(self) -> str:
+        told = "" if self.met else ", which does not keep the wish"
+        return f"<Recommendation: {self.setting.candidate.mechanism} {self.setting.parameters}{told}>"
+
+    @property
+    def met(self) -> bool:
+        """Whether the setting keeps the wish, as far as rows can tell that had no part in the choice."""
+        return self.verdict != REFUTED
+
+    @property
+    def mechanism(self) -> str:
+        return self.setting.candidate.mechanism
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return self.setting.parameters
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95%, of the accuracy that is forecast (Wilson)."""
+        return accuracy_interval(self.forecast)
+
+    @property
+    def config(self) -> Config:
+        """What `sanitize --config` takes."""
+        limits = (("risk", self.wish.max_risk), ("loss", self.wish.max_loss), ("epsilon", self.wish.epsilon))
+        wished = ", ".join(f"{name} at most {value:g}" for name, value in limits if value is not None)
+        on = "on these private rows" if self.looked_at == TABLE else "on simulated tables of the same shape"
+        return Config(self.mechanism, self.parameters, f"recommend, {on}: {wished}"[:LONGEST], self.looked_at)
+
+    def command(self, table: str, *, schema: str | None = None, config: str | None = None) -> str:
+        """The line that makes the release."""
+        how = f"--config {config}" if config else " ".join(self._flags())
+        given = f"--schema {schema}" if schema else f"--label {self.label}"
+        return f"sfumato sanitize {table} {given} {how} --out release"
+
+    def _flags(self) -> list[str]:
+        values = (f"--param {name}={value}" for name, value in self.parameters.items())
+        return [f"--mechanism {self.mechanism}", *values]
+
+    def paragraph(self) -> str:
+        """For a data protection officer."""
+        found, (low, high) = self.forecast, self.interval
+        words = [f"The wish: {self.wish.words()}."]
+        words.append(
+            f"{'Recommended' if self.met else 'Nothing keeps it; nearest'}: {self.mechanism} with "
+            f"{', '.join(f'{name} {value}' for name, value in self.parameters.items())}."
+        )
+        words.append(_proof(found))
+        words.append(
+            f"The strongest of {counted(len(found.gains), 'adversary')} that were tried is {found.strongest}: it gains "
+            f"{found.risk:.1%} over somebody who never saw the release."
+            if found.gains
+            else "None of the adversaries applies to such a release."
+        )
+        words.append(
+            f"A model learned from the release is right about {found.accuracy:.1%} of other people ({low:.1%} to "
+            f"{high:.1%}); always naming the commonest class, {found.majority:.1%}; learning from the original rows, "
+            f"{found.ceiling:.1%}."
+        )
+        if self.looked_at == TABLE:
+            words.append(
+                "The setting was chosen on one half of the private rows and measured on the other. So the choice "
+                "itself tells a little about them, and no formal guarantee is claimed for it."
+            )
+        else:
+            words.append(
+                "The choice was made on simulated tables with the columns, classes and size of this one, and no "
+                "private row had a say in it. So it tells nothing about anybody; how the real rows behave may differ."
+            )
+        if self.verdict == NOT_REFUTED:
+            words.append(
+                "On the rows that it was confirmed on it is a little outside the wish, which so few rows cannot tell "
+                "from being within."
+            )
+        if self.rows_needed is not None:
+            words.append(f"With about {self.rows_needed:,} rows of this kind the loss would be within the wish.")
+        return " ".join(words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain figures, for JSON."""
+        found = self.forecast
+        return {
+            "met": self.met,
+            "verdict": self.verdict,
+            "mechanism": self.mechanism,
+            "parameters": self.parameters,
+            "wish": self.wish.to_dict(),
+            "guarantee": {
+                "kind": found.kind,
+                "epsilon": found.epsilon,
+                "delta": found.delta,
+                "conditional_epsilon": found.conditional,
+            },
+            "forecast": {
+                "accuracy": found.accuracy,
+                "interval": list(self.interval),
+                "majority": found.majority,
+                "ceiling": found.ceiling,
+                "loss": found.loss,
+                "learner": found.learner,
+                "tested_rows": found.tested,
+                "risk": found.risk,
+                "strongest": found.strongest,
+                "gains": [
+                    {"attack": name, "gain": gain, "interval": list(found.intervals[name])}
+                    for name, gain in sorted(found.gains.items(), key=lambda one: -one[1])
+                ],
+                "not_applicable": dict(found.not_applicable),
+            },
+            "nearest": [_short(one, self.wish) for one in self.nearest],
+            "left_out": dict(self.left_out),
+            "looked_at": self.looked_at,
+            "rows": self.rows,
+            "rows_needed": self.rows_needed,
+            "config": self.config.to_dict(),
+            "explained": self.paragraph(),
+            "first_answer_after_seconds": round(self.first_after, 1),
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def accuracy_interval(found: Outcome) -> tuple[float, float]:
+    """95%, by Wilson."""
+    low, high = proportion_interval(found.errors, found.tested)
+    return 1.0 - float(high), 1.0 - float(low)
+
+
+def refuted(found: Outcome, wish: Wish) -> bool:
+    """Whether the whole 95% interval of an adversary's gain, or of the loss, lies outside the wish."""
+    gain = max((low for low, _ in found.intervals.values()), default=0.0)
+    loss = found.ceiling - accuracy_interval(found)[1]
+    return not wish.keeps(gain, loss)
+
+
+def in_short(setting: Setting) -> str:
+    """One line of a setting, as it was measured in the search."""
+    told = ", ".join(f"{name} {value}" for name, value in setting.parameters.items())
+    found = setting.outcome
+    return (
+        f"{setting.candidate.mechanism}, {told}: strongest adversary {found.risk:+.1%} ({found.strongest or 'none'}), "
+        f"accuracy {found.accuracy:.1%} of {found.ceiling:.1%}"
+    )
+
+
+def _short(setting: Setting, wish: Wish) -> dict[str, Any]:
+    found = setting.outcome
+    return {
+        "mechanism": setting.candidate.mechanism,
+        "parameters": setting.parameters,
+        "risk": found.risk,
+        "strongest": found.strongest,
+        "accuracy": found.accuracy,
+        "loss": found.loss,
+        "kind": found.kind,
+        "epsilon": found.epsilon,
+        "keeps": setting.keeps(wish),
+    }
+
+
+def _proof(found: Outcome) -> str:
+    delta = f", delta {found.delta:g}" if found.delta else ""
+    if found.kind == LOCAL_DP and found.epsilon is not None:
+        return f"Proved for every record: local differential privacy with epsilon {rounded_up(found.epsilon)}."
+    if found.kind == CENTRAL_DP and found.epsilon is not None:
+        figure = f"epsilon {rounded_up(found.epsilon)}{delta}"
+        return f"Proved for everybody's presence: central differential privacy with {figure}."
+    if found.conditional is not None:
+        return (
+            f"Nothing is proved; an epsilon of {rounded_up(found.conditional)} would hold if bounds, categories and "
+            "this choice owed nothing to the table."
+        )
+    return "Nothing is proved: what protects people here was measured, against the adversaries below."

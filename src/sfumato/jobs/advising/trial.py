@@ -1,0 +1,180 @@
+"""Try one setting on a ground: what the adversaries gain over the guesser, and what learners still reach."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.classifiers.auto import AS_THEY_ARE, ON_BITS, THROUGH_NOISE
+from sfumato.classifiers.factory import CLASSIFIERS
+from sfumato.errors import SfumatoError, TableError
+from sfumato.guarantee.guarantee import CENTRAL_DP, EMPIRICAL
+from sfumato.jobs.advising.ground import Ground
+from sfumato.jobs.auditing.arena import set_up
+from sfumato.jobs.auditing.attacking import attack_all, chosen_attacks
+from sfumato.jobs.auditing.read_folder import evidence_from_release
+from sfumato.jobs.auditing.request import AuditRequest
+from sfumato.jobs.evaluate import compare
+from sfumato.jobs.progress import silent
+from sfumato.jobs.release import Release
+from sfumato.jobs.sanitize import Options, sanitize_in_memory
+from sfumato.jobs.train import train_on
+
+SLOW = ("boosting", "forest", "knn")
+SCOUTS = tuple(name for name in (*THROUGH_NOISE, *ON_BITS, *AS_THEY_ARE) if name in CLASSIFIERS and name not in SLOW)
+"""Learners that are quick enough to be tried at every step of a search; of those that apply, the best counts."""
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """gains: of every adversary that applies, its score less that of the guesser who never saw the release. intervals:
+    95%, of the gain. kind and epsilon: what the card of such a release says; `conditional` would hold if nothing had
+    been learned from the table."""
+
+    gains: Mapping[str, float]
+    intervals: Mapping[str, tuple[float, float]]
+    accuracy: float
+    errors: int
+    tested: int
+    ceiling: float
+    majority: float
+    kind: str
+    epsilon: float | None
+    delta: float | None = None
+    conditional: float | None = None
+    learner: str = ""
+    not_applicable: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def strongest(self) -> str | None:
+        """The adversary who gains most."""
+        return max(self.gains, key=lambda name: self.gains[name], default=None)
+
+    @property
+    def risk(self) -> float:
+        """What the strongest gains; nobody gains less than nothing."""
+        return max(0.0, *self.gains.values()) if self.gains else 0.0
+
+    @property
+    def loss(self) -> float:
+        return max(0.0, self.ceiling - self.accuracy)
+
+
+def trial(
+    ground: Ground,
+    mechanism: str,
+    parameters: Mapping[str, Any],
+    *,
+    seed: int,
+    learners: Sequence[str] = SCOUTS,
+    attacked: int = 300,
+    attacks: tuple[str, ...] | None = None,
+    besides: pa.Table | None = None,
+) -> Outcome:
+    """Release in memory without a mark anywhere, attack, and learn. Raises what a release of this kind would raise.
+
+    `besides`: rows that learners are given as well, released with the others; they are not attacked.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        options = Options(mechanism=mechanism, parameters=parameters, schema=ground.schema, trial=seed)
+        release = sanitize_in_memory(ground.train, options)
+        gains, intervals, refused = _attacked(release, ground, attacked, seed, attacks)
+        if besides is not None:
+            release = sanitize_in_memory(pa.concat_tables([ground.train, besides]), options)
+        reached = [found for name in learners if (found := _learned(release, ground, name)) is not None]
+    if not reached:
+        raise TableError("no learner can be trained on such a release")
+    accuracy, errors, tested, learner = max(reached)
+    guarantee = release.card.guarantee
+    central, conditional = guarantee["central"] or {}, guarantee["conditional_epsilon"] or {}
+    epsilon = central.get("epsilon") if guarantee["kind"] == CENTRAL_DP else guarantee["epsilon_record"]
+    return Outcome(
+        gains=gains,
+        intervals=intervals,
+        accuracy=accuracy,
+        errors=errors,
+        tested=tested,
+        ceiling=ground.ceiling,
+        majority=ground.majority,
+        kind=guarantee["kind"],
+        epsilon=epsilon,
+        delta=central.get("delta"),
+        conditional=conditional.get("record"),
+        learner=learner,
+        not_applicable=refused,
+    )
+
+
+def _attacked(
+    release: Release, ground: Ground, attacked: int, seed: int, attacks: tuple[str, ...] | None
+) -> tuple[dict[str, float], dict[str, tuple[float, float]], dict[str, str]]:
+    """Gains, their intervals, and why others do not apply. Who has the leaked key is no adversary of the release."""
+    request = AuditRequest(ground.train, release=release, holdout=ground.test, max_rows=max(2, attacked), seed=seed)
+    rng = np.random.default_rng(seed)
+    arena = set_up(evidence_from_release(release, request, rng), request.tolerance, rng)
+    gains, intervals, refused = {}, {}, {}
+    for found in attack_all(arena, chosen_attacks(attacks), {}, silent):
+        scored = found.scored
+        if scored is None:
+            refused[found.name] = found.not_applicable or f"failed ({found.failed})"
+        elif found.assumes:
+            refused[found.name] = f"assumes that {found.assumes[0]}"
+        else:
+            low, high = (float(end) - scored.baseline for end in scored.interval)
+            gains[found.name], intervals[found.name] = float(scored.score) - scored.baseline, (low, high)
+    return gains, intervals, refused
+
+
+def _learned(release: Release, ground: Ground, name: str) -> tuple[float, int, int, str] | None:
+    try:
+        model = train_on([release], name)
+        found = compare(model, ground.test, key=release.key)
+    except (SfumatoError, ValueError, np.linalg.LinAlgError):
+        return None
+    chosen = getattr(model.classifier, "chosen_", name)
+    return 1.0 - found.error, found.errors, found.rows, str(chosen)
+
+
+def voided(found: Outcome) -> Outcome:
+    """The same where the choice looked at the private rows: a proof holds only conditionally then."""
+    if found.kind == EMPIRICAL:
+        return found
+    return replace(found, kind=EMPIRICAL, epsilon=None, conditional=found.epsilon)
+
+
+def averaged(outcomes: Sequence[Outcome]) -> Outcome:
+    """The mean of several trials of one setting; test rows add up."""
+    first = outcomes[0]
+    names = [name for name in first.gains if all(name in one.gains for one in outcomes)]
+
+    def mean(values: Sequence[float]) -> float:
+        return float(np.mean(values))
+
+    return Outcome(
+        gains={name: mean([one.gains[name] for one in outcomes]) for name in names},
+        intervals={
+            name: (
+                mean([one.intervals[name][0] for one in outcomes]),
+                mean([one.intervals[name][1] for one in outcomes]),
+            )
+            for name in names
+        },
+        accuracy=mean([one.accuracy for one in outcomes]),
+        errors=sum(one.errors for one in outcomes),
+        tested=sum(one.tested for one in outcomes),
+        ceiling=mean([one.ceiling for one in outcomes]),
+        majority=mean([one.majority for one in outcomes]),
+        kind=first.kind,
+        epsilon=first.epsilon,
+        delta=first.delta,
+        conditional=first.conditional,
+        learner=first.learner,
+        not_applicable=first.not_applicable,
+    )

@@ -1,0 +1,56 @@
+"""What the owner's ledger is told of a release, and when; a trial that never leaves the program tells it nothing."""
+
+from __future__ import annotations
+
+import math
+from contextlib import ExitStack
+from typing import Any
+
+from sfumato.guarantee import Guarantee, Ledger
+from sfumato.guarantee.ledger import Earlier, Fingerprint
+from sfumato.jobs.make_card import today
+from sfumato.jobs.sanitize_options import Options
+from sfumato.mechanisms import Mechanism, ModelDrawing
+
+
+def recognise(mechanism: Mechanism, ledger: Ledger, shaped_by: str | None, options: Options) -> None:
+    """Remember what was learned, also with a seed: it stands on a card. What was remembered is not public, whatever
+    reason is given with it; nor is what rows have shaped (`shaped_by`) that were released as private ones before. What
+    a run with a seed estimated counts as learned: anybody can take its noise away."""
+    directions = mechanism.directions()
+    if directions is None:
+        return
+    if mechanism.learns_directions or (options.seed is not None and mechanism.estimates):
+        if not options.leaves_no_mark:
+            ledger.remember_learned(directions)
+    elif ledger.has_learned(directions) or (shaped_by is not None and ledger.earlier(shaped_by).count):
+        mechanism.borrow()
+
+
+def release_note(
+    mechanism: Mechanism, fingerprint: Fingerprint, columns: str, guarantee: Guarantee | None
+) -> dict[str, Any]:
+    """What the ledger keeps of a release; without a guarantee, of one that is about to be fitted."""
+    central = mechanism.planned if isinstance(mechanism, ModelDrawing) else None
+    finite = guarantee is not None and central is None and math.isfinite(guarantee.proved)
+    return {
+        "fingerprint": fingerprint.hexdigest(),
+        "mechanism": mechanism.name,
+        "epsilon": guarantee.proved if guarantee is not None and finite else None,
+        "when": today(),
+        "exact_label": guarantee is not None and guarantee.exact_label,
+        "central": central,
+        "columns": columns,
+    }
+
+
+def count_release(
+    ledger: Ledger, note: dict[str, Any], options: Options, if_it_fails: ExitStack | None = None
+) -> Earlier:
+    """Earlier releases of the same rows; this one is noted in the same moment, before it becomes visible."""
+    if options.seed is not None or options.leaves_no_mark:
+        return ledger.earlier(note["fingerprint"], note["columns"], nobodys=note["central"] is not None)
+    earlier = ledger.record(**note)
+    if if_it_fails is not None:
+        if_it_fails.callback(ledger.strike, **note)
+    return earlier

@@ -1,0 +1,221 @@
+"""Which mechanism and how strong, for this table: an answer with a forecast, before anything is released."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import SchemaError, SfumatoError, UsageError
+from sfumato.jobs.advising.candidates import Candidate, candidates
+from sfumato.jobs.advising.ground import Ground
+from sfumato.jobs.advising.grounds import Grounds, of_table, simulated
+from sfumato.jobs.advising.recommendation import CONFIRMED, NOT_REFUTED, REFUTED, Recommendation, refuted
+from sfumato.jobs.advising.search import Setting, search
+from sfumato.jobs.advising.trial import AUTO, Outcome, averaged, trial, voided
+from sfumato.jobs.advising.wish import Wish
+from sfumato.jobs.config import TABLE
+from sfumato.jobs.progress import Progress, silent
+from sfumato.jobs.sanitize import schema_for
+from sfumato.mechanisms import MECHANISMS, ModelDrawing
+from sfumato.table import Schema, open_table
+
+SECONDS = 45.0
+"""After this long no further mechanism is begun; what is left is the confirmation."""
+TRIED_AGAIN = 3
+"""Settings that are tried on the other rows, until one keeps the wish there too."""
+ATTACKED = 1_000
+MOST_NEEDED = 10_000_000
+
+Tell = Callable[[Setting, float], None]
+
+
+def say_nothing(setting: Setting, after: float) -> None:
+    """Nobody waits for an early answer."""
+
+
+def recommend(
+    table: Any,
+    wish: Wish,
+    *,
+    label: str | None = None,
+    schema: Path | str | Schema | None = None,
+    use_table: bool = False,
+    rows: int | None = None,
+    seconds: float = SECONDS,
+    seed: int = 0,
+    tell: Tell = say_nothing,
+    progress: Progress = silent,
+) -> Recommendation:
+    """Search on some rows, confirm on others; nothing is released, and no ledger is told.
+
+    With a public schema the search uses simulated tables unless `use_table` says otherwise. `tell` hears of every
+    setting that is the best so far, and after how many seconds.
+    """
+    begun = time.monotonic()
+    wish = wish.checked()
+    if rows is not None and rows < 1:
+        raise UsageError(f"--rows must be a number of rows. Got {rows} instead.")
+    opened = open_table(table)
+    agreed = schema_for(opened, schema, label)
+    if agreed.label is None:
+        raise SchemaError(
+            "A recommendation needs a label: accuracy is how often it is predicted. Name it with --label."
+        )
+    public = not agreed.learned
+    progress("Reading", 0, None)
+    if public and not use_table:
+        grounds = simulated(agreed, rows if rows is not None else opened.read().num_rows)
+    else:
+        grounds = of_table(opened.read(), agreed, seed)
+    found, left_out = candidates(wish, public=public)
+    if grounds.looked_at != TABLE and rows is None:
+        found, left_out = _without_counting(found, left_out)
+    until = begun + seconds
+    first: list[float] = []
+
+    def hear(setting: Setting) -> None:
+        first.append(time.monotonic() - begun)
+        tell(setting, first[-1])
+
+    best = _searched(found, wish, grounds, left_out, until, hear, progress)
+    if not best:
+        reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
+        raise UsageError(f"No mechanism can be tried on this table. {reasons}"[:2000])
+    setting, forecast, verdict = _confirmed(best, wish, grounds, progress)
+    needed = None if verdict == CONFIRMED else _rows_needed(setting, forecast, wish, grounds)
+    after = time.monotonic() - begun
+    return Recommendation(
+        wish,
+        setting,
+        verdict,
+        forecast,
+        best,
+        left_out,
+        grounds.looked_at,
+        grounds.rows,
+        agreed.label.name,
+        needed,
+        first[0] if first else after,
+        after,
+    )
+
+
+def _without_counting(found: list[Candidate], left_out: dict[str, str]) -> tuple[list[Candidate], dict[str, str]]:
+    """Who hides presence hides the number of rows too, so that a simulation must not take it from the table."""
+    hides = [one.mechanism for one in found if issubclass(MECHANISMS[one.mechanism], ModelDrawing)]
+    reason = "it hides how many rows there are, so the simulation needs a public number: give --rows"
+    return [one for one in found if one.mechanism not in hides], {**left_out, **dict.fromkeys(hides, reason)}
+
+
+def _searched(
+    found: Sequence[Candidate],
+    wish: Wish,
+    grounds: Grounds,
+    left_out: dict[str, str],
+    until: float,
+    hear: Callable[[Setting], None],
+    progress: Progress,
+) -> list[Setting]:
+    """The best setting of every candidate that can be tried, the best first; why others cannot goes to `left_out`."""
+    best: list[Setting] = []
+
+    def go_on() -> bool:
+        return time.monotonic() < until
+
+    for number, candidate in enumerate(found):
+        progress("Mechanisms", number, len(found))
+        if best and not go_on():
+            left_out[candidate.mechanism] = "there was no time left to try it"
+            continue
+        try:
+            settings = search(candidate, wish, partial(_measured, candidate, grounds), go_on)
+        except SfumatoError as error:
+            left_out[candidate.mechanism] = str(error)[:300]
+            continue
+        except Exception as error:  # one mechanism that fails on odd rows must not cost the answer
+            left_out[candidate.mechanism] = f"it failed on these rows ({type(error).__name__})"
+            continue
+        settings = [one for one in settings if _proves(one.outcome, wish)]
+        if not settings:
+            left_out[candidate.mechanism] = "no such epsilon holds for it here"
+            continue
+        if not best or settings[0].rank(wish) > max(one.rank(wish) for one in best):
+            hear(settings[0])
+        best.append(settings[0])
+    return sorted(best, key=lambda one: one.rank(wish), reverse=True)
+
+
+def _proves(found: Outcome, wish: Wish, *, really: bool = False) -> bool:
+    """Whether it proves what was asked for, or would if nothing had been learned from the table, which comes near it.
+
+    A figure that rounding lifted a hair above the wish will do.
+    """
+    proved = found.epsilon if really or found.epsilon is not None else found.conditional
+    return wish.epsilon is None or (proved is not None and proved <= wish.epsilon * (1 + 1e-6))
+
+
+def _measured(candidate: Candidate, grounds: Grounds, parameters: dict[str, Any]) -> Outcome:
+    tried = [trial(one, candidate.mechanism, parameters, seed=seed) for seed, one in enumerate(grounds.choosing)]
+    return _as_claimed(averaged(tried), grounds)
+
+
+def _as_claimed(found: Outcome, grounds: Grounds) -> Outcome:
+    return voided(found) if grounds.looked_at == TABLE else found
+
+
+def _confirmed(
+    best: Sequence[Setting], wish: Wish, grounds: Grounds, progress: Progress
+) -> tuple[Setting, Outcome, str]:
+    """The first setting that keeps the wish on rows which no search has seen; else the first that they do not refute;
+    else the one that comes nearest there."""
+    found = []
+    keeping = [one for one in best if one.keeps(wish)] or list(best[:1])
+    for number, setting in enumerate(keeping[:TRIED_AGAIN]):
+        progress("Confirming", number, min(TRIED_AGAIN, len(keeping)))
+        tried = [_confirming(setting, one, grounds, 100 + seed) for seed, one in enumerate(grounds.confirming)]
+        outcome = _as_claimed(averaged(tried), grounds)
+        if not _proves(outcome, wish, really=True):
+            verdict = REFUTED
+        elif wish.keeps(outcome.risk, outcome.loss):
+            return setting, outcome, CONFIRMED
+        else:
+            verdict = NOT_REFUTED if setting.keeps(wish) and not refuted(outcome, wish) else REFUTED
+        found.append((verdict == NOT_REFUTED, wish.better(outcome.risk, outcome.loss), -number, setting, outcome))
+    likely, _, _, setting, outcome = max(found, key=lambda one: one[:3])
+    return setting, outcome, NOT_REFUTED if likely else REFUTED
+
+
+def _confirming(setting: Setting, ground: Ground, grounds: Grounds, seed: int) -> Outcome:
+    return trial(
+        ground,
+        setting.candidate.mechanism,
+        setting.parameters,
+        seed=seed,
+        learners=(AUTO,),
+        attacked=ATTACKED,
+        besides=grounds.besides,
+    )
+
+
+def _rows_needed(setting: Setting, forecast: Outcome, wish: Wish, grounds: Grounds) -> int | None:
+    """By the power law through the losses at all and at half of the rows; None where more rows do not help."""
+    limit = wish.max_loss
+    if limit is None or limit <= 0.0 or forecast.loss <= limit:
+        return None
+    ground = grounds.choosing[0]
+    half = replace(ground, train=ground.train.slice(0, ground.train.num_rows // 2))
+    try:
+        fewer = trial(half, setting.candidate.mechanism, setting.parameters, seed=0, attacked=2).loss
+    except SfumatoError:
+        return None
+    more = setting.outcome.loss
+    if not 0.0 < more < fewer:
+        return None
+    exponent = math.log2(fewer / more)
+    needed = grounds.rows * (forecast.loss / limit) ** (1.0 / exponent)
+    return None if needed > MOST_NEEDED else int(float(f"{needed:.2g}"))

@@ -1,0 +1,201 @@
+"""Which mechanism, how strong: the search finds what is there, and a formal claim survives only a blind choice."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.errors import TableError, UsageError
+from sfumato.jobs.advising.candidates import Candidate, candidates
+from sfumato.jobs.advising.ground import split
+from sfumato.jobs.advising.search import search
+from sfumato.jobs.advising.simulated import simulate
+from sfumato.jobs.advising.trial import Outcome
+from sfumato.jobs.advising.wish import USUAL_RISK, Wish
+from sfumato.jobs.config import Config
+from sfumato.mechanisms import MECHANISMS
+from sfumato.mechanisms.knob import RECORD, Knob
+
+KNOWN = {"source": "public", "reason": "the form"}
+SCHEMA = sf.Schema(
+    (
+        sf.Column("age", "integer", low=0, high=100, **KNOWN),
+        sf.Column("dose", "numeric", low=-1.0, high=3.0, missing=True, **KNOWN),
+        sf.Column("ward", "categorical", categories=("a", "b", "c"), **KNOWN),
+        sf.Column("ill", "categorical", role="label", categories=("no", "yes"), **KNOWN),
+    )
+)
+
+
+def people(rows=60, seed=0):
+    rng = np.random.default_rng(seed)
+    ill = rng.random(rows) < 0.5
+    return pa.table(
+        {
+            "age": np.clip(np.rint(40 + 30 * ill + rng.normal(0, 8, rows)), 0, 100).astype(int),
+            "dose": rng.uniform(-1, 3, rows),
+            "ward": rng.choice(["a", "b", "c"], rows),
+            "ill": np.where(ill, "yes", "no"),
+        }
+    )
+
+
+def outcome(risk: float, accuracy: float) -> Outcome:
+    return Outcome({"somebody": risk}, {"somebody": (risk, risk)}, accuracy, 10, 100, 0.9, 0.5, "local-dp", 1.0)
+
+
+def measured(values):
+    """A mechanism whose adversaries gain eps / 100 and whose loss is 0.4 / eps."""
+    return outcome(values["epsilon_record"] / 100.0, 0.9 - 0.4 / values["epsilon_record"])
+
+
+@pytest.mark.parametrize(
+    ("wish", "right"),
+    [
+        (Wish(max_risk=0.2), 20.0),  # the most open one within the risk
+        (Wish(max_loss=0.1), 4.0),  # the least open one within the loss
+        # both: 0.2 - eps / 100 = 0.1 - 0.4 / eps at eps = 5 + sqrt(25 + 40)
+        (Wish(max_risk=0.2, max_loss=0.1), 5.0 + math.sqrt(65.0)),
+    ],
+)
+def test_the_search_finds_where_a_limit_lies_between_any_two_rungs(wish, right):
+    found = search(Candidate("additive-noise", RECORD, {}), wish, measured, steps=9)
+    assert found[0].keeps(wish)
+    assert 0.9 * right < found[0].parameters["epsilon_record"] < 1.1 * right
+
+
+def test_where_nothing_keeps_the_wish_the_nearest_comes_first():
+    wish = Wish(max_risk=0.01, max_loss=0.01)
+    found = search(Candidate("additive-noise", RECORD, {}), wish, measured)
+    assert not found[0].keeps(wish)
+    rooms = [wish.room(one.outcome.risk, one.outcome.loss) for one in found]
+    assert max(rooms) - rooms[0] < 0.05
+
+
+def test_a_knob_goes_from_most_protected_to_most_open():
+    for knob in (RECORD, Knob("k", 2, 300, protects=True, whole=True)):
+        values = [knob.at(u) for u in (0.0, 0.3, 0.7, 1.0)]
+        assert values == sorted(values, reverse=knob.protects)
+        assert {values[0], values[-1]} == {knob.low, knob.high}
+        assert knob.openness(knob.at(0.7)) == pytest.approx(0.7, abs=0.05)
+    assert RECORD.up_to(4.0).at(1.0) == 4.0
+    assert RECORD.up_to(0.01).at(1.0) == 0.01
+
+
+def test_every_mechanism_is_a_candidate_or_says_why_not():
+    for trust in ("owner", "nobody", "people"):
+        found, left_out = candidates(Wish(trust=trust), public=True)
+        assert {one.mechanism for one in found} | left_out.keys() == set(MECHANISMS)
+    assert [one.mechanism for one in found] == ["guided-projection"]
+    formal, _ = candidates(Wish(epsilon=2.0), public=True)
+    assert "condensation" not in {one.mechanism for one in formal}
+    assert all(one.knob.at(1.0) == 2.0 for one in formal)
+
+
+def test_a_wish_that_cannot_be_meant_is_refused():
+    assert Wish().checked().max_risk == USUAL_RISK
+    for wrong in (Wish(max_risk=1.5), Wish(max_loss=-0.1), Wish(epsilon=0.0), Wish(trust="the state")):
+        with pytest.raises(UsageError):
+            wrong.checked()
+
+
+def test_simulated_tables_have_the_shape_and_can_be_learned_from():
+    made = simulate(SCHEMA, 400, seed=3)
+    assert made.schema.names == list(SCHEMA.names)
+    assert made["age"].to_numpy().min() >= 0
+    assert 0 < made["dose"].null_count < 60
+    assert set(made["ward"].to_pylist()) == {"a", "b", "c"}
+    assert made.equals(simulate(SCHEMA, 400, seed=3))
+    release = sf.sanitize(made, schema=SCHEMA, mechanism="additive-noise", parameters={"scale": 0.01}, seed=1)
+    error = sf.train(release, classifier="naive-bayes").evaluate(made).error
+    assert error < 0.25
+
+
+def test_rows_of_a_person_stay_on_one_side():
+    whose = [f"p{number // 4}" for number in range(80)]
+    first, second = split(whose, 80, (0.5, 0.5), np.random.default_rng(0))
+    assert len(first) + len(second) == 80
+    assert not {whose[i] for i in first} & {whose[i] for i in second}
+
+
+@pytest.fixture
+def ledger(tmp_path, monkeypatch):
+    path = tmp_path / "ledger.json"
+    monkeypatch.setenv("SFUMATO_LEDGER", str(path))
+    return path
+
+
+def test_a_blind_choice_keeps_the_proof_and_does_not_depend_on_the_rows(ledger, tmp_path):
+    found = [
+        sf.recommend(people(seed=seed), schema=SCHEMA, epsilon=3.0, seconds=0, out=tmp_path / f"{seed}.yaml")
+        for seed in (1, 2)
+    ]
+    assert found[0].looked_at == "simulated"
+    assert found[0].parameters == found[1].parameters
+    assert found[0].forecast == found[1].forecast
+    assert not ledger.exists()
+    release = sf.sanitize(people(seed=1), schema=SCHEMA, config=tmp_path / "1.yaml")
+    assert release.card.guarantee["kind"] == "local-dp"
+    assert release.card.guarantee["epsilon_record"] <= 3.0
+    assert "simulated tables" in release.card.chosen_by
+    assert release.card.earlier_releases["count"] == 0
+
+
+def test_a_choice_on_private_rows_voids_the_proof(ledger, tmp_path):
+    config = tmp_path / "config.yaml"
+    found = sf.recommend(people(), schema=SCHEMA, max_risk=0.9, use_table=True, seconds=0, out=config)
+    assert found.met
+    assert found.forecast.kind == "empirical-only"
+    assert not ledger.exists()
+    release = sf.sanitize(people(), schema=SCHEMA, config=config)
+    assert release.card.guarantee["kind"] == "empirical-only"
+    assert any("chosen by looking" in reason for reason in release.card.guarantee["in_the_way"])
+    assert release.card.guarantee["conditional_epsilon"] is not None
+
+
+def test_what_cannot_be_kept_is_said_and_no_config_is_written(ledger, tmp_path):  # noqa: ARG001
+    out = tmp_path / "config.yaml"
+    found = sf.recommend(people(), schema=SCHEMA, max_loss=0.0, max_risk=0.0, seconds=0, out=out)
+    assert not found.met
+    assert not out.exists()
+    assert "Nothing keeps it" in found.paragraph()
+    assert found.to_dict()["nearest"][0]["keeps"] is False
+
+
+def test_a_handful_of_rows_is_refused():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(TableError, match="at least 40 rows"):
+            sf.recommend(people(3), label="ill")
+
+
+def test_flags_outrank_a_config_and_contradictions_are_refused(ledger, tmp_path):  # noqa: ARG001
+    path = tmp_path / "config.yaml"
+    Config("additive-noise", {"epsilon_record": 9.0, "noise": "exact"}, "a friend").save(path)
+    card = sf.sanitize(people(), schema=SCHEMA, config=path, epsilon_record=2.0, dry_run=True).card
+    assert card.guarantee["epsilon_record"] == pytest.approx(2.0, rel=1e-6)
+    assert card.chosen_by == "a friend; then changed by hand"
+    assert sf.sanitize(people(), schema=SCHEMA, config=path, dry_run=True).card.chosen_by == "a friend"
+    with pytest.raises(UsageError, match="The config asks for additive-noise"):
+        sf.sanitize(people(), schema=SCHEMA, config=path, mechanism="square-wave", dry_run=True)
+    for text in ("mechanism: x", "[1, 2]", "format: sfumato-config\nversion: 1\nmechanism: x\nnoise: 3"):
+        path.write_text(text)
+        with pytest.raises(UsageError, match="The config"):
+            sf.sanitize(people(), schema=SCHEMA, config=path, dry_run=True)
+
+
+def test_a_dry_run_has_a_card_no_rows_and_leaves_no_mark(ledger):
+    """Not even of a basis that it learned: nobody is shown it."""
+    tried = sf.sanitize(people(), schema=SCHEMA, dry_run=True)
+    assert tried.card.mechanism["name"] == "principal-laplace"
+    with pytest.raises(UsageError, match="no rows"):
+        _ = tried.table
+    assert not ledger.exists()
+    sf.sanitize(people(), schema=SCHEMA, mechanism="additive-noise", epsilon_record=1.0)
+    again = sf.sanitize(people(), schema=SCHEMA, mechanism="additive-noise", epsilon_record=1.0, dry_run=True)
+    assert again.card.earlier_releases["count"] == 1
