@@ -56,7 +56,7 @@ def recommend(
         Choose on the private rows although the schema is public.
     rows : int, optional
         How many rows simulated tables have, if not as many as the table: a number that is public.
-    seconds : float, default 45
+    seconds : float, default 45.0
         After this long no further mechanism is begun.
     seed : int, default 0
         Of splits and of the noise that is tried.
