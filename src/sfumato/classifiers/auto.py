@@ -66,7 +66,7 @@ class AutoClassifier(GivesProbabilities):
         tried = _sampled(parts)
         folds = [_folds(rows.y, k) for rows in tried]
         by_row = {SHARES: np.concatenate([-np.log(np.maximum(shares, _LEAST))[rows.y] for rows in tried])}
-        for name in _candidates(parts):
+        for name in learners_for(parts):
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # of trials; what the chosen one has to say, it says afterwards
@@ -110,7 +110,8 @@ class AutoClassifier(GivesProbabilities):
         return np.asarray(self.classifier_.predict(self._queries(X)))
 
 
-def _candidates(parts: Sequence[Rows]) -> tuple[str, ...]:
+def learners_for(parts: Sequence[Rows]) -> tuple[str, ...]:
+    """Those that come into question for such rows."""
     kinds = {rows.source.map.kind for rows in parts if rows.source is not None} & OF_KIND.keys()
     if kinds:
         return OF_KIND[min(kinds)]

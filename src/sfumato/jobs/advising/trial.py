@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.classifiers.auto import AS_THEY_ARE, ON_BITS, THROUGH_NOISE
-from sfumato.classifiers.factory import CLASSIFIERS
+from sfumato.classifiers.auto import learners_for
+from sfumato.classifiers.reads_noise import Rows
 from sfumato.errors import SfumatoError, TableError
 from sfumato.guarantee.guarantee import CENTRAL_DP, EMPIRICAL
 from sfumato.jobs.advising.ground import Ground
@@ -25,9 +25,8 @@ from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import Options, sanitize_in_memory
 from sfumato.jobs.train import train_on
 
-SLOW = ("boosting", "forest", "knn")
-SCOUTS = tuple(name for name in (*THROUGH_NOISE, *ON_BITS, *AS_THEY_ARE) if name in CLASSIFIERS and name not in SLOW)
-"""Learners that are quick enough to be tried at every step of a search; of those that apply, the best counts."""
+SLOW = frozenset({"boosting", "forest", "knn"})
+"""Learners that take too long to be tried at every step of a search."""
 AUTO = "auto"
 
 
@@ -72,14 +71,15 @@ def trial(
     parameters: Mapping[str, Any],
     *,
     seed: int,
-    learners: Sequence[str] = SCOUTS,
+    learners: Sequence[str] | None = None,
     attacked: int = 300,
     attacks: tuple[str, ...] | None = None,
     besides: pa.Table | None = None,
 ) -> Outcome:
     """Release in memory without a mark anywhere, attack, and learn. Raises what a release of this kind would raise.
 
-    `besides`: rows that learners are given as well, released with the others; they are not attacked.
+    Without `learners` the best of those counts that `auto` would choose from and that are quick. `besides`: rows that learners
+    are given as well, released with the others; they are not attacked.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -88,7 +88,9 @@ def trial(
         gains, intervals, refused = _attacked(release, ground, attacked, seed, attacks)
         if besides is not None:
             release = sanitize_in_memory(pa.concat_tables([ground.train, besides]), options)
-        reached = [found for name in learners if (found := _learned(release, ground, name)) is not None]
+        reached = [
+            found for name in learners or _quick(release) if (found := _learned(release, ground, name)) is not None
+        ]
     if not reached:
         raise TableError("no learner can be trained on such a release")
     accuracy, errors, tested, learner = max(reached)
@@ -130,6 +132,13 @@ def _attacked(
             low, high = (float(end) - scored.baseline for end in scored.interval)
             gains[found.name], intervals[found.name] = float(scored.score) - scored.baseline, (low, high)
     return gains, intervals, refused
+
+
+def _quick(release: Release) -> list[str]:
+    if release.y is None:
+        return []
+    rows = Rows(release.Z, release.y, release.card.made_by(), release.card.label_keep)
+    return [name for name in learners_for([rows]) if name not in SLOW]
 
 
 def _learned(release: Release, ground: Ground, name: str) -> tuple[float, int, int, str] | None:
