@@ -78,8 +78,8 @@ def trial(
 ) -> Outcome:
     """Release in memory without a mark anywhere, attack, and learn. Raises what a release of this kind would raise.
 
-    Without `learners` the best of those counts that `auto` would choose from and that are quick. `besides`: rows that learners
-    are given as well, released with the others; they are not attacked.
+    Without `learners` the best of those counts that `auto` would choose from and that are quick. `besides`: rows that
+    learners are given as well, released with the others; they are not attacked.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
