@@ -133,3 +133,23 @@ def test_missing_values_are_left_out_of_the_errors():
     assert result.columns[0]["rmse"] == pytest.approx(1.0)
     empty = score_guess(Values(X[:1]), Truth(encoding, X[:1]))
     assert empty.columns[0]["rmse"] is None
+
+
+def test_the_baseline_reads_the_label():
+    """Two classes that lie apart: who knows the label is right about everybody without any release."""
+    y = np.repeat([0, 1], 50)
+    X = np.where(y == 0, 0.1, 0.9)[:, None]
+    guess = Values(np.full_like(X, 0.5))
+    assert score_guess(guess, Truth(Encoding.unit(1), X)).baseline == 0.5
+    told = Truth(Encoding.unit(1), X, control=X, labels=y, control_labels=y)
+    assert score_guess(guess, told).baseline == 1.0
+    randomized = Truth(Encoding.unit(1), X, control=X, labels=1 - y, control_labels=y, label_keep=0.75)
+    assert score_guess(guess, randomized).baseline == 0.0  # it believes the label, which is wrong for everybody here
+
+
+def test_linking_by_chance_stays_within_the_class():
+    X, y = np.linspace(0, 1, 10)[:, None], np.repeat([0, 1], [2, 8])
+    links = Links(np.arange(10), np.zeros(10))
+    assert score_guess(links, Truth(Encoding.unit(1), X, targets=X)).baseline == pytest.approx(0.1)
+    told = Truth(Encoding.unit(1), X, targets=X, labels=y, target_labels=y)
+    assert score_guess(links, told).baseline == pytest.approx(0.2 * 0.5 + 0.8 * 0.125)

@@ -16,11 +16,45 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from sfumato.accepted import Accepted
-from sfumato.array_types import Codes, Flags, Matrix
+from sfumato.array_types import Codes, Matrix
+from sfumato.attacks.guesses import (
+    Abstain,
+    Bounds,
+    Guess,
+    Links,
+    MembershipScores,
+    Posteriors,
+    Property,
+    Secrets,
+    Sources,
+    Values,
+)
+from sfumato.attacks.window import TOLERANCE
 from sfumato.channels import Channel, Guided, Line, NotApplicableError, Staged
 from sfumato.channels.maps import places
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.table import Encoding
+
+__all__ = [
+    "ITEMS",
+    "Abstain",
+    "Attack",
+    "Bounds",
+    "ColumnMoments",
+    "Guess",
+    "Knowledge",
+    "KnownNoise",
+    "Links",
+    "MembershipScores",
+    "Posteriors",
+    "Property",
+    "RowPairs",
+    "Secrets",
+    "Sources",
+    "Transform",
+    "UndeclaredKnowledgeError",
+    "Values",
+]
 
 
 class UndeclaredKnowledgeError(SfumatoError, AttributeError):
@@ -58,14 +92,21 @@ class RowPairs:
 class KnownNoise:
     """The channels of a release, in the order of its columns, and the best line of each in the population.
 
-    A line is None where a channel has none.
+    A line is None where a channel has none. `by_class`: the same of the classes that have channels of their own.
     """
 
     channels: tuple[Channel, ...]
     lines: tuple[Line | None, ...]
+    by_class: Mapping[int, KnownNoise] = field(default_factory=dict)
+
+    def of_class(self, code: int) -> KnownNoise:
+        """What rows of this class went through; `NO_CLASS` where there are no labels."""
+        return self.by_class.get(code, self)
 
     @classmethod
-    def of(cls, channels: tuple[Channel, ...], given: Matrix) -> KnownNoise:
+    def of(
+        cls, channels: tuple[Channel, ...], given: Matrix, by_class: Mapping[int, tuple[Channel, ...]] | None = None
+    ) -> KnownNoise:
         """`given`: what the channels are given for people like those in the table (rows x columns)."""
         lines: list[Line | None] = []
         for place, channel in zip(places(channels), channels, strict=True):
@@ -73,7 +114,7 @@ class KnownNoise:
                 lines.append(channel.line(given[:, place]))
             except NotApplicableError:
                 lines.append(None)
-        return cls(channels, tuple(lines))
+        return cls(channels, tuple(lines), {code: cls.of(own, given) for code, own in (by_class or {}).items()})
 
     @property
     def places(self) -> list[slice]:
@@ -117,13 +158,15 @@ class KnownNoise:
 class Knowledge:
     """Everything an adversary could know; `limited` gives the view that one attack is entitled to.
 
-    An item that nobody has is None. `encoding` and `columnwise` stand on every card and are always visible.
+    An item that nobody has is None. What stands on every card, and how guesses are scored, is always visible.
 
-    release: n x s, in the encoded units of the release. labels: n class codes.
-    columnwise: every release column is an encoded source column.
+    release: n x s, in the encoded units of the release. labels: n class codes, as released; `label_keep` is the
+    probability that one is true. columnwise: every release column is an encoded source column.
+    tolerance: a number counts as guessed within this share of its range.
     noise: the channels that values went through.
     noise_covariance: s x s. column_distributions: per encoded source column a sorted sample of its values.
-    known_rows: rows with their images. sample: rows of the same distribution that are not in the release.
+    known_rows: rows with their images. sample: rows of the same distribution that are not in the release, sample_labels
+    their classes.
     register: original rows of everybody in the table, without saying whose is which release row.
     candidates: rows of which some are in the table. targets: original rows that the adversary already holds, NaN where
     it does not. images: of each target its row in the release. secret: position in `encoding.groups` of the column it
@@ -141,12 +184,15 @@ class Knowledge:
     column_distributions: tuple[Matrix, ...] | None = None
     known_rows: RowPairs | None = None
     sample: Matrix | None = None
+    sample_labels: Codes | None = None
     register: Matrix | None = None
     candidates: Matrix | None = None
     targets: Matrix | None = None
     images: Codes | None = None
     secret: int | None = None
     guided: Guided | Staged | None = None
+    label_keep: float = 1.0
+    tolerance: float = TOLERANCE
 
     def missing(self, items: Iterable[str]) -> tuple[str, ...]:
         """The items among these that nobody has, sorted: the reason for a "not applicable"."""
@@ -171,7 +217,7 @@ class Knowledge:
 
 
 ITEMS = frozenset(field.name for field in fields(Knowledge))
-ALWAYS_VISIBLE = frozenset({"encoding", "columnwise"})
+ALWAYS_VISIBLE = frozenset({"encoding", "columnwise", "label_keep", "tolerance"})
 
 
 class _View(Knowledge):
@@ -187,104 +233,6 @@ class _View(Knowledge):
         if name not in super().__getattribute__("_allowed"):
             raise UndeclaredKnowledgeError(f"The attack uses {name!r} without declaring it in `knows` or `helps`.")
         return getattr(super().__getattribute__("_whole"), name)
-
-
-class Guess:
-    """Base of everything that an attack can return."""
-
-
-@dataclass(frozen=True)
-class Values(Guess):
-    """Private values: row i of `X` (n x d, encoded source columns) is the person behind release row i.
-
-    `candidates` are further guesses between which the adversary cannot choose by itself. The score takes the best of
-    all of them, for which one needs the truth: an upper bound on what the adversary gets. `details` are figures about
-    how the guess came about, for the report.
-    """
-
-    X: Matrix
-    candidates: tuple[Matrix, ...] = ()
-    details: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Links(Guess):
-    """For each target the release row that the adversary takes for the target's, and how far away it is."""
-
-    index: Codes
-    distance: Matrix
-
-
-@dataclass(frozen=True)
-class Sources(Guess):
-    """For each release row the person of the register that the adversary takes for its source, and how far away."""
-
-    index: Codes
-    distance: Matrix
-
-
-@dataclass(frozen=True)
-class MembershipScores(Guess):
-    """For each candidate a number that is higher the surer the adversary is that the person is in the table."""
-
-    scores: Matrix
-
-
-@dataclass(frozen=True)
-class Secrets(Guess):
-    """For each target the encoded values (t x width of the group) of the source column `secret`."""
-
-    X: Matrix
-    secret: int
-
-
-@dataclass(frozen=True)
-class Bounds(Guess):
-    """For each target an interval (t x width of the group) in which each encoded slot of the column `secret` lies."""
-
-    low: Matrix
-    high: Matrix
-    secret: int
-
-
-@dataclass(frozen=True)
-class Property:
-    """Something that is true of a record or not: its source column `group` has the encoded `slot` in (low, high].
-
-    For a slot of a categorical column or an indicator, low = .5 and high = inf: "it is this category".
-    """
-
-    name: str
-    group: int
-    slot: int
-    low: float
-    high: float
-
-    def holds(self, X: Matrix) -> Flags:
-        """Of which rows it is true."""
-        return self.covers(X[:, self.slot])
-
-    def covers(self, values: Matrix) -> Flags:
-        """Of which values of its own slot it is true."""
-        return np.asarray((values > self.low) & (values <= self.high))
-
-
-@dataclass(frozen=True)
-class Posteriors(Guess):
-    """What the adversary believes of each record (n x properties) after the release, and before it (properties)."""
-
-    prior: Matrix
-    posterior: Matrix
-    properties: tuple[Property, ...]
-    rare: float = 0.1
-    sure: float = 0.5
-
-
-@dataclass(frozen=True)
-class Abstain(Guess):
-    """The adversary has nothing to go on, and says why."""
-
-    reason: str
 
 
 NEEDS_ALL_CELLS = "needs every cell of a row, and this release leaves some out"

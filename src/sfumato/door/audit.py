@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sfumato.attacks.window import TOLERANCE
 from sfumato.errors import UsageError
 from sfumato.jobs.audit import AuditRequest
 from sfumato.jobs.audit import audit as run_audit
@@ -16,7 +17,6 @@ from sfumato.jobs.auditing.document import write_audit
 from sfumato.jobs.auditing.request import MAX_ROWS, REPEATS
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.release import Release
-from sfumato.metrics.privacy import TOLERANCE
 from sfumato.report import write_report
 from sfumato.table import Schema
 from sfumato.table.frames import as_frame, kind_of

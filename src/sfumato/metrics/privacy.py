@@ -10,12 +10,9 @@ from scipy import stats
 
 from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.attacks.base import Posteriors
+from sfumato.attacks.window import TOLERANCE, half_width
 from sfumato.registry import metric
 from sfumato.table import Encoding, Group
-
-TOLERANCE = 0.05
-"""A number counts as learned when the guess is within this share of the column's range."""
-WHOLE_STEPS = ("integer", "ordinal", "date")
 
 
 class Interval(NamedTuple):
@@ -67,19 +64,11 @@ def learned(original: Matrix, guess: Matrix, group: Group, tolerance: float = TO
     """
     if group.is_onehot:
         return np.asarray(original.argmax(axis=1) == guess.argmax(axis=1))
-    near = np.abs(guess[:, 0] - original[:, 0]) <= max(tolerance + 1e-9, half_step(group) - 1e-9)
+    near = np.abs(guess[:, 0] - original[:, 0]) <= half_width(group, tolerance)
     if not group.has_indicator:
         return np.asarray(near)
     missing = original[:, 1] > 0.5
     return np.asarray((missing == (guess[:, 1] > 0.5)) & (missing | near))
-
-
-def half_step(group: Group) -> float:
-    """Half the distance of neighbouring values over the range; 0 where values lie as close as they like."""
-    if group.is_constant or group.column.kind not in WHOLE_STEPS:
-        return 0.0
-    low, high = group.column.bounds
-    return 0.5 / (high - low)
 
 
 def breaches(original: Matrix, guess: Matrix, encoding: Encoding, tolerance: float = TOLERANCE) -> Flags:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from sfumato.array_types import Matrix
+from sfumato.array_types import Flags, Matrix
 from sfumato.attacks.base import Abstain, Bounds
 from sfumato.metrics.privacy import mean_interval, worst_records
-from sfumato.metrics.scored import ScoredGuess, Truth
+from sfumato.metrics.scored import ScoredGuess, Truth, likely_members
 from sfumato.table import Group
 
 VACUOUS = "every bound is vacuous: it leaves the whole range open"
@@ -20,10 +20,10 @@ def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Absta
     """Mean over secret columns and targets of 1 - width, or 0 where the truth lies outside the interval.
 
     The width of a number is a share of its range, of a category the share of its slots that stay open. baseline: the
-    interval, the same for everybody, that scores best by what is known of the population. control: None, since nobody
-    outside the table has an image. worst: the mean among the worst 1% of targets. Details: share of intervals that hold
-    the truth, mean width, and share of the intervals of numbers that collapsed: narrower than what counts
-    as a hit, and right.
+    interval, the same for everybody of a class, that scores best by what is known of the population. control: None,
+    since nobody outside the table has an image. worst: the mean among the worst 1% of targets. Details: share of
+    intervals that hold the truth, mean width, and share of the intervals of numbers that collapsed: narrower than what
+    counts as a hit, and right.
     """
     if truth.targets is None or not guesses:
         return Abstain("no target to score against")
@@ -35,8 +35,10 @@ def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Absta
         group = truth.encoding.groups[guess.secret]
         slots = slice(group.start, group.stop)
         gain, inside = gains(truth.targets[:, slots], guess.low, guess.high)
-        low, high = usual_interval(truth.population[:, slots], group)
-        without, _ = gains(truth.targets[:, slots], low, high)
+        without = np.empty(len(gain))
+        for here, people in _classes(truth):
+            low, high = usual_interval(people[:, slots], group)
+            without[here] = gains(truth.targets[here][:, slots], low, high)[0]
         told.append(gain)
         right.append(inside)
         unseen.append(without)
@@ -60,6 +62,17 @@ def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Absta
             **({"collapsed": float(np.mean(collapsed))} if collapsed else {}),
         },
     )
+
+
+def _classes(truth: Truth) -> Iterator[tuple[Flags, Matrix]]:
+    """Targets whose label is the same, and people of the population who may have it."""
+    assert truth.targets is not None
+    if truth.target_labels is None or truth.population_labels is None:
+        yield np.ones(len(truth.targets), dtype=bool), truth.population
+        return
+    for code in np.unique(truth.target_labels).tolist():
+        weights = likely_members(truth, code)
+        yield truth.target_labels == code, truth.population[weights > 0]
 
 
 def gains(original: Matrix, low: Matrix, high: Matrix) -> tuple[Matrix, Matrix]:

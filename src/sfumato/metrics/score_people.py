@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.array_types import Matrix
+from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Abstain, Links, MembershipScores, Sources
 from sfumato.metrics.privacy import Interval, auc, auc_interval, proportion_interval, same_rows, worst_records
 from sfumato.metrics.scored import ScoredGuess, Truth
@@ -13,10 +13,10 @@ from sfumato.metrics.scored import ScoredGuess, Truth
 def score_links(guess: Links, truth: Truth, control_guess: Links | None = None) -> ScoredGuess | Abstain:
     """Share of targets that are linked to their own row; a row of an identical person counts as their own.
 
-    baseline: a row drawn at random. control: share of people who were not in the table (`control_guess`, of
-    `truth.control_targets`) that are linked to a row of somebody identical to them. worst: share of right links among
-    the 1% of which the adversary is surest (smallest distance). Details: median distances of both, and
-    `strangers_as_near`: the probability that somebody outside comes nearer to a release row than somebody of the
+    baseline: a row of the same class, drawn at random. control: share of people who were not in the table
+    (`control_guess`, of `truth.control_targets`) that are linked to a row of somebody identical to them. worst: share
+    of right links among the 1% of which the adversary is surest (smallest distance). Details: median distances of both,
+    and `strangers_as_near`: the probability that somebody outside comes nearer to a release row than somebody of the
     table (.5 is safest, 0 worst).
     """
     if truth.targets is None:
@@ -33,7 +33,7 @@ def score_links(guess: Links, truth: Truth, control_guess: Links | None = None) 
         details["strangers_as_near"] = auc(-control_guess.distance, -guess.distance)
     return ScoredGuess(
         score=float(right.mean()),
-        baseline=_chance(truth.rows, truth.targets),
+        baseline=_chance(truth.rows, truth.targets, truth.labels, truth.target_labels, truth.label_keep),
         control=control,
         interval=proportion_interval(float(right.sum()), len(right)),
         worst=float(right[surest].mean()),
@@ -45,9 +45,9 @@ def score_links(guess: Links, truth: Truth, control_guess: Links | None = None) 
 def score_sources(guess: Sources, truth: Truth) -> ScoredGuess | Abstain:
     """Source-hit rate: share of release rows whose source was found; an identical person counts as the source.
 
-    baseline: somebody of the register at random. control: None, since every release row has a source. worst: share of
-    hits among the 1% of rows of which the adversary is surest. Details: the rate by its name, and the share of the
-    register of whom no row was released.
+    baseline: somebody of the register at random, of the same class. control: None, since every release row has a
+    source. worst: share of hits among the 1% of rows of which the adversary is surest. Details: the rate by its name,
+    and the share of the register of whom no row was released.
     """
     if truth.register is None:
         return Abstain("no register to score against")
@@ -57,7 +57,7 @@ def score_sources(guess: Sources, truth: Truth) -> ScoredGuess | Abstain:
     exposed = exposed[np.argsort(guess.distance[exposed], kind="stable")][: len(surest)]
     return ScoredGuess(
         score=float(right.mean()),
-        baseline=_chance(truth.register, truth.rows),
+        baseline=_chance(truth.register, truth.rows, truth.register_labels, truth.labels, truth.label_keep),
         control=None,
         interval=proportion_interval(float(right.sum()), len(right)),
         worst=float(right[surest].mean()),
@@ -74,13 +74,18 @@ def _without_row(register: Matrix, rows: Matrix) -> float:
     return float(np.mean(~np.isin(code[len(rows) :], code[: len(rows)])))
 
 
-def _chance(rows: Matrix, targets: Matrix) -> float:
-    """Mean share of rows that are identical to the target."""
-    together = np.round(np.vstack([rows, targets]), 9)
+def _chance(
+    rows: Matrix, targets: Matrix, labels: Codes | None, target_labels: Codes | None, label_keep: float
+) -> float:
+    """Mean share of rows that are identical to the target; of the rows of its class, where labels are exact."""
+    if labels is None or target_labels is None or label_keep < 1.0:
+        labels, target_labels = np.zeros(len(rows), dtype=np.int64), np.zeros(len(targets), dtype=np.int64)
+    together = np.column_stack([np.concatenate([labels, target_labels]), np.round(np.vstack([rows, targets]), 9)])
     _, code = np.unique(together, axis=0, return_inverse=True)
     code = code.reshape(-1)
     counts = np.bincount(code[: len(rows)], minlength=int(code.max()) + 1)
-    return float(counts[code[len(rows) :]].mean() / len(rows))
+    of_class = np.maximum(np.bincount(labels, minlength=int(target_labels.max()) + 1), 1)
+    return float((counts[code[len(rows) :]] / of_class[target_labels]).mean())
 
 
 def score_membership(guess: MembershipScores, truth: Truth) -> ScoredGuess | Abstain:

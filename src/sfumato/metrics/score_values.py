@@ -20,7 +20,7 @@ from sfumato.metrics.privacy import (
     variance_of_difference,
     worst_records,
 )
-from sfumato.metrics.scored import ScoredGuess, Truth, usual_guess
+from sfumato.metrics.scored import ScoredGuess, Truth, unseen_guess
 from sfumato.metrics.unified import column_privacy, unified_privacy
 from sfumato.table import Group
 
@@ -31,19 +31,20 @@ PAIRINGS = 5
 def score_values(guess: Values, truth: Truth) -> ScoredGuess:
     """Mean over private source columns of the share of records whose value is told (`privacy.learned`).
 
-    baseline: the same for `usual_guess`. control: the same guesses compared with random people who were not in the
+    baseline: the same for `unseen_guess`. control: the same guesses compared with random people who were not in the
     table: what the guess says about anybody. worst: mean share of columns told among the worst 1% of records.
     """
-    guesses = (guess.X, *guess.candidates)
+    guesses = guess.scored
     told = [breaches(truth.rows, X, truth.encoding, truth.tolerance) for X in guesses]
     # Equal scores are settled by the smaller error, so that the columns show the closest guess.
     best = max(range(len(told)), key=lambda i: (told[i].mean(), -float(((guesses[i] - truth.rows) ** 2).mean())))
     X, hits = guesses[best], told[best]
-    usual = np.broadcast_to(usual_guess(truth.population, truth.encoding, truth.tolerance), X.shape)
+    estimate = guess.X if best == 0 else X
+    usual = unseen_guess(truth, truth.labels, len(X))
     unseen = breaches(truth.rows, usual, truth.encoding, truth.tolerance)
     control = _against_strangers(X, truth)
     risk = hits.mean(axis=1)
-    error = np.abs(X - truth.rows).mean(axis=1)
+    error = np.abs(estimate - truth.rows).mean(axis=1)
     riskiest = worst_records(risk - 1e-3 * error, truth.share)
     return ScoredGuess(
         score=float(hits.mean()),
@@ -58,13 +59,13 @@ def score_values(guess: Values, truth: Truth) -> ScoredGuess:
                 "score": float(hits[:, i].mean()),
                 "baseline": float(unseen[:, i].mean()),
                 "control": None if control is None else float(control[i]),
-                **_errors(truth, group, X[:, group.start : group.stop]),
+                **_errors(truth, group, estimate[:, group.start : group.stop]),
             }
             for i, group in enumerate(truth.encoding.groups)
         ),
         details={
             "worst_baseline": _worst_share(unseen, truth.share),
-            **_unified(X, truth),
+            **_unified(estimate, truth),
             **guess.details,
         },
         upper_bound=bool(guess.candidates),
@@ -131,13 +132,13 @@ def score_secrets(
 ) -> ScoredGuess | Abstain:
     """Mean over secret columns of the share of targets whose secret is told.
 
-    baseline: `usual_guess`. control: the same attack on people who were not in the table (`control_guesses` against
+    baseline: `unseen_guess`. control: the same attack on people who were not in the table (`control_guesses` against
     `truth.control_targets`), which is what anybody can infer about such a person. worst: mean share of secrets told
     among the worst 1% of targets.
     """
     if truth.targets is None or not guesses:
         return Abstain("no target to score against")
-    usual = usual_guess(truth.population, truth.encoding, truth.tolerance)
+    usual = unseen_guess(truth, truth.target_labels, len(truth.targets))
     hits: list[Flags] = []
     unseen: list[Flags] = []
     columns: list[dict[str, Any]] = []
@@ -146,8 +147,7 @@ def score_secrets(
         group = truth.encoding.groups[guess.secret]
         slots = slice(group.start, group.stop)
         hit = learned(truth.targets[:, slots], guess.X, group, truth.tolerance)
-        constant = np.broadcast_to(usual[slots], guess.X.shape)
-        without = learned(truth.targets[:, slots], constant, group, truth.tolerance)
+        without = learned(truth.targets[:, slots], usual[:, slots], group, truth.tolerance)
         control = None
         if guess.secret in aside and truth.control_targets is not None:
             other = aside[guess.secret].X

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.array_types import Flags, Matrix
-from sfumato.metrics.privacy import TOLERANCE, Interval
+from sfumato.array_types import Codes, Flags, Matrix
+from sfumato.attacks.like_people import FEWEST, label_likelihood
+from sfumato.attacks.window import TOLERANCE, half_width
+from sfumato.metrics.privacy import Interval
 from sfumato.table import Encoding, Group
 
 
@@ -19,7 +21,9 @@ class Truth:
     rows: the person behind each release row (n x d), in the order of the release. control: people of the same
     population who are not in the table. targets, control_targets: whole records of the people that the attack was
     aimed at. members: of each candidate whether it is in the table. register: everybody in the table.
-    tolerance: see `privacy.learned`. share: which part of the records counts as "the worst".
+    labels, target_labels, register_labels, control_labels: classes of these people, where the release has a label; a
+    label is true with probability `label_keep`. tolerance: see `privacy.learned`. share: which part of the records
+    counts as "the worst".
     """
 
     encoding: Encoding
@@ -29,6 +33,11 @@ class Truth:
     control_targets: Matrix | None = None
     members: Flags | None = None
     register: Matrix | None = None
+    labels: Codes | None = None
+    target_labels: Codes | None = None
+    register_labels: Codes | None = None
+    control_labels: Codes | None = None
+    label_keep: float = 1.0
     tolerance: float = TOLERANCE
     share: float = 0.01
 
@@ -36,6 +45,11 @@ class Truth:
     def population(self) -> Matrix:
         """Rows from which the baseline learns what is usual: people outside the table where there are any."""
         return self.rows if self.control is None or not len(self.control) else self.control
+
+    @property
+    def population_labels(self) -> Codes | None:
+        """Their classes."""
+        return self.labels if self.control is None or not len(self.control) else self.control_labels
 
 
 @dataclass(frozen=True)
@@ -59,31 +73,60 @@ class ScoredGuess:
     upper_bound: bool = False
 
 
-def usual_guess(population: Matrix, encoding: Encoding, tolerance: float = TOLERANCE) -> Matrix:
+def unseen_guess(truth: Truth, labels: Codes | None, rows: int) -> Matrix:
+    """The baseline's guess (rows x d): the usual one among people of the class that the label tells.
+
+    Everything but the release is known, and the label stands beside it. Without labels all rows have the same guess.
+    """
+    if labels is None or truth.population_labels is None:
+        usual = usual_guess(truth.population, truth.encoding, truth.tolerance)
+        return np.broadcast_to(usual, (rows, len(usual)))
+    found = np.empty((rows, truth.encoding.width))
+    for code in np.unique(labels).tolist():
+        weights = likely_members(truth, code)
+        people = truth.population[weights > 0]
+        found[labels == code] = usual_guess(people, truth.encoding, truth.tolerance, weights[weights > 0])
+    return found
+
+
+def likely_members(truth: Truth, code: int) -> Matrix:
+    """How likely each person of the population is to have this label beside them; all the same where hardly any is."""
+    assert truth.population_labels is not None
+    classes = max(len(truth.encoding.classes), int(truth.population_labels.max(initial=0)) + 1, 2)
+    weights = np.exp(label_likelihood(truth.population_labels == code, truth.label_keep, classes))
+    return np.ones(len(weights)) if np.count_nonzero(weights) < FEWEST else weights
+
+
+def usual_guess(
+    population: Matrix, encoding: Encoding, tolerance: float = TOLERANCE, weights: Matrix | None = None
+) -> Matrix:
     """The one encoded row that is right about most people: the baseline's guess for everybody.
 
     A number: the middle of the window of half width `tolerance` that holds most people, which is never worse than the
     mean or the median. A category: the most frequent. A column that may be missing: "missing" where more are.
     """
     row = np.empty(encoding.width)
+    counted = np.ones(len(population)) if weights is None else weights
     for group in encoding.groups:
-        row[group.start : group.stop] = _usual(population[:, group.start : group.stop], group, tolerance)
+        row[group.slice] = _usual(population[:, group.slice], group, half_width(group, tolerance), counted)
     return row
 
 
-def _usual(slots: Matrix, group: Group, tolerance: float) -> Matrix:
+def _usual(slots: Matrix, group: Group, half: float, weights: Matrix) -> Matrix:
     if group.is_onehot:
-        counts = np.bincount(slots.argmax(axis=1), minlength=slots.shape[1])
+        counts = np.bincount(slots.argmax(axis=1), weights=weights, minlength=slots.shape[1])
         return np.asarray(np.eye(slots.shape[1])[counts.argmax()])
     there = slots[:, 1] < 0.5 if group.has_indicator else np.ones(len(slots), dtype=bool)
-    values = np.sort(slots[there, 0])
+    order = np.argsort(slots[there, 0], kind="stable")
+    values = slots[there, 0][order]
     if not len(values):
         return np.array([0.5, 1.0]) if group.has_indicator else np.array([0.5])
-    inside = np.searchsorted(values, values + 2 * tolerance, "right") - np.arange(len(values))
+    up_to = np.concatenate([[0.0], np.cumsum(weights[there][order])])
+    last = np.searchsorted(values, values + 2 * half, "right")
+    inside = up_to[last] - up_to[:-1]
     first = int(inside.argmax())
-    window = values[first : first + int(inside[first])]
-    best = np.array([(window[0] + window[-1]) / 2])
+    best = np.array([(values[first] + values[last[first] - 1]) / 2])
     if not group.has_indicator:
         return best
-    missing = len(slots) - len(values)
+    missing = float(weights[~there].sum())
     return np.array([0.5, 1.0]) if missing > inside[first] else np.append(best, 0.0)

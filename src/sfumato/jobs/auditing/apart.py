@@ -26,16 +26,25 @@ def scored_apart(
     if isinstance(guess, Values):
         kept = np.flatnonzero(~np.isin(behind, given))
         narrowed: Guesses = replace(
-            guess, X=guess.X[kept], candidates=tuple(candidate[kept] for candidate in guess.candidates)
+            guess,
+            X=guess.X[kept],
+            candidates=tuple(candidate[kept] for candidate in guess.candidates),
+            aimed=None if guess.aimed is None else guess.aimed[kept],
         )
-        truth = replace(arena.truth, rows=arena.truth.rows[kept])
+        labels = arena.truth.labels
+        truth = replace(arena.truth, rows=arena.truth.rows[kept], labels=None if labels is None else labels[kept])
     elif isinstance(guess, list) and arena.truth.targets is not None:
         kept = np.flatnonzero(~np.isin(arena.targets, given))
         narrowed = [
             replace(part, low=part.low[kept], high=part.high[kept]) if isinstance(part, Bounds) else part
             for part in guess
         ]
-        truth = replace(arena.truth, targets=arena.truth.targets[kept])
+        labels = arena.truth.target_labels
+        truth = replace(
+            arena.truth,
+            targets=arena.truth.targets[kept],
+            target_labels=None if labels is None else labels[kept],
+        )
     else:
         return score_guess(guess, arena.truth, control), None
     if not len(kept):

@@ -50,7 +50,12 @@ class Arena:
     def known_to(self, attack: Attack) -> Knowledge:
         """Everything, with the lent people as a sample for an attack that cannot do without one."""
         if "sample" in attack.knows and self.known.sample is None and len(self.lent):
-            return replace(self.known, sample=self.evidence.people.X[self.lent])
+            labels = self.evidence.people.y
+            return replace(
+                self.known,
+                sample=self.evidence.people.X[self.lent],
+                sample_labels=None if labels is None else labels[self.lent],
+            )
         return self.known
 
     def given_away(self, attack: Attack) -> Codes:
@@ -73,7 +78,7 @@ class Arena:
 
 def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Arena:
     """Give the adversaries all they could have: the card, the strength of the noise, the ways of the population."""
-    people, holdout = evidence.people.X, evidence.holdout
+    people, people_y, holdout = evidence.people.X, evidence.people.y, evidence.holdout
     targets = sampled(len(people), MOST_TARGETS, rng)
     strangers = None if holdout is None else holdout.X
     control_targets = None if strangers is None else strangers[sampled(len(strangers), MOST_TARGETS, rng)]
@@ -110,12 +115,16 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         column_distributions=tuple(np.sort(population, axis=0).T),
         known_rows=pairs,
         sample=strangers,
+        sample_labels=None if holdout is None else holdout.y,
         register=evidence.register,
         candidates=candidates,
         targets=people[targets],
         images=images,
         guided=known_guidance(evidence),
+        label_keep=evidence.label_keep,
+        tolerance=tolerance,
     )
+    labels = (evidence.y, people_y[targets], evidence.register_labels) if people_y is not None else (None,) * 3
     truth = Truth(
         encoding=evidence.encoding,
         rows=people if evidence.truth is None else evidence.truth,
@@ -124,6 +133,11 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         control_targets=control_targets,
         members=members,
         register=evidence.register,
+        labels=labels[0],
+        target_labels=labels[1],
+        register_labels=labels[2],
+        control_labels=None if holdout is None else holdout.y,
+        label_keep=evidence.label_keep,
         tolerance=tolerance,
     )
     aside = None if control_targets is None else replace(known, targets=control_targets, images=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,6 +60,7 @@ class Draft:
     columnwise: bool
     card: Card | None = None
     channels: tuple[Channel, ...] | None = None
+    by_class: Mapping[int, tuple[Channel, ...]] = field(default_factory=dict)
     key_used: bool = False
     alignment: str = "trace"
     notes: list[str] = field(default_factory=list)
@@ -92,7 +94,8 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
     truth = None if behind is None else people.X[behind]
     holdout = _holdout(draft, people, strangers, request.max_rows, rng)
     population = people.X if holdout is None or len(holdout.X) < 2 else holdout.X
-    noise = known_noise(draft.channels, draft.encoding, Z, people.X, truth, _given(draft, population))
+    given = _given(draft, population)
+    noise = known_noise(draft.channels, draft.encoding, Z, people.X, truth, given, draft.by_class)
     available = len(draft.Z) if source is None else int(np.count_nonzero(source >= 0))
     return Evidence(
         encoding=draft.encoding,

@@ -148,7 +148,7 @@ def own_choice(guess: Guess | list[Guess], arena: Arena) -> dict[str, float]:
     """Where the best of several guesses was scored: what the adversary gets without knowing which is best."""
     if not isinstance(guess, Values) or not guess.candidates:
         return {}
-    alone = score_guess(Values(guess.X), arena.truth)
+    alone = score_guess(Values(guess.X, aimed=guess.aimed), arena.truth)
     return {"own_choice": alone.score} if isinstance(alone, ScoredGuess) else {}
 
 

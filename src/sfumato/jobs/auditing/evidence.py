@@ -82,6 +82,19 @@ class Evidence:
         return self.people.X if self.undrawn is None else np.vstack([self.people.X, self.undrawn.X])
 
     @property
+    def register_labels(self) -> Codes | None:
+        """Their classes."""
+        others = None if self.undrawn is None else self.undrawn.y
+        if self.people.y is None or self.undrawn is None:
+            return self.people.y
+        return None if others is None else np.concatenate([self.people.y, others])
+
+    @property
+    def label_keep(self) -> float:
+        """How often a released label is true."""
+        return 1.0 if self.card is None else self.card.label_keep
+
+    @property
     def is_guided(self) -> bool:
         """Whether these are the bits of a guided survey: plain answers are classified as they are."""
         return self.card is not None and bool(self.card.transform["kind"] == "guided")

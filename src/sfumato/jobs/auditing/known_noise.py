@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from sfumato.array_types import Matrix
@@ -20,15 +22,18 @@ def known_noise(
     people: Matrix,
     truth: Matrix | None,
     given: Matrix,
+    by_class: Mapping[int, tuple[Channel, ...]] | None = None,
 ) -> KnownNoise:
     """The stated channels, an estimate in the place of each that is not stated; None: nobody states any.
 
     `given`: what the channels are given for people like those in the table. How far an operator other than addition
-    moves a value depends on the value.
+    moves a value depends on the value. `by_class`: the channels of classes that have their own.
     """
+    if channels is not None and all(channel.is_stated for channel in channels):
+        return KnownNoise.of(channels, given, by_class)
     if channels is None:
         channels = tuple(_estimated(group, Z, people, truth) for group in encoding.groups)
-    elif not all(channel.is_stated for channel in channels):
+    else:
         channels = tuple(
             channel if channel.is_stated else _in_place_of(channel, _estimated(group, Z, people, truth))
             for channel, group in zip(channels, encoding.groups, strict=True)

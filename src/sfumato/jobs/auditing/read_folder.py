@@ -34,7 +34,8 @@ def evidence_from_release(release: Release, request: AuditRequest, rng: np.rando
     if request.label is not None and (label is None or label.name != request.label):
         raise UsageError(f"On the card of the release the label is not {request.label!r}. Leave --label out.")
     notes: list[str] = []
-    channels = release.card.made_by().channels
+    recipe = release.card.made_by()
+    channels = recipe.channels
     unstated = [channel for channel in channels if not channel.is_stated]
     if release.card.post_processing is not None:
         notes.append(LIKE_ORIGINAL_NOTE)
@@ -50,6 +51,7 @@ def evidence_from_release(release: Release, request: AuditRequest, rng: np.rando
         original=open_table(request.original),
         affine=release.affine(),
         channels=channels,
+        by_class=recipe.by_class,
         columnwise=release.card.is_columnwise,
         card=release.card,
         key_used=release.key is not None,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sfumato.attacks.window import TOLERANCE
 from sfumato.errors import UsageError
 from sfumato.jobs.auditing.attack_settings import settings_of
 from sfumato.jobs.release import Release
-from sfumato.metrics.privacy import TOLERANCE
 from sfumato.table import Schema
 from sfumato.table.filling import MISSING_INSTEAD, UNKNOWN_WAYS
 

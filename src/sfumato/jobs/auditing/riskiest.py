@@ -62,8 +62,7 @@ def _told_by_strongest(arena: Arena, attempts: list[Attempt]) -> tuple[Matrix, A
     _, guess, kept = max(guesses, key=lambda found: found[0])
     rows = np.arange(len(guess.X)) if kept is None else kept
     told = [
-        breaches(arena.truth.rows[rows], X[rows], arena.truth.encoding, arena.truth.tolerance)
-        for X in (guess.X, *guess.candidates)
+        breaches(arena.truth.rows[rows], X[rows], arena.truth.encoding, arena.truth.tolerance) for X in guess.scored
     ]
     numbers = arena.evidence.people.numbers[arena.evidence.behind[rows]]
     return max(told, key=lambda hits: float(hits.mean())).astype(np.float64), numbers

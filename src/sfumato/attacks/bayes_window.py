@@ -1,0 +1,127 @@
+"""The strongest adversary that the product has: Bayes' rule over people, and the guess that the score rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import numpy as np
+
+from sfumato.accepted import Whole
+from sfumato.array_types import Codes, Matrix
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values
+from sfumato.attacks.column_beliefs import ColumnBeliefs
+from sfumato.attacks.like_people import Likely, likely_people
+from sfumato.attacks.likelihood import blocks
+from sfumato.attacks.listed_beliefs import ListedBeliefs
+from sfumato.attacks.mixed_beliefs import MixedBeliefs
+from sfumato.attacks.people_posterior import CELLS
+
+SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
+"""How far people may stand for others like them, as shares of the spread of their class."""
+TRIED = 400
+"""People of the list on whom they are tried."""
+
+
+class Beliefs(Protocol):
+    """What is believed of rows of one released class."""
+
+    @property
+    def people(self) -> int:
+        """How many stand for the population."""
+
+    def smooth(self, share: float) -> None:
+        """Let people stand for others like them."""
+
+    def told(self, Z: Matrix) -> list[Any]:
+        """What the channels say, given these rows."""
+
+    def simulated(self, own: Codes, rng: np.random.Generator) -> Matrix:
+        """People of the list, released as the channels would."""
+
+    def fit(self, Z: Matrix, told: Sequence[Any], own: Codes) -> float:
+        """How much is believed of the truth behind simulated rows, by a list without these people."""
+
+    def guess(self, Z: Matrix, tolerance: float, out: Matrix, mean: Matrix, sure: Matrix) -> None:
+        """Best guesses, posterior means, and how sure each guess is."""
+
+
+class BayesWindow(Attack):
+    """The adversary knows the law of every channel and other people of the released class, applies Bayes' rule, and
+    guesses the value that most of its belief lies within the scoring window of.
+
+    Its prior are `people` of the same class as the released row (all people, weighed by the label's own law, where the
+    label is randomized), smoothed by a normal kernel. The kernel's width is the one with which the adversary, who
+    releases people of the list anew and leaves each out in turn, believes most in what is true. The weight of a person
+    is the product of the likelihoods of all channels on `cells` of each column, exact for the smoothed people where
+    columns are released one by one. A category is guessed by its highest posterior probability. `details` say how sure
+    the adversary is: if its prior is right, it is right so often.
+
+    Parameters
+    ----------
+    people : int, default=1000
+        Most people of a class who stand for the population, from 2 to 1,000,000.
+    cells : int, default=100
+        Cells of a number's range, from 20 to 2,000.
+    """
+
+    name = "bayes-window"
+    reads_gaps = True
+    knows = frozenset({"release", "noise", "sample"})
+    helps = frozenset({"labels", "sample_labels", "transform", "guided"})
+    accepts = MappingProxyType({"people": Whole(2, 1_000_000), "cells": Whole(20, 2_000)})
+
+    def __init__(self, people: int = 1000, cells: int = 100) -> None:
+        self.people, self.cells = people, cells
+
+    def guess(self, known: Knowledge) -> Guess:
+        """Per released row and column, the value of the best window, or the likeliest category."""
+        if not known.columnwise and known.transform is None and known.guided is None:
+            return Abstain("needs the transform of a release that mixes columns")
+        n, encoding = len(known.release), known.encoding
+        out, mean = np.empty((n, encoding.width)), np.empty((n, encoding.width))
+        sure = np.empty((n, len(encoding.groups)))
+        everybody = [(people, self._beliefs(known, people)) for people in likely_people(known, self.people)]
+        share = _best_share(everybody)
+        for people, beliefs in everybody:
+            beliefs.smooth(share)
+            for block in blocks(len(people.rows), beliefs.people, CELLS):
+                rows = people.rows[block]
+                parts = (np.empty((len(rows), encoding.width)) for _ in range(2))
+                guess, average, certain = *parts, np.empty((len(rows), len(encoding.groups)))
+                beliefs.guess(known.release[rows], known.tolerance, guess, average, certain)
+                out[rows], mean[rows], sure[rows] = guess, average, certain
+        details = {"mean_sureness": float(sure.mean()), "largest_sureness": float(sure.max(initial=0.0))}
+        return Values(mean, details=details, aimed=out)
+
+    def _beliefs(self, known: Knowledge, people: Likely) -> Beliefs:
+        assert known.noise is not None
+        if known.guided is not None:
+            return ListedBeliefs(known, people, self.cells)
+        noise = known.noise.of_class(people.code)
+        if known.columnwise:
+            return ColumnBeliefs(noise, known.encoding, people, self.cells)
+        return MixedBeliefs(known, noise, people, self.cells)
+
+
+def _best_share(everybody: Sequence[tuple[Likely, Beliefs]]) -> float:
+    """How far people should stand for others: tried on people of the list, released anew and left out in turn.
+
+    One share for all classes, so that it rests on many people.
+    """
+    rng = np.random.default_rng(0)  # the adversary's own draws; a guess is a function of what is known
+    total = sum(len(people.rows) for people, _ in everybody)
+    found = np.zeros(len(SHARES))
+    for people, beliefs in everybody:
+        chances = np.exp(people.log_prior - people.log_prior.max())
+        some = min(int(np.count_nonzero(chances)), max(1, round(TRIED * len(people.rows) / total)))
+        if beliefs.people < 3:
+            continue
+        own = rng.choice(len(chances), size=some, replace=False, p=chances / chances.sum())
+        Z = beliefs.simulated(own, rng)
+        told = beliefs.told(Z)
+        for place, share in enumerate(SHARES):
+            beliefs.smooth(share)
+            found[place] += beliefs.fit(Z, told, own)
+    return SHARES[int(np.argmax(found))]

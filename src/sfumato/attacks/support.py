@@ -1,0 +1,129 @@
+"""The values of one column that an adversary can think of, and what its channel says of each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.array_types import Codes, Matrix
+from sfumato.attacks.window import half_step
+from sfumato.channels import Channel, Line
+from sfumato.table import Group
+
+CELLS = 100
+"""Cells of a number's range; a column of whole steps has its own values while they are no more than twice as many."""
+FLOOR = 1e-3
+"""How much of the smoothing goes anywhere: nobody on a finite list fits, and nothing is impossible because of it."""
+PLACES = 9
+"""Most places within a cell at which narrow noise is looked at."""
+
+
+@dataclass(frozen=True)
+class Support:
+    """`values` (s x width) of a column or component, `numbers` of them first and ascending, then categories.
+
+    Each number stands for all within half an `extent` of it.
+    """
+
+    values: Matrix
+    numbers: int
+    extent: float
+
+    @classmethod
+    def of_group(cls, group: Group, cells: int = CELLS) -> Support:
+        """Of a source column: cells of its range, its whole steps, its categories, and "missing"."""
+        if group.is_onehot:
+            return cls(np.asarray(group.vertices), 0, 0.0)
+        step = 2.0 * half_step(group)
+        extent = 0.0
+        values: Any = np.array([0.5])
+        if step and round(1 / step) < 2 * cells:
+            values = np.linspace(0.0, 1.0, round(1 / step) + 1)
+        elif not group.is_constant:
+            extent = 1.0 / cells
+            values = np.linspace(0.5 * extent, 1.0 - 0.5 * extent, cells)
+        line: Matrix = values
+        if not group.has_indicator:
+            return cls(line[:, None], len(line), extent)
+        pairs = np.vstack([np.column_stack([line, np.zeros(len(line))]), [[0.5, 1.0]]])
+        return cls(np.asarray(pairs, dtype=np.float64), len(line), extent)
+
+    @classmethod
+    def between(cls, low: float, high: float, cells: int = CELLS) -> Support:
+        """Cells of an interval, for a number that has no range of its own."""
+        extent = max(high - low, 1e-9) / cells
+        line = np.asarray(low + (np.arange(cells) + 0.5) * extent, dtype=np.float64)
+        return cls(line[:, None], cells, extent)
+
+    @property
+    def line(self) -> Matrix:
+        """The numbers."""
+        return np.asarray(self.values[: self.numbers, 0])
+
+    def places(self, X: Matrix) -> Codes:
+        """Of every person's value its position in `values`; beyond the ends, the end."""
+        if not self.numbers:
+            return np.asarray(X.argmax(axis=1), dtype=np.int64)
+        line = self.line
+        step = (line[-1] - line[0]) / max(len(line) - 1, 1) or 1.0
+        found: Codes = np.clip(np.rint((X[:, 0] - line[0]) / step), 0, len(line) - 1).astype(np.int64)
+        if len(self.values) == self.numbers:
+            return found
+        return np.where(X[:, 1] > 0.5, self.numbers, found)
+
+    def likelihood(self, channel: Channel, Z: Matrix, line: Line | None) -> Matrix:
+        """f(z_i | value j) up to a factor per row, which is its largest; the mean over its cell for a number.
+
+        A row that nothing can have led to is as likely everywhere, unless a line says where it comes from.
+        """
+        if channel.is_exact:
+            return self._read_off(Z)
+        log = self._log_likelihood(channel, Z, line)
+        top = log.max(axis=1, keepdims=True)
+        nobody = ~np.isfinite(top[:, 0])
+        with np.errstate(invalid="ignore"):
+            found = np.exp(log - top)
+        if nobody.any():
+            found[nobody] = 1.0
+            if line is not None and self.numbers and abs(line.gain[0, 0]) > 1e-9:
+                found[nobody] = self._read_off((Z[nobody] - line.offset) / np.diag(line.gain))
+        return np.asarray(found)
+
+    def _read_off(self, Z: Matrix) -> Matrix:
+        found = np.zeros((len(Z), len(self.values)))
+        found[np.arange(len(Z)), self.places(Z)] = 1.0
+        return found
+
+    def _log_likelihood(self, channel: Channel, Z: Matrix, line: Line | None) -> Matrix:
+        inside = 1
+        if self.extent:
+            spread = self.extent if line is None else math.sqrt(line.covariance[0, 0]) / max(abs(line.gain[0, 0]), 1e-9)
+            inside = min(PLACES, max(1, math.ceil(2.0 * self.extent / max(spread, 1e-12))))
+        if inside == 1:
+            return np.asarray(channel.log_likelihood(Z, self.values))
+        moves = ((np.arange(inside) + 0.5) / inside - 0.5) * self.extent
+        total = np.full((len(Z), len(self.values)), -np.inf)
+        for move in moves:
+            values = self.values.copy()
+            values[: self.numbers, 0] += move
+            total = np.logaddexp(total, channel.log_likelihood(Z, values))
+        return np.asarray(total - math.log(inside))
+
+    def smoothing(self, width: float, mixing: float) -> Matrix:
+        """s x s: what a value stands for when a person's is smoothed; rows sum to 1.
+
+        Numbers by a normal kernel of this `width`, categories (and "missing") by keeping all but `mixing`.
+        """
+        s, n = len(self.values), self.numbers
+        found = np.zeros((s, s))
+        if n:
+            width = max(width, 0.3 * self.extent, 1e-9)
+            found[:n, :n] = np.exp(-0.5 * ((self.line[:, None] - self.line) / width) ** 2)
+            found[:n, :n] /= found[:n, :n].sum(axis=1, keepdims=True)
+        if s > n:
+            kinds = 1 if n else s
+            found[n:, n:] = np.eye(s - n) if kinds == 1 else (1.0 - mixing) * np.eye(s) + mixing / s
+        return (1.0 - FLOOR) * found + FLOOR / s
