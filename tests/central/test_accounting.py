@@ -119,5 +119,5 @@ def test_a_model_keeps_nothing_exact(rho):
     assert not fitted._kept
     assert not fitted._scores
     assert set(vars(fitted)) - {"_scores", "_kept", "_waiting", "_pairs", "_keep_all", "_spread"} == {
-        "encoding", "budget", "classes", "forest", "rows", "columns", "nodes", "tables", "fine", "sizes",
+        "encoding", "budget", "classes", "forest", "rows", "spread", "columns", "nodes", "tables", "fine", "sizes",
     }  # fmt: skip

@@ -243,7 +243,8 @@ def test_no_cell_and_no_number_of_rows_is_refused_or_told(tmp_path, ledger):
     frame.to_csv(tmp_path / "t.csv", index=False)
     told = sf.sanitize(tmp_path / "t.csv", **words(ledger)).told
     clean = sf.sanitize(people(500), **words(ledger)).told
-    assert (told.notes, told.clipped) == (clean.notes, clean.clipped)
+    assert told.clipped == clean.clipped == {}
+    assert told.notes.keys() == clean.notes.keys()
 
 
 def test_the_card_does_not_tell_that_these_very_rows_were_released_before(ledger):

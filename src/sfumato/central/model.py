@@ -69,7 +69,7 @@ class TreeModel:
         plants = self.forest and d > 1 and crowd >= 4.0 * self.budget.spread(SHARES["pairs"], d - 1)
         if not plants:
             share += SHARES["forest"] + SHARES["pairs"]
-        spread = self.budget.spread(share, d)
+        spread = self.spread = self.budget.spread(share, d)
         depth = _depth(crowd / spread)
         chooser = self.budget.chooser("edges", SHARES["edges"], len(numbers) * depth) if numbers else None
         bins = []
@@ -115,6 +115,22 @@ class TreeModel:
             cells += size
         self._waiting.append(batch)
         self._keep_all = len(self._waiting) == 1
+
+    def notes(self) -> dict[str, str]:
+        """For whoever wonders what the budget was enough for; computed from noisy figures alone."""
+        told = {"noise": f"a count of a column is off by about {self.spread:,.0f} of about {self.rows:,} rows"}
+        told["depends_on_each_other"] = f"{len(self.chosen)} pairs of columns"
+        of_rows, of_classes = self.budget.spread(SHARES["rows"], 1), self.spread * math.sqrt(FEWEST_BINS * self.classes)
+        if max(3.0 * of_rows, of_classes) > self.rows:
+            told["too_little_budget"] = "noise hides the table, so that released rows say hardly more than the schema"
+        hidden = {
+            one.fine.group.column.name: int(np.count_nonzero(self.sizes @ one.shares < 1e-6))
+            for one in self.columns
+            if not one.fine.is_ordered
+        }
+        if rare := [f"{name} ({count:,})" for name, count in hidden.items() if count]:
+            told["categories_that_noise_hides_and_no_row_has"] = ", ".join(rare)
+        return told
 
     @property
     def chosen(self) -> list[Pair]:

@@ -86,7 +86,7 @@ class AllReleases:
         """Records that were perturbed, and rows that belong to nobody: kept apart, then what both come to."""
         assert self.central is not None
         which = f"this one and {self.earlier:,} earlier {'one' if self.earlier == 1 else 'ones'}"
-        words = presence(self.central, f"{self.seen} releases, taken together,")
+        words = presence(self.central, f"what {self.seen} releases show together")
         words = f"Releases of tables with the same columns, whoever was in them: {which}. {words}"
         if not self.bounded:
             words += (

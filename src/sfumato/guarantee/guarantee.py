@@ -156,8 +156,7 @@ class Guarantee:
         person = self.central_person
         if person is not None and self.rows_per_person != 1:
             words += f" A person with up to {self.rows_per_person:,} rows: {person.words()}."
-        if person is not None:
-            words += " A record means one of the rows that were used: others of the same person were left out."
+            words += " A record means one of the rows that were used: further ones of the same person were left out."
         if self.central.epsilon > WEAK_CENTRAL:
             words += " An epsilon of this size is formally bounded, practically no protection."
         if self.in_the_way:

@@ -164,6 +164,9 @@ class TreeResampling(ModelDrawing):
     def released(self, rows: int) -> int:  # noqa: ARG002 (the true number is nobody's business)
         return self.drawn_.rows if self.rows is None else int(self.rows)
 
+    def notes(self) -> dict[str, Any]:
+        return self.model_.notes()
+
     def model(self) -> dict[str, Any]:
         return model_as_dict(self.drawn_)
 
