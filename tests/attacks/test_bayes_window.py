@@ -1,5 +1,7 @@
 """Bayes' rule over people, checked by brute force, by frequencies, and against adversaries that know less."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from knowing import told
@@ -228,3 +230,15 @@ def test_categories_have_the_likeliest_one_and_a_release_without_a_law_is_refuse
         1,
         2,
     ]
+
+
+def test_the_linear_estimate_aims_at_the_score_too_and_never_loses_by_it(planted):
+    known, truth = planted
+    whole = replace(known, column_distributions=tuple(np.sort(known.sample, axis=0).T))
+    plain, aimed = (score_guess(ATTACKS["linear-estimate"]().run(one), truth) for one in (known, whole))
+    assert aimed.score > plain.score + 0.05
+    assert [column["rmse"] for column in aimed.columns] == [column["rmse"] for column in plain.columns]
+    X, y = clumped(300, 3)
+    copy, of_copy = knowledge(X, y, [Additive(Laplace(0.003))] * 4)
+    copy = replace(copy, column_distributions=whole.column_distributions)
+    assert score_guess(ATTACKS["linear-estimate"]().run(copy), of_copy).score > 0.99

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sfumato.attacks import all_attacks
+from sfumato.cli.audit import attack_lines
 from sfumato.report.guarantee import shown_guarantee
 from sfumato.report.markup import breakable, short_name, tag, trimmed
 from sfumato.report.riskiest import told
+from sfumato.report.verdict import WORSE_THAN_GUESSING, in_short
 from sfumato.report.wording import (
     KNOWLEDGE,
     detail_rows,
@@ -158,3 +160,11 @@ def test_long_names_are_cut_in_the_middle():
     assert shown.startswith("start")
     assert shown.endswith("&lt;end&gt;")
     assert len(shown.unescape()) == 61
+
+
+def test_nobody_scores_below_guessing_without_the_words():
+    entry = {"name": "naive-estimate", "score": 0.2, "baseline": 0.4, "control": None, "interval": [0.1, 0.3]}
+    assert in_short(entry) == WORSE_THAN_GUESSING
+    assert in_short(entry | {"score": 0.4}) == "no gain"
+    lines = list(attack_lines({"attacks": [entry, entry | {"score": 0.6}]}))
+    assert [WORSE_THAN_GUESSING in line for line in lines] == [False, True, False]

@@ -23,6 +23,7 @@ from sfumato.attacks.guesses import (
     Guess,
     Links,
     MembershipScores,
+    Picks,
     Posteriors,
     Property,
     Secrets,
@@ -44,8 +45,10 @@ __all__ = [
     "Guess",
     "Knowledge",
     "KnownNoise",
+    "Lineups",
     "Links",
     "MembershipScores",
+    "Picks",
     "Posteriors",
     "Property",
     "RowPairs",
@@ -86,6 +89,13 @@ class RowPairs:
 
     X: Matrix
     index: Codes
+
+
+class Lineups(NamedTuple):
+    """For some release rows (`rows`) people of whom one is behind the row: `X` is line-ups x people x d."""
+
+    rows: Codes
+    X: Matrix
 
 
 @dataclass(frozen=True)
@@ -170,7 +180,8 @@ class Knowledge:
     register: original rows of everybody in the table, without saying whose is which release row.
     candidates: rows of which some are in the table. targets: original rows that the adversary already holds, NaN where
     it does not. images: of each target its row in the release. secret: position in `encoding.groups` of the column it
-    wants to learn. guided: the map of a release that is guided by earlier ones: a survey's projection, or stages.
+    wants to learn. lineups: for some release rows people of whom one is behind it. guided: the map of a release that is
+    guided by earlier ones: a survey's projection, or stages.
     """
 
     release: Matrix
@@ -191,6 +202,7 @@ class Knowledge:
     images: Codes | None = None
     secret: int | None = None
     guided: Guided | Staged | None = None
+    lineups: Lineups | None = None
     label_keep: float = 1.0
     tolerance: float = TOLERANCE
 

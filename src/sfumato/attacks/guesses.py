@@ -52,6 +52,18 @@ class Sources(Guess):
 
 
 @dataclass(frozen=True)
+class Picks(Guess):
+    """Of people in line-ups, how likely each is behind the released row (line-ups x people), for the rows `rows`.
+
+    `out_of` 2: every pair of the right one and another is judged; else the likeliest of all is picked.
+    """
+
+    scores: Matrix
+    rows: Codes
+    out_of: int
+
+
+@dataclass(frozen=True)
 class MembershipScores(Guess):
     """For each candidate a number that is higher the surer the adversary is that the person is in the table."""
 

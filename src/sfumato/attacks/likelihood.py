@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from sfumato.array_types import Matrix
-from sfumato.attacks.base import Knowledge
+from sfumato.attacks.base import Knowledge, KnownNoise
 from sfumato.attacks.observation import own_columns, transform_of
 
 
@@ -37,18 +37,22 @@ class Suspects(NamedTuple):
         return cls(X, E, E if known.noise is None else known.noise.before(E))
 
 
-def log_likelihood(known: Knowledge, Z: Matrix, people: Suspects, exact_width: float) -> Matrix:
+def log_likelihood(
+    known: Knowledge, Z: Matrix, people: Suspects, exact_width: float, noise: KnownNoise | None = None
+) -> Matrix:
     """log f(z_i | person j), len(Z) x people, up to a constant per row: the sum over all channels.
 
     A column without noise has a normal kernel of width `exact_width` instead: the adversary's list of people is finite,
-    so that nobody on it fits exactly. Without any knowledge of the noise all columns are taken so.
+    so that nobody on it fits exactly. Without any knowledge of the noise all columns are taken so. `noise`: that of one
+    class, where classes differ.
     """
     total = np.zeros((len(Z), len(people.E)))
-    if known.noise is None:
+    noise = known.noise if noise is None else noise
+    if noise is None:
         return total - 0.5 * _distances(Z, people.E, dict.fromkeys(range(Z.shape[1]), exact_width), "sqeuclidean")
     # Some laws are distances, which scipy adds up without a matrix per column.
     added: dict[str, dict[int, float]] = {"cityblock": {}, "sqeuclidean": {}}
-    for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
+    for place, channel in zip(noise.places, noise.channels, strict=True):
         metric = ("sqeuclidean", exact_width) if channel.is_exact else channel.metric
         if metric is None:
             total += channel.blurred(exact_width).log_likelihood(Z[:, place], people.given[:, place])

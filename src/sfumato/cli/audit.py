@@ -143,6 +143,8 @@ def audit(
 
 def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:
     """One line an attack: success from 0 to 1, beside baseline and control."""
+    from sfumato.report.verdict import WORSE_THAN_GUESSING, worse_than_guessing
+
     yield f"{'attack':<22}{'success':>9}{'baseline':>10}{'control':>9}   (0 to 1, higher is worse)"
     for attack in found["attacks"]:
         name = attack["name"]
@@ -153,7 +155,9 @@ def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:
         else:
             score, baseline, control = (_figure(attack[item]) for item in ("score", "baseline", "control"))
             changed = ", ".join(f"{one}={value}" for one, value in attack.get("parameters", {}).items())
-            yield f"{name:<22}{score:>9}{baseline:>10}{control:>9}" + (f"   with {changed}" if changed else "")
+            words = [f"with {changed}"] if changed else []
+            words += [WORSE_THAN_GUESSING] if worse_than_guessing(attack) else []
+            yield f"{name:<22}{score:>9}{baseline:>10}{control:>9}" + (f"   {'; '.join(words)}" if words else "")
 
 
 def utility_lines(found: Mapping[str, Any]) -> Iterator[str]:

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sfumato.attacks.base import Abstain, Bounds, Guess, Links, MembershipScores, Posteriors, Secrets, Sources, Values
+from sfumato.attacks.base import (
+    Abstain,
+    Bounds,
+    Guess,
+    Links,
+    MembershipScores,
+    Picks,
+    Posteriors,
+    Secrets,
+    Sources,
+    Values,
+)
 from sfumato.metrics.score_bounds import score_bounds
-from sfumato.metrics.score_people import score_links, score_membership, score_sources
+from sfumato.metrics.score_people import score_links, score_membership, score_picks, score_sources
 from sfumato.metrics.score_values import score_posteriors, score_secrets, score_values
 from sfumato.metrics.scored import ScoredGuess, Truth
 
@@ -31,6 +42,8 @@ def score_guess(guess: Guesses, truth: Truth, control_guess: Guesses | None = No
         return score_links(guess, truth, control_guess if isinstance(control_guess, Links) else None)
     if isinstance(guess, Sources):
         return score_sources(guess, truth)
+    if isinstance(guess, Picks):
+        return score_picks(guess, truth)
     if isinstance(guess, MembershipScores):
         return score_membership(guess, truth)
     if isinstance(guess, Abstain):

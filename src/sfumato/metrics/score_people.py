@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.array_types import Codes, Matrix
-from sfumato.attacks.base import Abstain, Links, MembershipScores, Sources
-from sfumato.metrics.privacy import Interval, auc, auc_interval, proportion_interval, same_rows, worst_records
+from sfumato.attacks.base import Abstain, Links, MembershipScores, Picks, Sources
+from sfumato.metrics.privacy import (
+    Interval,
+    auc,
+    auc_interval,
+    mean_interval,
+    proportion_interval,
+    same_rows,
+    worst_records,
+)
 from sfumato.metrics.scored import ScoredGuess, Truth
 
 
@@ -86,6 +94,31 @@ def _chance(
     counts = np.bincount(code[: len(rows)], minlength=int(code.max()) + 1)
     of_class = np.maximum(np.bincount(labels, minlength=int(target_labels.max()) + 1), 1)
     return float((counts[code[len(rows) :]] / of_class[target_labels]).mean())
+
+
+def score_picks(guess: Picks, truth: Truth) -> ScoredGuess | Abstain:
+    """Share of line-ups in which the right person is picked, or of pairs that are told apart; ties are drawn by lot.
+
+    baseline: by lot. control: None, since the others in the line-up are people outside. worst: the same among the 1% of
+    rows at most risk. `out_of` is among the details.
+    """
+    if truth.lineup is None or not len(guess.scores):
+        return Abstain("no line-up to score against")
+    own = guess.scores[np.arange(len(guess.scores)), truth.lineup][:, None]
+    above, ties = (guess.scores > own).sum(axis=1), (guess.scores == own).sum(axis=1) - 1
+    others = guess.scores.shape[1] - 1
+    pairs = 1.0 - (above + 0.5 * ties) / others
+    risk = pairs if guess.out_of == 2 else np.where(above == 0, 1.0 / (1 + ties), 0.0)
+    riskiest = worst_records(risk, truth.share)
+    return ScoredGuess(
+        score=float(risk.mean()),
+        baseline=1.0 / guess.out_of,
+        control=None,
+        interval=mean_interval(risk),
+        worst=float(risk[riskiest].mean()),
+        riskiest=tuple(guess.rows[riskiest].tolist()),
+        details={"out_of": float(guess.out_of)},
+    )
 
 
 def score_membership(guess: MembershipScores, truth: Truth) -> ScoredGuess | Abstain:

@@ -21,9 +21,9 @@ class Truth:
     rows: the person behind each release row (n x d), in the order of the release. control: people of the same
     population who are not in the table. targets, control_targets: whole records of the people that the attack was
     aimed at. members: of each candidate whether it is in the table. register: everybody in the table.
-    labels, target_labels, register_labels, control_labels: classes of these people, where the release has a label; a
-    label is true with probability `label_keep`. tolerance: see `privacy.learned`. share: which part of the records
-    counts as "the worst".
+    lineup: of every line-up the place of the person behind the row. labels, target_labels, register_labels,
+    control_labels: classes of these people, where the release has a label; a label is true with probability
+    `label_keep`. tolerance: see `privacy.learned`. share: which part of the records counts as "the worst".
     """
 
     encoding: Encoding
@@ -33,6 +33,7 @@ class Truth:
     control_targets: Matrix | None = None
     members: Flags | None = None
     register: Matrix | None = None
+    lineup: Codes | None = None
     labels: Codes | None = None
     target_labels: Codes | None = None
     register_labels: Codes | None = None

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from sfumato.report.attack_chart import bar
-from sfumato.report.verdict import IN_SHORT, IN_WORDS, ORDER, SIGNS, verdict
+from sfumato.report.verdict import IN_WORDS, ORDER, SIGNS, in_short, verdict
 from sfumato.report.wording import detail_rows, ends, figure, known_words, quantity
 
 FEW_COLUMNS = 5
@@ -66,7 +66,7 @@ def _told(entry: Mapping[str, Any], state: str, tolerance: float | None) -> Told
         assumes=[str(line) for line in entry.get("assumes") or ()],
         verdict=state,
         sign=SIGNS[state],
-        in_short=", ".join([IN_SHORT[state], *[f"if {line}" for line in entry.get("assumes") or ()]]),
+        in_short=", ".join([in_short(entry), *[f"if {line}" for line in entry.get("assumes") or ()]]),
         in_words=IN_WORDS[state],
         measure=measure(details, tolerance),
         chart=bar(entry, state),
@@ -91,6 +91,10 @@ def measure(details: Mapping[str, Any], tolerance: float | None) -> str:
     """What success counts; told by the figures that come with it, so that new attacks of a known kind are covered."""
     if "auc" in details:
         return "Success is 0 if members and strangers cannot be told apart, 1 if they always can."
+    if "out_of" in details:
+        many = int(details["out_of"])
+        who = "pairs of people that it tells apart" if many == 2 else f"rows whose person it picks out of {many}"
+        return f"Success is the share of {who}; guessing gives {1 / many:.3g}."
     if "source_hits" in details:
         return "Success is the share of released rows whose source was found."
     if "bounds_hold" in details:
@@ -116,7 +120,9 @@ def grouped_reasons(attacks: Sequence[Mapping[str, Any]]) -> list[tuple[str, str
 
 def counts_values(entry: Mapping[str, Any]) -> bool:
     """Whether success counts values guessed right, so that columns of different attacks can be compared."""
-    return not {"auc", "eligible", "median_distance", "source_hits", "bounds_hold"} & set(entry.get("details") or ())
+    return not {"auc", "out_of", "eligible", "median_distance", "source_hits", "bounds_hold"} & set(
+        entry.get("details") or ()
+    )
 
 
 def _scores(entry: Mapping[str, Any], worst_baseline: float | None) -> list[Score]:

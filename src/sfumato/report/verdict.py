@@ -23,6 +23,8 @@ IN_WORDS = {
     UNCLEAR: "More than without the release, but that may be chance.",
     NO_GAIN: "No more than somebody who never saw the release gets.",
 }
+WORSE_THAN_GUESSING = "worse than guessing: this adversary would rather guess"
+"""Nobody is made to look harmless by a guess that they would not make."""
 COUNTED = {
     GAINS: ("gains from the release", "gain from the release"),
     POPULATION: ("tells as much about strangers", "tell as much about strangers"),
@@ -38,6 +40,17 @@ def verdict(entry: Mapping[str, Any]) -> str:
     """Compare the lower end of the interval with the baseline, then with the control."""
     low = (ends(entry.get("interval")) or (entry["score"], 1.0))[0]
     return _verdict(entry["score"], low, entry.get("baseline"), entry.get("control"))
+
+
+def worse_than_guessing(entry: Mapping[str, Any]) -> bool:
+    """Whether somebody who never saw the release gets more."""
+    score, baseline = entry.get("score"), entry.get("baseline")
+    return score is not None and baseline is not None and score < baseline - 1e-9
+
+
+def in_short(entry: Mapping[str, Any]) -> str:
+    """What the release gives this adversary, in a few words."""
+    return WORSE_THAN_GUESSING if worse_than_guessing(entry) else IN_SHORT[verdict(entry)]
 
 
 def column_verdict(column: Mapping[str, Any], people: int, comparisons: int) -> str:

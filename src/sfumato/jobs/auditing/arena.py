@@ -11,6 +11,7 @@ from sfumato.attacks import Attack, ColumnMoments, Knowledge, RowPairs, Transfor
 from sfumato.channels import Guided, Staged
 from sfumato.jobs.auditing.alignment import row_codes
 from sfumato.jobs.auditing.evidence import Evidence, sampled
+from sfumato.jobs.auditing.line_up import line_up
 from sfumato.metrics import Truth
 
 MOST_TARGETS = 1_000
@@ -103,6 +104,7 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         if strangers is None:
             lent = sampled(len(people), min(len(people) // 4, MOST_SAMPLED), rng)
             evidence.notes.append(OWN_SAMPLE.format(count=len(lent)))
+    lined_up = line_up(evidence, rng)
     known = Knowledge(
         release=evidence.Z,
         encoding=evidence.encoding,
@@ -121,6 +123,7 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         targets=people[targets],
         images=images,
         guided=known_guidance(evidence),
+        lineups=None if lined_up is None else lined_up[0],
         label_keep=evidence.label_keep,
         tolerance=tolerance,
     )
@@ -133,6 +136,7 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         control_targets=control_targets,
         members=members,
         register=evidence.register,
+        lineup=None if lined_up is None else lined_up[1],
         labels=labels[0],
         target_labels=labels[1],
         register_labels=labels[2],

@@ -42,6 +42,7 @@ REASONS = {
     "noise": "needs the law of the noise, which is not stated",
     "guided": "is made for the bits of a guided survey, which this release is not",
     "known_rows": "needs original rows together with their images, which only a trace can link",
+    "lineups": "needs to know which release row is whose, which only a trace can tell",
     "images": "needs original rows together with their images, which only a trace can link",
 }
 LEAKED_KEY = "the secret key has leaked"

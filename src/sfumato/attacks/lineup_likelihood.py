@@ -1,0 +1,32 @@
+"""How likely everybody in a line-up is behind a released row, by the law of the row's own class."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.array_types import Matrix
+from sfumato.attacks.base import Knowledge
+from sfumato.attacks.likelihood import Suspects, log_likelihood
+from sfumato.channels import NotApplicableError
+from sfumato.statistics import NO_CLASS
+
+EXACT_WIDTH = 1e-4
+"""What stands for the noise of an exact column, in encoded units: the right one is on the list, and fits."""
+
+
+def lineup_scores(known: Knowledge) -> Matrix:
+    """Line-ups x people; reads `noise`, `labels`, `transform` and `guided`."""
+    assert known.lineups is not None
+    assert known.noise is not None
+    if not known.columnwise and known.transform is None and known.guided is None:
+        raise NotApplicableError("needs the transform of a release that mixes columns")
+    rows, X = known.lineups
+    count, people, d = X.shape
+    everybody = Suspects.of(known, X.reshape(-1, d))
+    found = np.empty((count, people))
+    for number, row in enumerate(rows):
+        here = slice(number * people, (number + 1) * people)
+        some = Suspects(*(part[here] for part in everybody))
+        noise = known.noise.of_class(NO_CLASS if known.labels is None else int(known.labels[row]))
+        found[number] = log_likelihood(known, known.release[[row]], some, EXACT_WIDTH, noise)[0]
+    return found
