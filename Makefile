@@ -5,13 +5,15 @@ BIN := .venv/bin
 READY := .venv/.ready
 # The tools we measure ourselves against need older versions than we do, so they get an environment of their own.
 PEERS := .venv/peers
+# So does Spark.
+SPARK := .venv/spark
 JOBS ?= 2
 # One BLAS thread per worker: two workers with two BLAS threads each are slower than one alone.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout 300 -rs --durations 15
 # Debian packages, beyond Python, that the tests need. scripts/set-up looks after Python's own venv package.
 TEST_PACKAGES := postgresql chromium
-SYSTEM_TEST_PACKAGES :=
+SYSTEM_TEST_PACKAGES := default-jre-headless
 UPGRADE ?=
 # PYTHON=... names the interpreter that set-up takes; without it, the first that is 3.11 or newer.
 export PYTHON
@@ -45,7 +47,7 @@ test: $(READY)
 	@echo "== tests"
 	@$(PYTEST) tests --ignore tests/system
 
-test-all: test
+test-all: test $(SPARK)/.ready
 	@scripts/system-packages $(SYSTEM_TEST_PACKAGES)
 	@echo "== system tests"
 	@$(PYTEST) --timeout 3600 tests/system
@@ -64,11 +66,17 @@ $(READY): requirements-dev.txt pyproject.toml scripts/set-up
 $(PEERS)/.ready: requirements-peers.txt scripts/set-up | $(READY)
 	@scripts/set-up $(PEERS) requirements-peers.txt || echo "The peers cannot be installed here; they are left out."
 
+$(SPARK)/.ready: requirements-spark.txt scripts/set-up | $(READY)
+	@scripts/set-up $(SPARK) requirements-spark.txt || echo "Spark cannot be installed here; its tests are left out."
+
+# Spark is 400 MB: it has a lock and an environment of its own, so that nobody else waits for it.
+EXTRAS := --extra sql --extra server --extra polars --extra dev
 COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet $(UPGRADE)
 
 lock: $(READY)
 	@$(BIN)/python -m pip install --quiet uv
-	$(BIN)/$(COMPILE) pyproject.toml requirements-build.in --all-extras -o requirements-dev.txt
+	$(BIN)/$(COMPILE) pyproject.toml requirements-build.in $(EXTRAS) -o requirements-dev.txt
+	$(BIN)/$(COMPILE) pyproject.toml requirements-build.in --extra spark -c requirements-dev.txt -o requirements-spark.txt
 	$(BIN)/$(COMPILE) requirements-peers.in --excludes requirements-peers-without.in -o requirements-peers.txt
 
 reference: $(READY)

@@ -52,6 +52,7 @@ def sanitize(
     seed: int | None = None,
     out: Path | str | None = None,
     engine: str = "memory",
+    master: str | None = None,
     format: str = "parquet",
     force: bool = False,
     config: Path | str | None = None,
@@ -129,8 +130,10 @@ def sanitize(
         Repeatable noise, for tests and trials. The card says that it is not for release.
     out : path, optional
         Folder to write to as rows are perturbed. Without it the release stays in memory until `Release.save`.
-    engine : {"memory", "stream"}, default "memory"
-        "stream" is for tables larger than memory, and needs `out`.
+    engine : {"memory", "stream", "spark"}, default "memory"
+        "stream" is for tables larger than memory, "spark" for those larger than a machine; both need `out`.
+    master : str, optional
+        For "spark": the cluster's address; the default is this machine (local[*]).
     format : {"parquet", "csv"}, default "parquet"
         Format of the released rows in `out`.
     force : bool, default False
@@ -175,6 +178,7 @@ def sanitize(
         label=label,
         schema=schema,
         engine=engine,
+        master=master,
         key=Path(key) if isinstance(key, str) else key,
         format=format,
         like_original=like_original,

@@ -22,7 +22,7 @@ from sfumato.files import explained
 from sfumato.guarantee import Ledger
 from sfumato.guarantee.row_hash import HASH_BYTES
 from sfumato.guarantee.row_memory import RowMemory, file_digest, forget, memory_folder
-from sfumato.jobs.engines.passes import each_block
+from sfumato.jobs.engines.passes import AddsUp, each_block
 from sfumato.jobs.progress import Progress
 from sfumato.jobs.source import Source, SourceBlock
 
@@ -53,6 +53,11 @@ def remember(
     series = series_of(source)
     if not only_new and not memory_folder(ledger, series).exists():
         return None
+    if isinstance(source, AddsUp):
+        raise UsageError(
+            "The ledger remembers the rows of this schema, released with --only-new, and goes through them on one "
+            "machine. Use --engine stream, or another --ledger."
+        )
     # The label's code is one more cell of a row.
     memory = until.enter_context(RowMemory.opened(ledger, series, source.encoding.width + 1))
     until.callback(memory.settle)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.channels import RandomizedResponse
-from sfumato.errors import PrivacyLeakWarning, SchemaError, TableError, UsageError
+from sfumato.errors import PrivacyLeakWarning, SchemaError, UsageError
 from sfumato.files import new_folder, sole_writer
 from sfumato.guarantee import Guarantee, Key, Ledger
 from sfumato.guarantee.ledger import Earlier
 from sfumato.guarantee.recompute import SEEDED
-from sfumato.jobs.engines import draw_blocks, fit_on_source, in_order, play_rounds, release_blocks
+from sfumato.jobs.engines import BlockCounts, draw_blocks, fit_on_source, in_order, play_rounds
+from sfumato.jobs.engines.here import Engine, Here
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import learned_classes, make_card
 from sfumato.jobs.noted import count_release, recognise, release_note
@@ -27,14 +28,23 @@ from sfumato.jobs.privacy_loss import with_privacy_loss
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.public_rows import THE_SAME
 from sfumato.jobs.release import Release
+from sfumato.jobs.sanitize_checks import check_engine, check_label, check_nobodys, label_response
 from sfumato.jobs.sanitize_options import Options
 from sfumato.jobs.sanitized import Sanitized
 from sfumato.jobs.source import Source
 from sfumato.jobs.strength import Strength
-from sfumato.jobs.write_release import InFolder, InMemory, Landing, check_apart, check_in_memory, check_replaceable
+from sfumato.jobs.write_release import (
+    InFolder,
+    InMemory,
+    Laid,
+    Landing,
+    check_apart,
+    check_in_memory,
+    check_replaceable,
+)
 from sfumato.mechanisms import Mechanism, ModelDrawing, RandomRotation, StagedRelease
 from sfumato.noise import Streams
-from sfumato.table import Encoding, Schema, open_table
+from sfumato.table import Encoding, Schema, Table, open_table
 from sfumato.table.frames import kind_of
 from sfumato.wording import counted
 
@@ -50,12 +60,12 @@ def sanitize(table: Any, out: Path | str, options: Options | None = None, progre
     strength = options.strength()
     mechanism = options.checked_mechanism(strength)
     check_replaceable(out, options.force)
-    table = open_table(options.table_for_comparison(table))
-    check_apart(out, table)
     with ExitStack() as run, ExitStack() as if_it_fails:
+        engine, opened = _engine(table, options, run)
+        check_apart(out, opened)
         with new_folder(out, force=options.force) as folder, sole_writer(out):
             landing = InFolder(folder, out, options.format, options.engine)
-            made = _perturb(table, mechanism, options, strength, landing, progress, run, if_it_fails)
+            made = _perturb(opened, mechanism, options, strength, landing, progress, run, if_it_fails, engine)
             if made.new_key is not None:  # last: a run that fails leaves no key behind
                 made.new_key.save(options.key if isinstance(options.key, Path) else folder / "key.json")
         if_it_fails.pop_all()  # the release stands: nothing is taken back
@@ -69,9 +79,9 @@ def sanitize_in_memory(table: Any, options: Options | None = None, progress: Pro
     mechanism = options.checked_mechanism(strength)
     check_in_memory(options.engine)
     kind, landing = kind_of(table), InMemory()
-    table = options.table_for_comparison(table)
     with ExitStack() as run, ExitStack() as if_it_fails:
-        made = _perturb(table, mechanism, options, strength, landing, progress, run, if_it_fails)
+        engine, opened = _engine(table, options, run)
+        made = _perturb(opened, mechanism, options, strength, landing, progress, run, if_it_fails, engine)
         if made.new_key is not None and isinstance(options.key, Path) and not options.leaves_no_mark:
             made.new_key.save(options.key)
         if_it_fails.pop_all()
@@ -96,8 +106,17 @@ class _Made:
     """The key, if it was drawn for this release and has no file yet."""
 
 
+def _engine(table: Any, options: Options, run: ExitStack) -> tuple[Engine, Table]:
+    """Who goes through the table, and the table as they see it."""
+    if options.engine != "spark":
+        return Here(), open_table(options.table_for_comparison(table))
+    from sfumato.jobs.spark import InSpark, table_in_spark  # PySpark is an extra
+
+    return InSpark(), run.enter_context(table_in_spark(table, options.master))
+
+
 def _perturb(
-    table: Any,
+    opened: Table,
     mechanism: Mechanism,
     options: Options,
     strength: Strength,
@@ -105,9 +124,9 @@ def _perturb(
     progress: Progress,
     run: ExitStack,
     if_it_fails: ExitStack,
+    engine: Engine,
 ) -> _Made:
     """The road that every release takes, wherever it lands. `run` ends when it is certain whether it stands."""
-    opened = open_table(table)
     schema = options.with_own_noise(schema_for(opened, options.agreed_schema(), options.label))
     if options.privacy_loss is not None:
         schema = with_privacy_loss(opened, schema, mechanism, options.privacy_loss)
@@ -119,11 +138,12 @@ def _perturb(
         raise UsageError(
             "--max-rows-per-person needs a column that says whose row each one is. Give one the role person."
         )
-    _check_label(schema, opened.names, options)
+    check_label(schema, opened.names, options)
+    check_engine(schema, options)
     if isinstance(mechanism, ModelDrawing):
-        _check_nobodys(mechanism, encoding, options)
-    response = _label_response(encoding, options, strength)
-    source = Source(
+        check_nobodys(mechanism, encoding, options)
+    response = label_response(encoding, options, strength)
+    source = engine.source(
         opened,
         encoding,
         options.out_of_bounds,
@@ -141,10 +161,10 @@ def _perturb(
     key, found = _key(mechanism, source, options, progress)
     fingerprint = ledger.fingerprint(encoding.width)
     columns = ledger.columns(column.name for column in schema.columns if column.role in ("private", "label"))
-    block_counts: list[dict[int, int]] = []
+    block_counts: BlockCounts = {}
     public = options.public_rows()
     shaped_by = None if public is None else public.shape(mechanism, encoding, ledger)
-    streams = Streams() if options.noise_seed is None else Streams.seeded(options.noise_seed)
+    streams = engine.streams(Streams() if options.noise_seed is None else Streams.seeded(options.noise_seed))
     run.callback(streams.destroy)
     charged: list[Earlier] = []
 
@@ -176,11 +196,10 @@ def _perturb(
         chosen_by=strength.chosen_by,
     )
     if isinstance(mechanism, ModelDrawing):
-        blocks = draw_blocks(mechanism, streams, rows, progress)
+        drawn = draw_blocks(mechanism, streams, rows, progress)
+        laid: Iterator[Laid] = in_order(drawn, lambda b: (layout.table(b.X, b.y), None), threads=1)
     else:
-        shuffle = landing.shuffle(released, mechanism.recipe_.width)
-        blocks = release_blocks(mechanism, source, streams, response, shuffle, rows, progress, block_counts)
-    laid = in_order(blocks, lambda b: (layout.table(b.X, b.y), None if nobodys else b.source), threads=1)
+        laid = engine.laid(layout, source, streams, response, landing, rows, block_counts, progress)
     landing.take(card, laid)
     if isinstance(mechanism, ModelDrawing):
         landing.take_model(mechanism.model())
@@ -193,25 +212,6 @@ def _perturb(
     clipped = {} if nobodys else dict(source.clipped)  # exact counts of the table stay untold
     told = Sanitized(card, None, clipped, schema.dropped, mechanism.notes(), found, known)
     return _Made(told, key, None if options.key_is_given else key)
-
-
-def _check_nobodys(mechanism: ModelDrawing, encoding: Encoding, options: Options) -> None:
-    """What a claim about presence does not allow, before a row is read."""
-    mechanism.check_schema(encoding)
-    wrong = {
-        "--private-label": options.private_label,
-        "--only-new": options.only_new,
-        "--like-original": options.like_original,
-        "--out-of-bounds refuse": options.out_of_bounds == "refuse",
-    }
-    for option, given in wrong.items():
-        if given:
-            raise UsageError(f"{option} makes no sense with {mechanism.name}: its rows belong to nobody. Leave it out.")
-    if encoding.schema.person is not None and options.max_rows_per_person is None:
-        raise UsageError(
-            f"{mechanism.name} needs to know, without looking, how many rows one person has at most. Give "
-            "--max-rows-per-person: further rows of a person are left out."
-        )
 
 
 def schema_for(table: Any, given: Path | str | Schema | None, label: str | None) -> Schema:
@@ -231,30 +231,6 @@ def schema_for(table: Any, given: Path | str | Schema | None, label: str | None)
             stacklevel=2,
         )
     return schema
-
-
-def _check_label(schema: Schema, names: Sequence[str], options: Options) -> None:
-    """Rows that are to be classified have no label, and are released into the space of rows that have one."""
-    label = schema.label
-    if options.unlabelled and options.private_label:
-        raise UsageError(
-            "--unlabelled releases no label, so there is no label to keep private. Leave out one of the two."
-        )
-    if label is not None and label.name not in names and not options.unlabelled:
-        raise TableError(
-            f"The table has no column {label.name!r}, which the schema names as the label. "
-            "If these are rows to be classified, add --unlabelled."
-        )
-
-
-def _label_response(encoding: Encoding, options: Options, strength: Strength) -> RandomizedResponse | None:
-    if not options.private_label:
-        return None
-    if encoding.schema.label is None:
-        raise UsageError("--private-label needs a label. Name it with --label.")
-    if not strength.label_epsilon > 0:
-        raise UsageError(f"--label-epsilon must be positive. Got {strength.label_epsilon} instead.")
-    return RandomizedResponse.of_epsilon(strength.label_epsilon, len(encoding.classes))
 
 
 def _key(

@@ -17,7 +17,7 @@ from sfumato.mechanisms import MECHANISMS, Mechanism, RandomRotation, make_mecha
 from sfumato.table import Schema, SqlQuery, open_table
 
 FORMATS = ("parquet", "csv")
-ENGINES = ("memory", "stream")
+ENGINES = ("memory", "stream", "spark")
 OUT_OF_BOUNDS = ("clip", "refuse")
 
 
@@ -34,6 +34,7 @@ class Options:
     label: str | None = None
     schema: Path | str | Schema | None = None
     engine: str = "memory"
+    master: str | None = None
     key: Path | Key | None = None
     format: str = "parquet"
     like_original: bool = False
@@ -137,8 +138,9 @@ class Options:
         cap = self.max_rows_per_person
         if cap is not None and cap < 1:
             raise UsageError(f"--max-rows-per-person must be at least 1. Got {cap} instead.")
+        self._check_spark()
         mechanism = make_mechanism(strength.mechanism, dict(strength.parameters))
-        if mechanism.whole_table and self.engine == "stream":
+        if mechanism.whole_table and self.engine != "memory":
             raise UsageError(f"{mechanism.name} needs the whole table at once. Use --engine memory.")
         self._check_search(mechanism)
         if (public := self.public_rows()) is not None:
@@ -152,6 +154,23 @@ class Options:
                 f"--out-of-bounds must be {' or '.join(OUT_OF_BOUNDS)}. Got {self.out_of_bounds!r} instead."
             )
         return mechanism
+
+    def _check_spark(self) -> None:
+        if self.engine != "spark":
+            if self.master is not None:
+                raise UsageError("--master says where Spark runs. Add --engine spark.")
+            return
+        wrong = {
+            "--only-new": self.only_new,
+            "--search": self.search is not None,
+            "--privacy-loss": self.privacy_loss is not None,
+            "--max-rows-per-person": self.max_rows_per_person is not None,
+        }
+        for option, given in wrong.items():
+            if given:
+                raise UsageError(
+                    f"{option} goes through the rows on one machine. Use --engine stream, or leave it out."
+                )
 
     @property
     def key_is_given(self) -> bool:

@@ -64,6 +64,11 @@ class CsvTable(Table):
     def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - sized by the caller
         yield from self._read({field.name: field.type for field in self.arrow_schema})
 
+    @property
+    def decimal(self) -> str:
+        """The decimal mark."""
+        return self._dialect.decimal
+
     def read_as(self, types: dict[str, pa.DataType]) -> None:
         """Read cells as wider types than this file alone would need."""
         self._schema = pa.schema([pa.field(name, types.get(name, pa.string())) for name in self._selected])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.errors import PrivacyLeakWarning, SchemaError, TableError
 from sfumato.table.arrays import is_date
@@ -82,18 +83,32 @@ def identifier_like(summary: Summary) -> bool:
 
 
 def _summarize(table: Table, label: str | None, special: dict[str, Column]) -> dict[str, Summary]:
-    summaries = {
-        field.name: Summary(field.name, field.type, as_categories=field.name == label)
-        for field in table.arrow_schema
-        if field.name not in special
-    }
-    rows = 0
-    for batch in table.blocks():
-        rows += batch.num_rows
-        for name, summary in summaries.items():
-            summary.add(batch.column(batch.schema.get_field_index(name)))
+    fields = [field for field in table.arrow_schema if field.name not in special]
+
+    def observe(batches: Iterator[pa.RecordBatch]) -> dict[str, Summary]:
+        summaries = {field.name: Summary(field.name, field.type, field.name == label) for field in fields}
+        for batch in batches:
+            for name, summary in summaries.items():
+                summary.add(batch.column(batch.schema.get_field_index(name)))
+        return summaries
+
+    summaries = table.gather(observe, _merged, _finished)
+    rows = next((summary.rows for summary in summaries.values()), 2)
     if rows < 2:
         raise TableError(f"{table.where} has {'only one row' if rows else 'no rows'}. A release needs many.")
+    return summaries
+
+
+def _merged(one: dict[str, Summary], other: dict[str, Summary]) -> dict[str, Summary]:
+    for name, summary in one.items():
+        summary.merge(other[name])
+    return one
+
+
+def _finished(summaries: dict[str, Summary]) -> dict[str, Summary]:
+    """Values that no schema will state stay where the table is."""
+    for summary in summaries.values():
+        summary.let_go(MOST_CATEGORIES)
     return summaries
 
 

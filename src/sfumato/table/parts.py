@@ -89,18 +89,18 @@ class PartsTable(Table):
         folders: Sequence[Path] = (),
     ) -> None:
         super().__init__(where, columns)
-        self._parts = list(parts)
+        self.parts = list(parts)
         self._values = list(values or [{} for _ in parts])
         self.folders = tuple(folders)
         self.files = tuple(file for part in parts for file in part.files)
         self._check_alike()
         self._stated = _kinds_of(self._values)
-        self._selected = self._select([*self._parts[0].names, *self._stated])
+        self._selected = self._select([*self.parts[0].names, *self._stated])
         self._schema: pa.Schema | None = None
 
     def _check_alike(self) -> None:
-        first, stated = self._parts[0], self._values[0]
-        for part, values in zip(self._parts, self._values, strict=True):
+        first, stated = self.parts[0], self._values[0]
+        for part, values in zip(self.parts, self._values, strict=True):
             missing = [name for name in first.names if name not in part.names]
             further = [name for name in part.names if name not in first.names]
             if missing or further:
@@ -128,14 +128,14 @@ class PartsTable(Table):
 
     @property
     def rows(self) -> int | None:
-        counts = [part.rows for part in self._parts]
+        counts = [part.rows for part in self.parts]
         return None if None in counts else sum(count for count in counts if count is not None)
 
     @property
     def arrow_schema(self) -> pa.Schema:
         if self._schema is None:
             types = {name: self._type_of(name) for name in self._selected}
-            for part in self._parts:
+            for part in self.parts:
                 if isinstance(part, CsvTable):  # its cells are text until somebody says otherwise
                     part.read_as({name: kind for name, kind in types.items() if name in part.names})
             self._schema = pa.schema([pa.field(name, kind) for name, kind in types.items()])
@@ -144,8 +144,8 @@ class PartsTable(Table):
     def _type_of(self, name: str) -> pa.DataType:
         if name in self._stated:
             return self._stated[name]
-        found, at = self._parts[0].arrow_schema.field(name).type, self._parts[0].where
-        for part in self._parts[1:]:
+        found, at = self.parts[0].arrow_schema.field(name).type, self.parts[0].where
+        for part in self.parts[1:]:
             kind = part.arrow_schema.field(name).type
             if kind == found:
                 continue
@@ -159,11 +159,16 @@ class PartsTable(Table):
         return found
 
     def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
-        schema = self.arrow_schema
-        for part, values in zip(self._parts, self._values, strict=True):
-            for batch in part._batches(rows):
-                cells = [self._cells(batch, field, values) for field in schema]
-                yield pa.RecordBatch.from_arrays(cells, schema=schema)
+        for place in range(len(self.parts)):
+            yield from self.of_part(place, rows)
+
+    def of_part(self, place: int, rows: int, groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
+        """Batches of one part; of a Parquet file, of some row groups only."""
+        schema, part = self.arrow_schema, self.parts[place]
+        batches = part._batches(rows) if groups is None else part.of_groups(rows, groups)
+        for batch in batches:
+            cells = [self._cells(batch, field, self._values[place]) for field in schema]
+            yield pa.RecordBatch.from_arrays(cells, schema=schema)
 
     def _cells(self, batch: pa.RecordBatch, field: pa.Field, values: dict[str, str | None]) -> pa.Array:
         if field.name in self._stated:

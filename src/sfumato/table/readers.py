@@ -161,7 +161,9 @@ class ParquetTable(Table):
         self.files = (path,)
         self._mark = FileMark.of(path)
         with self._opened() as opened:
-            self._rows = int(opened.metadata.num_rows)
+            about = opened.metadata
+            self._rows = int(about.num_rows)
+            self.row_groups = [int(about.row_group(i).num_rows) for i in range(about.num_row_groups)]
             found = opened.schema_arrow
         self._selected = self._select(found.names)
         self._schema = bare(pa.schema([found.field(name) for name in self._selected]))
@@ -175,9 +177,12 @@ class ParquetTable(Table):
         return self._rows
 
     def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        return self.of_groups(rows, range(len(self.row_groups)))
+
+    def of_groups(self, rows: int, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
         self._mark.check()
         with self._opened() as opened:
-            batches = opened.iter_batches(batch_size=rows, columns=self._selected)
+            batches = opened.iter_batches(batch_size=rows, columns=self._selected, row_groups=list(groups))
             while (batch := self._next(batches)) is not None:
                 columns = [batch.column(name) for name in self._selected]
                 yield pa.RecordBatch.from_arrays(

@@ -34,7 +34,29 @@ class Summary:
         self.sampled = 0
         self.words: set[str] = set()
         self._sample: list[npt.NDArray[np.integer[Any]]] = []
+        self._distinct: int | None = None
         self.looks = Looks()
+
+    def merge(self, later: Summary) -> None:
+        """Take in the summary of rows that follow these."""
+        if self.first_empty is None and later.first_empty is not None:
+            self.first_empty = self.rows + later.first_empty
+        self.looks.merge(later.looks, self.rows)
+        self.rows += later.rows
+        self.empty += later.empty
+        self.low, self.high = min(self.low, later.low), max(self.high, later.high)
+        if len(self.words) < SAMPLE_ROWS:
+            self.words |= later.words
+        if self.as_text or self.sampled < SAMPLE_ROWS:
+            self.sampled += later.sampled
+            self._sample += later._sample
+
+    def let_go(self, most: int) -> None:
+        """Count distinct values and forget them, but for up to `most` words: those are categories, or no schema is."""
+        self._distinct = self.distinct
+        self._sample = []
+        if len(self.words) > most:
+            self.words = set(sorted(self.words)[: most + 1])
 
     def add(self, array: pa.Array) -> None:
         """Take in the next block."""
@@ -55,6 +77,8 @@ class Summary:
     @property
     def distinct(self) -> int:
         """Distinct values among the first `sampled` filled cells."""
+        if self._distinct is not None:
+            return self._distinct
         if self.as_text:
             return len(self.words)
         return len(np.unique(np.concatenate(self._sample))) if self._sample else 0
@@ -138,6 +162,17 @@ class Looks:
         if dates.null_count < len(dates):
             days = arrays.day_numbers(dates.drop_null(), "").numbers
             self.first_day, self.last_day = min(self.first_day, days.min()), max(self.last_day, days.max())
+
+    def merge(self, later: Looks, rows: int) -> None:
+        """Take in how the cells of rows look that follow these `rows`."""
+        if self.first_text is None and later.first_text is not None:
+            self.first_text = rows + later.first_text
+        for name in ("cells", "numbers", "dates", "marked", "other_dates", "letters", "phrases"):
+            setattr(self, name, getattr(self, name) + getattr(later, name))
+        self.leading_zero |= later.leading_zero
+        self.integral &= later.integral
+        self.low, self.high = min(self.low, later.low), max(self.high, later.high)
+        self.first_day, self.last_day = min(self.first_day, later.first_day), max(self.last_day, later.last_day)
 
     def _add_numbers(self, words: pa.Array, values: pa.Array, counts: Floats, first_row: int) -> None:
         parsed = arrays.parsed_numbers(values)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -13,6 +14,7 @@ from sfumato.errors import TableError
 from sfumato.table.column import nearest
 
 BLOCK_ROWS = 65_536
+Found = TypeVar("Found")
 
 
 class Table(ABC):
@@ -46,11 +48,25 @@ class Table(ABC):
     def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Batches of about `rows` rows, in the order of the source."""
 
+    def of_groups(self, rows: int, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """The same for some of the groups that a file keeps its rows in, where it has any."""
+        raise TypeError(f"{self.where} has no row groups.")
+
     def blocks(self, rows: int = BLOCK_ROWS) -> Iterator[pa.RecordBatch]:
         """Blocks of exactly `rows` rows (the last one: what is left), so that block numbers mean the same rows."""
         if rows < 1:
             raise ValueError(f"The 'rows' parameter of blocks must be at least 1. Got {rows!r} instead.")
         return resized(self._batches(rows), rows)
+
+    def gather(
+        self,
+        observe: Callable[[Iterator[pa.RecordBatch]], Found],
+        merge: Callable[[Found, Found], Found],  # noqa: ARG002 - for tables that lie in several places
+        finish: Callable[[Found], Found],
+    ) -> Found:
+        """What `observe` finds in all blocks. A table that lies in several places observes each, merges what was found
+        in their order, and finishes there, so that `finish` can leave behind what is nobody else's business."""
+        return finish(observe(self.blocks()))
 
     def read(self) -> pa.Table:
         """The whole table."""

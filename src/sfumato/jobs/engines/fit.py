@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from dataclasses import dataclass
+from operator import add
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.guarantee import Key
 from sfumato.guarantee.ledger import Fingerprint
-from sfumato.jobs.engines.passes import each_block
+from sfumato.jobs.engines.passes import fold_blocks
 from sfumato.jobs.progress import Progress
 from sfumato.jobs.source import Source, SourceBlock
 from sfumato.mechanisms import Mechanism, ModelDrawing
@@ -19,6 +21,8 @@ from sfumato.noise import Streams
 from sfumato.statistics import Counts, Statistics
 
 Summed = TypeVar("Summed", Statistics, Counts)
+BlockCounts = dict[int, dict[int, int]]
+"""Number of a block -> rows that it has of each class."""
 
 
 def fit_on_source(
@@ -27,7 +31,7 @@ def fit_on_source(
     key: Key | None,
     fingerprint: Fingerprint,
     progress: Progress,
-    block_counts: list[dict[int, int]] | None = None,
+    block_counts: BlockCounts | None = None,
     before_noise: Callable[[], None] = lambda: None,
     streams: Streams | None = None,
 ) -> int:
@@ -50,21 +54,32 @@ def fit_on_source(
 
     check_choices(mechanism.name, mechanism.column_choices, source.encoding)
 
+    width, learns = source.encoding.width, mechanism.needs_statistics
+
     def observe(block: SourceBlock) -> Statistics:
-        if mechanism.needs_statistics:
-            return mechanism.statistics(block.X, block.y)
-        return Statistics.empty(source.encoding.width)
+        return mechanism.statistics(block.X, block.y) if learns else Statistics.empty(width)
 
-    def count(statistics: Statistics) -> None:
-        if block_counts is not None:
-            block_counts.append({code: moments.n for code, moments in statistics.items()})
-
-    rows, statistics = _add_up("Reading", source, observe, progress, fingerprint, count)
+    rows, statistics = _add_up("Reading", source, observe, progress, fingerprint, block_counts)
     mechanism.fit_statistics(mechanism.blurred(statistics, streams or Streams()), source.encoding, key)
     if mechanism.needs_second_pass:
         _, scores = _add_up("Measuring", source, lambda b: mechanism.second_statistics(b.X, b.y), progress, None)
         mechanism.fit_second(scores)
     return rows
+
+
+@dataclass
+class _Sum(Generic[Summed]):
+    """What one block adds, or several."""
+
+    rows: int
+    statistics: Summed
+    sums: NDArray[np.uint64] | None
+    by_block: dict[int, dict[int, int]]
+
+    def __add__(self, other: _Sum[Summed]) -> _Sum[Summed]:
+        sums = self.sums if self.sums is None or other.sums is None else self.sums + other.sums
+        self.by_block.update(other.by_block)
+        return _Sum(self.rows + other.rows, self.statistics + other.statistics, sums, self.by_block)
 
 
 def _add_up(
@@ -73,19 +88,32 @@ def _add_up(
     observe: Callable[[SourceBlock], Summed],
     progress: Progress,
     fingerprint: Fingerprint | None,
-    seen: Callable[[Summed], None] = lambda _: None,
+    block_counts: BlockCounts | None = None,
 ) -> tuple[int, Summed]:
-    def work(block: SourceBlock) -> tuple[int, Summed, NDArray[np.uint64] | None]:
-        return len(block.X), observe(block), None if fingerprint is None else fingerprint.sums(block.X)
+    counted, rows = block_counts is not None, 0
 
-    rows, total = 0, None
-    for count, statistics, sums in each_block(source, work):
-        total = statistics if total is None else total + statistics
-        rows += count
-        seen(statistics)
-        if fingerprint is not None and sums is not None:
-            fingerprint.merge(sums, count)
+    def work(block: SourceBlock) -> _Sum[Summed]:
+        statistics = observe(block)
+        sums = None if fingerprint is None else fingerprint.sums(block.X)
+        by_block: BlockCounts = {}
+        if counted and isinstance(statistics, Statistics):
+            by_block[block.number] = _by_class(statistics)
+        return _Sum(len(block.X), statistics, sums, by_block)
+
+    def seen(part: _Sum[Summed]) -> None:
+        nonlocal rows
+        rows += part.rows
         progress(step, rows, source.rows)
+
+    total = fold_blocks(source, work, add, seen)
     if total is None:
-        total = observe(source.no_rows())
-    return rows, total
+        return 0, observe(source.no_rows())
+    if fingerprint is not None and total.sums is not None:
+        fingerprint.merge(total.sums, total.rows)
+    if block_counts is not None:
+        block_counts.update(total.by_block)
+    return total.rows, total.statistics
+
+
+def _by_class(statistics: Statistics) -> dict[int, int]:
+    return {code: moments.n for code, moments in statistics.items()}

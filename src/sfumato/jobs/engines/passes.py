@@ -1,14 +1,22 @@
-"""One pass over a source: read here, encode and work in the threads."""
+"""One pass over a source: read here, encode and work in the threads; or wherever the source has its rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from sfumato.jobs.engines.workers import in_order
 from sfumato.jobs.source import Piece, Source, SourceBlock
 
 Out = TypeVar("Out")
+
+
+@runtime_checkable
+class AddsUp(Protocol):
+    """A source that goes through its rows itself, in other processes or on other machines."""
+
+    def add_up(self, work: Callable[[SourceBlock], Out], add: Callable[[Out, Out], Out]) -> Out | None:
+        """The sum of what `work` makes of every block."""
 
 
 def each_block(source: Source, work: Callable[[SourceBlock], Out]) -> Iterator[Out]:
@@ -23,3 +31,26 @@ def each_block(source: Source, work: Callable[[SourceBlock], Out]) -> Iterator[O
         source.note(block)
         yield made
     source.finish_pass()
+
+
+def fold_blocks(
+    source: Source,
+    work: Callable[[SourceBlock], Out],
+    add: Callable[[Out, Out], Out],
+    seen: Callable[[Out], None] = lambda _: None,
+) -> Out | None:
+    """The sum of what `work` makes of every encoded block; None where there are no rows.
+
+    `seen` is told of every summand, in order. A source whose rows lie elsewhere (`AddsUp`) sends `work` there and
+    tells of the sum only.
+    """
+    if isinstance(source, AddsUp):
+        found = source.add_up(work, add)
+        if found is not None:
+            seen(found)
+        return found
+    total: Out | None = None
+    for made in each_block(source, work):
+        total = made if total is None else add(total, made)
+        seen(made)
+    return total

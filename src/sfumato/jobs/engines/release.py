@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from sfumato.channels import RandomizedResponse
-from sfumato.jobs.engines.passes import each_block
+from sfumato.jobs.engines.passes import each_block, fold_blocks
 from sfumato.jobs.engines.shuffle import Shuffle
 from sfumato.jobs.progress import Progress
 from sfumato.jobs.source import Source, SourceBlock, block_rows_for
@@ -26,22 +25,31 @@ def play_rounds(mechanism: StagedRelease, source: Source, streams: Streams, prog
 
     The generators of a block are the same in every round, so what a guide sees is what is released in the end.
     """
-    parameters = parameters_of(mechanism)
+    parameters, finished = parameters_of(mechanism), 0
 
-    def outcomes(block: SourceBlock, stage: int) -> tuple[int, OutcomeCounts]:
+    def outcomes(block: SourceBlock) -> tuple[int, OutcomeCounts]:
         rng = streams.generator(block.number, content_hash(block.X.T, block.y), parameters)
         numbered = streams.generator(block.number, b"", STAGE)
-        return len(block.X), mechanism.outcomes(ReleasedRows(mechanism.release_stage(block.X, numbered, rng, stage)))
+        released = mechanism.release_stage(block.X, numbered, rng, finished - 1)
+        return len(block.X), mechanism.outcomes(ReleasedRows(released))
 
     counts: OutcomeCounts | None = None
     for finished in range(1, mechanism.rounds):
         done = 0
-        for rows, found in each_block(source, partial(outcomes, stage=finished - 1)):
-            counts = found if counts is None else counts + found
-            done += rows
+
+        def seen(part: tuple[int, OutcomeCounts]) -> None:
+            nonlocal done
+            done += part[0]
             progress("Guiding", done, source.rows)
-        assert counts is not None  # a source without rows is refused
+
+        found = fold_blocks(source, outcomes, _both, seen)
+        assert found is not None  # a source without rows is refused
+        counts = found[1] if counts is None else counts + found[1]
         mechanism.take_guide(finished, counts)
+
+
+def _both(one: tuple[int, OutcomeCounts], other: tuple[int, OutcomeCounts]) -> tuple[int, OutcomeCounts]:
+    return one[0] + other[0], one[1] + other[1]
 
 
 def parameters_of(mechanism: Mechanism) -> bytes:
@@ -49,17 +57,13 @@ def parameters_of(mechanism: Mechanism) -> bytes:
     return json.dumps([mechanism.name, mechanism.parameters_used()], sort_keys=True, default=str).encode()
 
 
-def release_blocks(
+def perturber(
     mechanism: Mechanism,
-    source: Source,
     streams: Streams,
     label_response: RandomizedResponse | None,
-    shuffle: Shuffle,
-    rows: int,
-    progress: Progress,
-    block_counts: Sequence[dict[int, int]] = (),
-) -> Iterator[Block]:
-    """Released blocks in random order.
+    block_counts: Mapping[int, Mapping[int, int]],
+) -> Callable[[SourceBlock], Block]:
+    """What releases one block.
 
     A mechanism that draws rows is told for every block how many to draw from it, given the `block_counts` of all.
 
@@ -67,12 +71,13 @@ def release_blocks(
     noise for the same data, and never the same noise for different data.
     """
     parameters = parameters_of(mechanism)
+    shares: dict[int, dict[int, int]] = {}
+    if isinstance(mechanism, RowDrawing):
+        numbers = sorted(block_counts)
+        drawn = mechanism.shares([block_counts[number] for number in numbers], streams.generator(0, b"", b"draws"))
+        shares = dict(zip(numbers, drawn, strict=True))
 
-    shares = (
-        mechanism.shares(block_counts, streams.generator(0, b"", b"draws")) if isinstance(mechanism, RowDrawing) else []
-    )
-
-    def perturb(block: SourceBlock) -> tuple[int, Any]:
+    def perturb(block: SourceBlock) -> Block:
         content = content_hash(block.X.T, block.y)  # columns lie together: hashed without a copy
         rng = streams.generator(block.number, content, parameters)
         if isinstance(mechanism, RowDrawing):
@@ -86,11 +91,30 @@ def release_blocks(
         codes = released.y
         if label_response is not None and codes is not None:
             codes = label_response.draw_codes(codes, streams.generator(block.number, content, parameters + b"label"))
-        released = Block(released.X, codes, block.rows[released.source])
+        return Block(released.X, codes, block.rows[released.source])
+
+    return perturb
+
+
+def release_blocks(
+    mechanism: Mechanism,
+    source: Source,
+    streams: Streams,
+    label_response: RandomizedResponse | None,
+    shuffle: Shuffle,
+    rows: int,
+    progress: Progress,
+    block_counts: Mapping[int, Mapping[int, int]] | None = None,
+) -> Iterator[Block]:
+    """Released blocks in random order."""
+    perturb = perturber(mechanism, streams, label_response, block_counts or {})
+
+    def work(block: SourceBlock) -> tuple[int, Any]:
+        released = perturb(block)
         return len(block.X), shuffle.deal(released, streams.generator(block.number, b"", b"bucket"))
 
     done = 0
-    for count, dealt in each_block(source, perturb):
+    for count, dealt in each_block(source, work):
         shuffle.add(dealt)
         done += count
         progress("Perturbing", done, rows)

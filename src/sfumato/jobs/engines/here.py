@@ -1,0 +1,65 @@
+"""The engine of one machine: what differs from a cluster is who has the rows, and who shuffles them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from sfumato.channels import RandomizedResponse
+from sfumato.jobs.engines.fit import BlockCounts
+from sfumato.jobs.engines.release import release_blocks
+from sfumato.jobs.engines.workers import in_order
+from sfumato.jobs.layout import Layout
+from sfumato.jobs.progress import Progress
+from sfumato.jobs.source import Source
+from sfumato.jobs.write_release import Laid, Landing
+from sfumato.noise import Streams
+
+
+class Engine(Protocol):
+    """Who goes through a table."""
+
+    def source(self, *given: Any, **words: Any) -> Source:
+        """The private table as encoded blocks."""
+
+    def streams(self, streams: Streams) -> Streams:
+        """The run's streams, wherever they are needed."""
+
+    def laid(
+        self,
+        layout: Layout,
+        source: Source,
+        streams: Streams,
+        response: RandomizedResponse | None,
+        landing: Landing,
+        rows: int,
+        counts: BlockCounts,
+        progress: Progress,
+    ) -> Iterator[Laid]:
+        """Perturbed rows in random order, as they are written."""
+
+
+class Here:
+    """Threads of this process."""
+
+    def source(self, *given: Any, **words: Any) -> Source:
+        return Source(*given, **words)
+
+    def streams(self, streams: Streams) -> Streams:
+        return streams
+
+    def laid(
+        self,
+        layout: Layout,
+        source: Source,
+        streams: Streams,
+        response: RandomizedResponse | None,
+        landing: Landing,
+        rows: int,
+        counts: BlockCounts,
+        progress: Progress,
+    ) -> Iterator[Laid]:
+        mechanism = layout.mechanism
+        shuffle = landing.shuffle(mechanism.released(rows), mechanism.recipe_.width)
+        blocks = release_blocks(mechanism, source, streams, response, shuffle, rows, progress, counts)
+        return in_order(blocks, lambda block: (layout.table(block.X, block.y), block.source), threads=1)

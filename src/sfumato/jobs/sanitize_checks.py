@@ -1,0 +1,62 @@
+"""What a table, its schema and the options must agree on before a row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sfumato.channels import RandomizedResponse
+from sfumato.errors import TableError, UsageError
+from sfumato.jobs.sanitize_options import Options
+from sfumato.jobs.strength import Strength
+from sfumato.mechanisms import ModelDrawing
+from sfumato.table import Encoding, Schema
+
+
+def check_nobodys(mechanism: ModelDrawing, encoding: Encoding, options: Options) -> None:
+    """What a claim about presence does not allow, before a row is read."""
+    mechanism.check_schema(encoding)
+    wrong = {
+        "--private-label": options.private_label,
+        "--only-new": options.only_new,
+        "--like-original": options.like_original,
+        "--out-of-bounds refuse": options.out_of_bounds == "refuse",
+    }
+    for option, given in wrong.items():
+        if given:
+            raise UsageError(f"{option} makes no sense with {mechanism.name}: its rows belong to nobody. Leave it out.")
+    if encoding.schema.person is not None and options.max_rows_per_person is None:
+        raise UsageError(
+            f"{mechanism.name} needs to know, without looking, how many rows one person has at most. Give "
+            "--max-rows-per-person: further rows of a person are left out."
+        )
+
+
+def check_label(schema: Schema, names: Sequence[str], options: Options) -> None:
+    """Rows that are to be classified have no label, and are released into the space of rows that have one."""
+    label = schema.label
+    if options.unlabelled and options.private_label:
+        raise UsageError(
+            "--unlabelled releases no label, so there is no label to keep private. Leave out one of the two."
+        )
+    if label is not None and label.name not in names and not options.unlabelled:
+        raise TableError(
+            f"The table has no column {label.name!r}, which the schema names as the label. "
+            "If these are rows to be classified, add --unlabelled."
+        )
+
+
+def label_response(encoding: Encoding, options: Options, strength: Strength) -> RandomizedResponse | None:
+    """How a private label is randomized; None where it is not private."""
+    if not options.private_label:
+        return None
+    if encoding.schema.label is None:
+        raise UsageError("--private-label needs a label. Name it with --label.")
+    if not strength.label_epsilon > 0:
+        raise UsageError(f"--label-epsilon must be positive. Got {strength.label_epsilon} instead.")
+    return RandomizedResponse.of_epsilon(strength.label_epsilon, len(encoding.classes))
+
+
+def check_engine(schema: Schema, options: Options) -> None:
+    """What needs all rows of somebody in one place cannot be asked of many machines."""
+    if options.engine == "spark" and schema.person is not None:
+        raise UsageError("--engine spark cannot count the rows of one person yet. Use --engine stream.")
