@@ -15,9 +15,10 @@ from numpy.testing import assert_allclose
 from scipy.stats import ks_2samp
 from spark_double import Frame, Session
 
-import sfumato.jobs.spark as in_spark
+import sfumato.jobs.spark as in_spark_package
 from sfumato.errors import TableError, UsageError
 from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.jobs.spark import engine as in_spark
 from sfumato.jobs.spark import sealed, session, spark_files, spark_release, spark_table
 from sfumato.jobs.spark.sealed import Seal, seal_for
 from sfumato.jobs.spark.spark_files import deal, files_in_spark
@@ -165,7 +166,9 @@ def test_files_are_dealt_in_order_and_read_by_the_tasks(batches, tmp_path, monke
     for i in range(0, PARTS, 10):
         table = pa.Table.from_batches(batches[i : i + 10])
         pq.write_table(table, tmp_path / f"p{i:02}.parquet", row_group_size=50)
-    table = open_table(tmp_path)
+    monkeypatch.chdir(tmp_path.parent)
+    table = open_table(tmp_path.name)
+    monkeypatch.chdir("/")  # tasks run elsewhere
     tasks = deal(table, 2)
     assert [piece for task in tasks for piece in task] == [(part, (group,)) for part in range(4) for group in range(10)]
     assert len(tasks) >= 8
@@ -236,3 +239,8 @@ def test_the_double_runs_tasks_twice(batches):
     Frame.of(batches[:3], again={1}).mapInArrow(note, None).collect()
     assert len(seen) == 4
     assert spark_table.FAN < PARTS  # so that findings are merged in more than one step
+
+
+def test_the_function_for_frames_takes_nothing_else(tmp_path):
+    with pytest.raises(UsageError, match="a data frame of Spark"):
+        in_spark_package.sanitize(tmp_path / "t.parquet", tmp_path / "out")

@@ -35,7 +35,7 @@ from sfumato.jobs.spark import spark_release
 key = os.urandom(32)
 Path("run-key").write_text(key.hex())
 carried = spark_release.carried
-import sfumato.jobs.spark as adapter
+from sfumato.jobs.spark import engine as adapter
 from sfumato.noise import Streams
 adapter.carried = lambda streams: carried(Streams(key))
 

@@ -110,7 +110,7 @@ def _engine(table: Any, options: Options, run: ExitStack) -> tuple[Engine, Table
     """Who goes through the table, and the table as they see it."""
     if options.engine != "spark":
         return Here(), open_table(options.table_for_comparison(table))
-    from sfumato.jobs.spark import InSpark, table_in_spark  # PySpark is an extra
+    from sfumato.jobs.spark.engine import InSpark, table_in_spark  # PySpark is an extra
 
     return InSpark(), run.enter_context(table_in_spark(table, options.master))
 

@@ -43,8 +43,8 @@ class CsvTable(Table):
         A `part` of a table may have no rows, if it has a header.
         """
         super().__init__(str(path), columns)
-        self._path, self._content, self._part = path, content, part
-        self._mark = FileMark.of(path) if content is None else None
+        self._path, self._content, self._part = path.absolute(), content, part
+        self._mark = FileMark.of(path.absolute()) if content is None else None
         self.files = () if content is not None else (path,)
         self._dialect = dialect or Dialect()
         self._delimiter, self._header = self._read_header()

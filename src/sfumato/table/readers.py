@@ -159,7 +159,7 @@ class ParquetTable(Table):
     def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
         super().__init__(str(path), columns)
         self.files = (path,)
-        self._mark = FileMark.of(path)
+        self._mark = FileMark.of(path.absolute())
         with self._opened() as opened:
             about = opened.metadata
             self._rows = int(about.num_rows)
@@ -216,7 +216,7 @@ class IpcTable(Table):
 
     def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
         super().__init__(str(path), columns)
-        self._path, self._mark, self.files = path, FileMark.of(path), (path,)
+        self._path, self._mark, self.files = path.absolute(), FileMark.of(path.absolute()), (path,)
         with self._reader() as reader:
             self._selected = self._select(reader.schema.names)
             self._schema = bare(pa.schema([reader.schema.field(name) for name in self._selected]))
