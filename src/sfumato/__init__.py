@@ -18,6 +18,7 @@ TYPE_CHECKING = False  # what type checkers take for true; `typing` would be mos
 if TYPE_CHECKING:
     from sfumato.door.audit import Audit, audit
     from sfumato.door.canary import canary
+    from sfumato.door.compare import Comparison, compare
     from sfumato.door.figures import figure_condensation, figure_filtering
     from sfumato.door.invariance import invariance
     from sfumato.door.law import law
@@ -57,6 +58,8 @@ _WHERE = {
     "figure_condensation": "sfumato.door.figures",
     "regress": "sfumato.door.mine",
     "trade_off": "sfumato.door.trade_off",
+    "compare": "sfumato.door.compare",
+    "Comparison": "sfumato.door.compare",
     "recommend": "sfumato.door.recommend",
     "rehearse": "sfumato.door.rehearse",
     "Rehearsal": "sfumato.door.rehearse",
@@ -74,6 +77,7 @@ _WHERE = {
 __all__ = [
     "Audit",
     "Column",
+    "Comparison",
     "Model",
     "PrivacyLeakWarning",
     "Recommendation",
@@ -86,6 +90,7 @@ __all__ = [
     "audit",
     "canary",
     "cluster",
+    "compare",
     "evaluate",
     "figure_condensation",
     "figure_filtering",

@@ -69,6 +69,23 @@ def test_the_search_finds_where_a_limit_lies_between_any_two_rungs(wish, right):
     assert 0.9 * right < found[0].parameters["epsilon_record"] < 1.1 * right
 
 
+@pytest.mark.parametrize("wish", [Wish(max_risk=0.2), Wish(max_loss=0.1), Wish(max_risk=0.2, max_loss=0.2)])
+def test_a_strength_that_is_refused_is_too_open(wish):
+    def refusing(values):
+        if values["epsilon_record"] > 10.0:
+            raise UsageError("more protects nobody")
+        return measured(values)
+
+    found = search(Candidate("additive-noise", RECORD, {}), wish, refusing, steps=8)
+    assert found[0].keeps(wish)
+
+    def always(values):  # noqa: ARG001
+        raise UsageError("categories only")
+
+    with pytest.raises(UsageError, match="categories only"):
+        search(Candidate("additive-noise", RECORD, {}), wish, always)
+
+
 def test_where_nothing_keeps_the_wish_the_nearest_comes_first():
     wish = Wish(max_risk=0.01, max_loss=0.01)
     found = search(Candidate("additive-noise", RECORD, {}), wish, measured)

@@ -14,6 +14,7 @@ from sfumato.cli import (
     audit,
     canary,
     catalogue,
+    compare,
     declare,
     demo,
     figure,
@@ -70,6 +71,7 @@ app.command("list")(catalogue.list_entries)
 app.command()(release.schema)
 app.command()(declare.declare)
 app.command()(recommend.recommend)
+app.command()(compare.compare)
 app.command()(release.sanitize)
 app.command()(redraw.redraw)
 app.command()(release.forget)

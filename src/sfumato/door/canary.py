@@ -34,7 +34,7 @@ def canary(
         With public bounds, categories and classes, as `sanitize` needs them.
     epsilon : float, default 1.0
         The claim to be tried, in (0, 100].
-    delta : float, default 1e-6
+    delta : float, default 1e-06
         Goes with it, above 0.
     fits : int, default 200
         Fits with, and as many without; from 20 to 100,000. A part's interval is about 5 / sqrt(fits) wide.

@@ -18,6 +18,7 @@ from sfumato.channels.staged import RANKS, VECTORS, WAVE, Staged
 from sfumato.errors import SchemaError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Block, Mechanism, as_codes, as_matrix
+from sfumato.mechanisms.knob import RECORD
 from sfumato.mechanisms.reporting import PER_COLUMN, ROUND_DOWN
 from sfumato.mechanisms.stage_guide import OutcomeCounts, ReleasedRows, guide
 from sfumato.noise.grid import random_words
@@ -49,6 +50,7 @@ class StagedRelease(Mechanism):
     name = "staged-release"
     proves = True
     rounds = 3
+    own_knob = replace(RECORD, high=40.0)
     papers = ("Li et al. 2020", "Asi et al. 2022")
     rests_on = (
         "The noise of different rows, columns and stages is independent and secret.",

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from sfumato.errors import SfumatoError
 from sfumato.jobs.advising.candidates import Candidate
 from sfumato.jobs.advising.trial import Outcome
 from sfumato.jobs.advising.wish import Wish
@@ -53,6 +54,7 @@ def search(
 ) -> list[Setting]:
     """Every setting that was measured, the best first; once it may not `go_on`, with what it has."""
     found: dict[float, Setting] = {}
+    refusals: list[SfumatoError] = []
 
     def at(openness: float) -> Outcome:
         openness = round(openness, 6)
@@ -60,15 +62,22 @@ def search(
             found[openness] = Setting(candidate, openness, measure(candidate.parameters(openness)))
         return found[openness].outcome
 
-    def last(holds: Callable[[float], bool]) -> float:
-        """About the largest number in [0, 1] for which `holds`, which holds below it; 0 where it never does."""
+    def last(holds: Callable[[float], bool], *, less_open: bool = False) -> None:
+        """Bisect for about the largest number in [0, 1] for which `holds`, which holds below it.
+
+        A strength that the mechanism refuses is too open: the search goes on towards `less_open`.
+        """
         low, high = 0.0, 1.0
         for _ in range(steps):
             middle = (low + high) / 2.0
             if found and not go_on():
                 break
-            low, high = (middle, high) if holds(middle) else (low, middle)
-        return low
+            try:
+                kept = holds(middle)
+            except SfumatoError as error:
+                refusals.append(error)
+                kept = less_open
+            low, high = (middle, high) if kept else (low, middle)
 
     risk, loss = wish.max_risk, wish.max_loss
     if wish.epsilon is not None or (risk is None and loss is None):
@@ -78,5 +87,7 @@ def search(
     elif risk is not None:
         last(lambda u: at(u).risk <= risk)
     elif loss is not None:
-        last(lambda u: at(1.0 - u).loss <= loss)
+        last(lambda u: at(1.0 - u).loss <= loss, less_open=True)
+    if not found and refusals:
+        raise refusals[-1]
     return sorted(found.values(), key=lambda one: one.rank(wish), reverse=True)

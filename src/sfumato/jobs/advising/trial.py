@@ -49,6 +49,8 @@ class Outcome:
     conditional: float | None = None
     learner: str = ""
     not_applicable: Mapping[str, str] = field(default_factory=dict)
+    reached: Mapping[str, float] = field(default_factory=dict)
+    """Accuracy of every learner that was tried."""
 
     @property
     def strongest(self) -> str | None:
@@ -111,6 +113,7 @@ def trial(
         conditional=conditional.get("record"),
         learner=learner,
         not_applicable=refused,
+        reached={name: right for right, _, _, name in reached},
     )
 
 

@@ -1,0 +1,193 @@
+"""Mechanisms x strengths x adversaries x learners on one table: compare.json, a tidy Parquet, cells that are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import time
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.classifiers.factory import CLASSIFIERS
+from sfumato.errors import OutputError, SchemaError, TableError, UsageError
+from sfumato.files import write_whole
+from sfumato.jobs.advising.candidates import candidates
+from sfumato.jobs.advising.ground import TEST_SHARE, Ground, split, trial_schema
+from sfumato.jobs.advising.grounds import FEWEST
+from sfumato.jobs.advising.wish import Wish
+from sfumato.jobs.auditing.attacking import chosen_attacks
+from sfumato.jobs.comparing.cells import Cell, run_cell
+from sfumato.jobs.comparing.summary import settings, tidy
+from sfumato.jobs.progress import Progress, silent
+from sfumato.jobs.sanitize import schema_for
+from sfumato.table import Schema, open_table, write_table
+
+LADDER = (0.25, 0.5, 0.75)
+MOST_ROWS = 5_000
+SPLITS = 3
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to compare. ladder: opennesses between 0 (protects most) and 1; None of attacks, learners and mechanisms
+    means all that apply."""
+
+    label: str | None = None
+    schema: Path | str | Schema | None = None
+    mechanisms: tuple[str, ...] | None = None
+    attacks: tuple[str, ...] | None = None
+    learners: tuple[str, ...] | None = None
+    ladder: tuple[float, ...] = LADDER
+    splits: int = SPLITS
+    workers: int | None = None
+    seed: int = 0
+
+    def check(self) -> None:
+        """Refuse what cannot be meant, before anything is read."""
+        if self.splits < 1:
+            raise UsageError(f"--splits must be at least 1. Got {self.splits} instead.")
+        if not self.ladder or not all(0.0 <= one <= 1.0 for one in self.ladder):
+            raise UsageError("Strengths must lie between 0 (protects most) and 1 (tells most).")
+        if self.workers is not None and self.workers < 1:
+            raise UsageError(f"--workers must be at least 1. Got {self.workers} instead.")
+        chosen_attacks(self.attacks)
+        if unknown := sorted(set(self.learners or ()) - set(CLASSIFIERS)):
+            raise UsageError(f"There is no classifier {unknown[0][:60]!r}. Choose from: {', '.join(CLASSIFIERS)}.")
+
+
+def compare(table: Any, out: Path, request: Request, progress: Progress = silent) -> dict[str, Any]:
+    """Run every cell that is not kept in `out` already, and write compare.json and compare.parquet.
+
+    What is shown was measured on private rows: the folder is the owner's alone.
+    """
+    request.check()
+    opened = open_table(table)
+    schema = schema_for(opened, request.schema, request.label)
+    if schema.label is None:
+        raise SchemaError("Accuracy is how often a label is predicted, and there is none. Name it with --label.")
+    found, left_out = candidates(Wish(), public=not schema.learned)
+    if request.mechanisms is not None:
+        if unknown := sorted(set(request.mechanisms) - {one.mechanism for one in found}):
+            why = left_out.get(unknown[0], "there is no such mechanism")
+            raise UsageError(f"{unknown[0][:60]} cannot be compared: {why}.")
+        found = [one for one in found if one.mechanism in request.mechanisms]
+    rows = opened.read()
+    grounds = _grounds(rows, schema, request)
+    kept = _folder(out, rows, schema, request)
+    cells = [Cell(one, level, number) for number in range(request.splits) for one in found for level in request.ladder]
+    results = _run(cells, grounds, request, kept, progress)
+    data = {
+        "format": "sfumato-compare",
+        "version": 1,
+        "private": True,
+        "rows": rows.num_rows,
+        "rows_used": grounds[0].train.num_rows + grounds[0].test.num_rows,
+        "splits": request.splits,
+        "label": schema.label.name,
+        "columns": len(schema.private),
+        "settings": settings(results),
+        "left_out": left_out,
+        "seconds": round(sum(one["seconds"] for one in results), 1),
+    }
+    write_whole(out / "compare.json", json.dumps(data, indent=1), private=True)
+    write_table(tidy(results), out / "compare.parquet", private=True)
+    return data
+
+
+def _grounds(rows: pa.Table, schema: Schema, request: Request) -> list[Ground]:
+    if rows.num_rows < FEWEST:
+        raise TableError(f"A comparison needs at least {FEWEST} rows to mean anything. This table has {rows.num_rows}.")
+    rng, shown = np.random.default_rng(request.seed), trial_schema(schema)
+    if rows.num_rows > MOST_ROWS:
+        rows = rows.take(np.sort(rng.choice(rows.num_rows, MOST_ROWS, replace=False)))
+    person = None if schema.person is None else rows[schema.person.name].to_pylist()
+    grounds = []
+    for _ in range(request.splits):
+        parts = split(person, rows.num_rows, (1.0 - TEST_SHARE, TEST_SHARE), rng)
+        train, test = (rows.take(part).select(shown.names) for part in parts)
+        grounds.append(Ground.of(shown, train, test))
+    return grounds
+
+
+def _folder(out: Path, rows: pa.Table, schema: Schema, request: Request) -> Path:
+    """Where cells are kept; cells of another table or split are not taken for these."""
+    digest = hashlib.sha256(json.dumps([schema.to_dict(), request.seed], default=str).encode())
+    for batch in rows.to_batches():
+        for column in batch.columns:
+            digest.update(repr(column.to_pylist()).encode())
+    about = f"{digest.hexdigest()} {request.attacks} {request.learners}"
+    note, cells = out / "about.txt", out / "cells"
+    if out.exists() and any(out.iterdir()) and (not note.is_file() or note.read_text() != about):
+        raise OutputError(f"{out} contains something else, or the comparison of another table. Choose another folder.")
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    cells.mkdir(mode=0o700, exist_ok=True)
+    write_whole(note, about, private=True)
+    return cells
+
+
+def _run(
+    cells: Sequence[Cell], grounds: list[Ground], request: Request, folder: Path, progress: Progress
+) -> list[dict[str, Any]]:
+    """In processes of their own, a few at a time; interrupted, what is finished stays."""
+    done: dict[str, dict[str, Any]] = {}
+    for cell in cells:
+        path = folder / cell.name
+        if path.is_file():
+            done[cell.name] = json.loads(path.read_text())
+    todo = [cell for cell in cells if cell.name not in done]
+    before, begun = len(done), time.monotonic()
+    workers = min(request.workers or os.cpu_count() or 1, max(1, len(todo)))
+    given = (grounds, request.attacks, request.learners, folder)
+
+    def finished(cell: Cell, result: dict[str, Any]) -> None:
+        done[cell.name] = result
+        share = (time.monotonic() - begun) / (len(done) - before)
+        left = share * (len(cells) - len(done))
+        progress(f"Cells (about {left:,.0f} s left)", len(done), len(cells))
+
+    if workers == 1:
+        for cell in todo:
+            finished(cell, run_cell(cell, *given))
+    elif todo:
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(workers, context, initializer=_prepare, initargs=given) as pool:
+            try:
+                queue, waiting = iter(todo), {}
+                for cell in queue:
+                    waiting[pool.submit(_in_worker, cell)] = cell
+                    if len(waiting) > workers:
+                        _take(waiting, finished)
+                while waiting:
+                    _take(waiting, finished)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    return [done[cell.name] for cell in cells]
+
+
+def _take(waiting: dict[Any, Cell], finished: Any) -> None:
+    ready, _ = wait(waiting, return_when=FIRST_COMPLETED)
+    for future in ready:
+        finished(waiting.pop(future), future.result())
+
+
+_GIVEN: list[Any] = []
+
+
+def _prepare(*given: Any) -> None:
+    """In a worker, once: what all cells need."""
+    warnings.simplefilter("ignore")
+    _GIVEN[:] = given
+
+
+def _in_worker(cell: Cell) -> dict[str, Any]:
+    return run_cell(cell, *_GIVEN)
