@@ -1,0 +1,83 @@
+"""MST and AIM of dpmm at equal budget, in an environment of their own (see `benchmarks/peers.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from frames import LABEL, table_of
+from sklearn.model_selection import train_test_split
+from tasks import DELTA, _encoded, kept, scores
+
+from sfumato.table import Encoding
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PEER_SETS = {"mst": ("pima", "credit_g", "magic04"), "aim": ("pima", "credit_g")}
+"""AIM on the others takes hours."""
+
+
+@dataclass(frozen=True)
+class PeerTask:
+    """`way`: mst or aim, at `epsilon`, with the library's defaults."""
+
+    data: str
+    way: str
+    epsilon: float
+    seed: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.data} {self.way} {self.epsilon:g} {self.seed}"
+
+    def do(self) -> dict[str, Any]:
+        """The same figures as of our own rows; nothing where the peer is not installed or fails."""
+        sys.path.insert(0, str(ROOT / "benchmarks"))
+        from peers import python_with
+
+        python = python_with("dpmm")
+        if python is None:
+            return {}
+        frame, schema = table_of(self.data)
+        train, test = train_test_split(frame, test_size=0.3, stratify=frame[LABEL], random_state=self.seed)
+        encoding = Encoding(schema)
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            train.to_csv(folder / "train.csv", index=False)
+            (folder / "domain.json").write_text(json.dumps(domain_of(schema)))
+            worker = [python, str(Path(__file__).with_name("peer_worker.py")), self.way, name]
+            words = [*worker, str(self.epsilon), str(DELTA), str(self.seed)]
+            clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+            subprocess.run(words, check=True, capture_output=True, env=clean)
+            drawn = pd.read_csv(folder / "drawn.csv")
+            seconds = json.loads((folder / "seconds.json").read_text())
+        X, _ = _encoded(encoding, train)
+        drawn = drawn[frame.columns].assign(**{LABEL: drawn[LABEL].astype(frame[LABEL].dtype)})
+        Z, z = _encoded(encoding, drawn)
+        return {"seconds": seconds, "learners": scores(Z, z, *_encoded(encoding, test)), **kept(X, Z)}
+
+
+def domain_of(schema: Any) -> dict[str, Any]:
+    """The public bounds and categories, as dpmm reads them; with the label among them, it is aware of it."""
+    found: dict[str, Any] = {}
+    for column in schema.columns:
+        if column.kind == "categorical":
+            found[column.name] = {"categories": list(column.categories)}
+        else:
+            low, high = column.bounds
+            found[column.name] = {"lower": low, "upper": high}
+    return found
+
+
+def peer_tasks() -> Iterator[PeerTask]:
+    """At epsilon 1, under one split."""
+    for way, sets in PEER_SETS.items():
+        for data in sets:
+            yield PeerTask(data, way, 1.0, 0)
