@@ -61,13 +61,13 @@ def test_it_works_in_a_grid_search_and_clones():
 
 def test_learned_bounds_warn_and_void_the_guarantee():
     with pytest.warns(PrivacyLeakWarning, match="learned from the training rows"):
-        learned = PerturbedClassifier(AdditiveNoise()).fit(X, y)
+        learned = PerturbedClassifier(AdditiveNoise(), "naive-bayes").fit(X, y)
     assert learned.guarantee().kind == "empirical-only"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        public = PerturbedClassifier(AdditiveNoise(), bounds=BOUNDS).fit(X, y)
+        public = PerturbedClassifier(AdditiveNoise(), "naive-bayes", BOUNDS).fit(X, y)
     assert public.guarantee().kind == "local-dp"
-    seeded = PerturbedClassifier(AdditiveNoise(), bounds=BOUNDS, random_state=0).fit(X, y)
+    seeded = PerturbedClassifier(AdditiveNoise(), "naive-bayes", BOUNDS, random_state=0).fit(X, y)
     assert seeded.guarantee().kind == "empirical-only"
 
 
