@@ -20,7 +20,9 @@ def test_every_parameter_is_described_with_its_default(name):
     parameters = inspect.signature(function).parameters
     assert list(described) == list(parameters)
     for one in parameters.values():
-        if isinstance(one.default, int | float | str):
+        if isinstance(one.default, float):  # by its value: 1e-6 is written as people write it
+            assert float(described[one.name].split("default ")[-1]) == one.default, one.name
+        elif isinstance(one.default, int | str):
             shown = f'"{one.default}"' if isinstance(one.default, str) else str(one.default)
             assert described[one.name].endswith(f"default {shown}"), one.name
         elif one.default is None:

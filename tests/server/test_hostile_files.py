@@ -126,7 +126,10 @@ def test_what_is_kept_of_a_card_is_worded_from_its_figures(verdict, body, tmp_pa
         (edited(mechanism__name="condensation"), "another mechanism"),
         (edited(guarantee__epsilon_record=0.5), "contradicts itself"),
         (edited(recipe__channels__0__noise__scale=2**-30, recipe__channels__0__grid=2**-40), "states less"),
-        (edited(recipe__channels__0__noise={"law": "laplace", "scale": "big"}), "channel (additive) that is impossible"),
+        (
+            edited(recipe__channels__0__noise={"law": "laplace", "scale": "big"}),
+            "channel (additive) that is impossible",
+        ),
         (edited(recipe__channels__0={"channel": "exact", "columns": 10**400}), "channel (exact) that is impossible"),
         (edited(recipe__channels__0={"channel": "tidal"}), "channel that does not exist"),
         (edited(recipe__channels__2={"channel": "additive", "noise": {"law": "laplace", "scale": 1}}), "do not fit"),
