@@ -1,17 +1,19 @@
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from knowing import told
 from numpy.testing import assert_allclose
 
-from sfumato.attacks import Abstain, Knowledge, Transform
+from sfumato.attacks import ATTACKS, Abstain, Knowledge, KnownNoise, Transform
 from sfumato.attacks.attribute_inference import AttributeInference, weighted_median
 from sfumato.attacks.membership import Membership
 from sfumato.attacks.nearest_row import NearestRow
 from sfumato.attacks.observation import noise_weights
-from sfumato.channels import RandomizedResponse
+from sfumato.channels import Additive, RandomizedResponse
 from sfumato.noise import Laplace, Uniform
+from sfumato.table import Encoding
 
 
 def test_a_target_is_found_through_the_transform(unit, correlated):
@@ -139,3 +141,21 @@ def test_an_exact_or_constant_column_does_not_keep_the_law_from_being_used(unit)
         np.hstack([Z, half]), unit(3), noise=told(law, law, None), candidates=np.hstack([people, half[:6]])
     )
     assert_allclose(Membership().run(beside).scores, Membership().run(alone).scores)
+
+
+def test_sources_are_found_by_the_law_of_their_own_class():
+    """Wide noise in one class and narrow noise in the other: a class's own law finds more than distances do."""
+    rng, n = np.random.default_rng(0), 400
+    X, y = rng.random((n, 3)), np.arange(n) % 2
+    scales = {0: (0.02, 0.2, 0.2), 1: (0.2, 0.02, 0.2)}
+    by_class = {code: tuple(Additive(Laplace(s)) for s in some) for code, some in scales.items()}
+    Z = X + rng.laplace(size=X.shape) * np.array([scales[code] for code in y])
+    noise = KnownNoise.of(tuple(Additive(Laplace(0.2)) for _ in range(3)), X, by_class)
+    known = Knowledge(Z, Encoding.unit(3), register=X, noise=noise, noise_covariance=noise.covariance())
+    blind = np.mean(ATTACKS["nearest-source"]().run(known).index == np.arange(n))
+    told = replace(known, labels=y, register_labels=y)
+    found = ATTACKS["nearest-source"]().run(told)
+    assert np.mean(found.index == np.arange(n)) > blind + 0.1
+    assert (y[found.index] == y).all()
+    surest = np.argsort(found.distance)[:40]
+    assert np.mean((found.index == np.arange(n))[surest]) > np.mean(found.index == np.arange(n)) + 0.1

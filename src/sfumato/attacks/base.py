@@ -177,7 +177,8 @@ class Knowledge:
     noise_covariance: s x s. column_distributions: per encoded source column a sorted sample of its values.
     known_rows: rows with their images. sample: rows of the same distribution that are not in the release, sample_labels
     their classes.
-    register: original rows of everybody in the table, without saying whose is which release row.
+    register: original rows of everybody in the table, without saying whose is which release row;
+    register_labels: their classes.
     candidates: rows of which some are in the table. targets: original rows that the adversary already holds, NaN where
     it does not. images: of each target its row in the release. secret: position in `encoding.groups` of the column it
     wants to learn. lineups: for some release rows people of whom one is behind it. guided: the map of a release that is
@@ -197,6 +198,7 @@ class Knowledge:
     sample: Matrix | None = None
     sample_labels: Codes | None = None
     register: Matrix | None = None
+    register_labels: Codes | None = None
     candidates: Matrix | None = None
     targets: Matrix | None = None
     images: Codes | None = None

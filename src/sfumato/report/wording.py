@@ -32,7 +32,10 @@ DETAILS = {
     "median_distance_control": ("The same for a person who is not in the table", "figure"),
     "strangers_as_near": ("Strangers who lie as near (0.5: members lie no nearer than strangers)", "figure"),
     "out_of": ("People among whom the right one is to be found", "count"),
-    "source_hits": ("Released rows whose nearest original record is their source (source-hit rate)", "figure"),
+    "source_hits": (
+        "Released rows whose likeliest (or nearest) record is their source (source-hit rate)",
+        "figure",
+    ),
     "never_drawn": ("Share of people in the table without a released row", "figure"),
     "bounds_hold": ("Share of intervals that contain the truth", "figure"),
     "mean_width": ("Mean width of the intervals, as a share of the range", "figure"),

@@ -119,6 +119,7 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         sample=strangers,
         sample_labels=None if holdout is None else holdout.y,
         register=evidence.register,
+        register_labels=evidence.register_labels,
         candidates=candidates,
         targets=people[targets],
         images=images,
