@@ -26,6 +26,7 @@ from sfumato.attacks.base import (
     UndeclaredKnowledgeError,
     Values,
 )
+from sfumato.attacks.predicates import Predicates
 from sfumato.registry import discover
 
 ATTACKS: dict[str, type[Attack]] = discover(__name__, Attack, declares=("knows",))  # type: ignore[type-abstract]
@@ -50,6 +51,7 @@ __all__ = [
     "MembershipScores",
     "Picks",
     "Posteriors",
+    "Predicates",
     "Property",
     "RowPairs",
     "Secrets",

@@ -59,6 +59,9 @@ def audit(
     columns: Annotated[
         list[str] | None, typer.Option(metavar="OLD=NEW", help="A column that the release renamed; repeatable.")
     ] = None,
+    hierarchy: Annotated[
+        list[str] | None, typer.Option(metavar="COL=FILE", help="Hierarchy of generalised cells, as ARX; repeatable.")
+    ] = None,
     as_published: AsPublished = False,
     force: Force = False,
 ) -> None:
@@ -88,6 +91,7 @@ def audit(
         raise OutputError(f"{page} exists already. Choose another --out, or add --force to replace it.")
     settings = parse_parameters(param or [])
     names = parse_pairs("--columns", columns or [])
+    hierarchies = parse_pairs("--hierarchy", hierarchy or [])
     asked = AuditRequest(
         original,
         folder,
@@ -102,6 +106,7 @@ def audit(
         match=match,
         mapping=mapping,
         columns=names,
+        hierarchies=hierarchies,
     )
     asked.check()  # before anything is read
     with console.listening() as progress:
@@ -125,6 +130,7 @@ def audit(
             match=match,
             mapping=mapping,
             columns=names,
+            hierarchies=hierarchies,
             progress=progress,
         )
         found.save_report(page)

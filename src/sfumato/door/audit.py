@@ -122,6 +122,7 @@ def audit(
     match: str | None = None,
     mapping: Path | str | None = None,
     columns: Mapping[str, str] | None = None,
+    hierarchies: Mapping[str, Path | str] | None = None,
     seed: int = 0,
     out: Path | str | None = None,
     progress: Progress = silent,
@@ -169,6 +170,9 @@ def audit(
         Table of row numbers, from 1: `original` and, unless it has a row for each release row, `release`.
     columns : mapping, default {}
         Columns that the release renamed: `{"age": "AGE"}`, the original's name first.
+    hierarchies : mapping, default {}
+        Files that say what generalised cells of a column stand for, in ARX's form: `{"job": "jobs.csv"}`. Ranges,
+        intervals, prefixes ("902**"), sets ("{A, B}") and "*" are understood without one.
     seed : int, default 0
         Seed of the audit's own sampling, at least 0; the same seed gives the same audit.
     out : path, optional
@@ -214,6 +218,7 @@ def audit(
         match=match,
         mapping=mapping,
         columns=dict(columns or {}),
+        hierarchies=dict(hierarchies or {}),
     )
     request.check()
     if carded:  # opened here, so that nothing is written into the release's own folder

@@ -16,8 +16,10 @@ from sfumato.attacks.base import (
     Sources,
     Values,
 )
+from sfumato.attacks.predicates import Predicates
 from sfumato.metrics.score_bounds import score_bounds
 from sfumato.metrics.score_people import score_links, score_membership, score_picks, score_sources
+from sfumato.metrics.score_predicates import score_predicates
 from sfumato.metrics.score_values import score_posteriors, score_secrets, score_values
 from sfumato.metrics.scored import ScoredGuess, Truth
 
@@ -46,6 +48,8 @@ def score_guess(guess: Guesses, truth: Truth, control_guess: Guesses | None = No
         return score_picks(guess, truth)
     if isinstance(guess, MembershipScores):
         return score_membership(guess, truth)
+    if isinstance(guess, Predicates):
+        return score_predicates(guess, truth)
     if isinstance(guess, Abstain):
         return guess
     raise TypeError(f"There is no score for {type(guess).__name__}.")

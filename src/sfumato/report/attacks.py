@@ -95,6 +95,8 @@ def measure(details: Mapping[str, Any], tolerance: float | None) -> str:
         many = int(details["out_of"])
         who = "pairs of people that it tells apart" if many == 2 else f"rows whose person it picks out of {many}"
         return f"Success is the share of {who}; guessing gives {1 / many:.3g}."
+    if "predicates" in details:
+        return "Success is the share of predicates that are true of exactly one person of the table."
     if "source_hits" in details:
         return "Success is the share of released rows whose source was found."
     if "bounds_hold" in details:
@@ -120,7 +122,7 @@ def grouped_reasons(attacks: Sequence[Mapping[str, Any]]) -> list[tuple[str, str
 
 def counts_values(entry: Mapping[str, Any]) -> bool:
     """Whether success counts values guessed right, so that columns of different attacks can be compared."""
-    return not {"auc", "out_of", "eligible", "median_distance", "source_hits", "bounds_hold"} & set(
+    return not {"auc", "out_of", "predicates", "eligible", "median_distance", "source_hits", "bounds_hold"} & set(
         entry.get("details") or ()
     )
 

@@ -49,6 +49,8 @@ DETAILS = {
     "unified_avg": ("The same on average over the columns (unified privacy; larger is safer)", "figure"),
     "sigma_min": ("Error left on the column guessed best, as a standard deviation over its range", "figure"),
     "sigma_avg": ("The same on average over the columns (larger is safer)", "figure"),
+    "predicates": ("Predicates tried: each is true of exactly one released row", "count"),
+    "people_singled_out": ("People of the table who were singled out", "count"),
     "known_rows": ("People whose original and released rows are known", "count"),
     "sample_rows": ("Similar people in the adversary's sample", "count"),
     "mean_axis_certainty": ("How surely the sample's principal axes are those of the table (1: certainly)", "figure"),

@@ -69,6 +69,8 @@ class Arena:
         """Row numbers in the original of release rows, targets or candidates (strangers among these are left out)."""
         if aim == "candidates":
             positions = self.candidates[positions[positions < len(self.candidates)]]
+        elif aim == "people":  # those of whom no row was drawn come after them
+            positions = positions[positions < len(self.evidence.people.X)]
         elif aim == "targets":
             positions = self.targets[positions]
         else:

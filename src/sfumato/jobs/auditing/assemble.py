@@ -13,6 +13,7 @@ from sfumato.errors import TableError
 from sfumato.guarantee import Card
 from sfumato.jobs.auditing.alignment import identical_rows, row_codes, same_order
 from sfumato.jobs.auditing.evidence import Evidence, People, read_holdout, read_people, sampled
+from sfumato.jobs.auditing.generalised import Sets
 from sfumato.jobs.auditing.known_noise import known_noise
 from sfumato.jobs.auditing.matching import CANDIDATES, match_people
 from sfumato.jobs.auditing.request import AuditRequest
@@ -63,6 +64,7 @@ class Draft:
     by_class: Mapping[int, tuple[Channel, ...]] = field(default_factory=dict)
     key_used: bool = False
     alignment: str = "trace"
+    sets: Mapping[int, Sets] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
@@ -95,7 +97,8 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
     holdout = _holdout(draft, people, strangers, request.max_rows, rng)
     population = people.X if holdout is None or len(holdout.X) < 2 else holdout.X
     given = _given(draft, population)
-    noise = known_noise(draft.channels, draft.encoding, Z, people.X, truth, given, draft.by_class)
+    sets = {number: found.take(positions) for number, found in draft.sets.items()}
+    noise = known_noise(draft.channels, draft.encoding, Z, people.X, truth, given, draft.by_class, sets)
     available = len(draft.Z) if source is None else int(np.count_nonzero(source >= 0))
     return Evidence(
         encoding=draft.encoding,

@@ -20,6 +20,7 @@ from sfumato.attacks import (
     Links,
     MembershipScores,
     Posteriors,
+    Predicates,
     Secrets,
     Sources,
     Values,
@@ -173,9 +174,11 @@ def distances(guess: Guess | list[Guess], control: Guess | list[Guess] | None) -
 
 
 def aim_of(guess: Guess | list[Guess] | None) -> str:
-    """What the riskiest positions of a scored guess count: release rows, targets or candidates."""
+    """What the riskiest positions of a scored guess count: release rows, targets, candidates or people."""
     if isinstance(guess, MembershipScores):
         return "candidates"
+    if isinstance(guess, Predicates):
+        return "people"
     return "targets" if isinstance(guess, Links | Secrets | Bounds | list) else "release"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from sfumato.array_types import Matrix
 from sfumato.attacks import KnownNoise
 from sfumato.channels import Additive, Channel, Exact, OrMissing, RandomizedResponse, Sampled
+from sfumato.jobs.auditing.generalised import Generalised, Sets
 from sfumato.noise import make_law
 from sfumato.table import Encoding, Group
 
@@ -23,8 +24,11 @@ def known_noise(
     truth: Matrix | None,
     given: Matrix,
     by_class: Mapping[int, tuple[Channel, ...]] | None = None,
+    sets: Mapping[int, Sets] | None = None,
 ) -> KnownNoise:
     """The stated channels, an estimate in the place of each that is not stated; None: nobody states any.
+
+    sets: of the columns whose cells were generalised, by the number of their group.
 
     `given`: what the channels are given for people like those in the table. How far an operator other than addition
     moves a value depends on the value. `by_class`: the channels of classes that have their own.
@@ -32,13 +36,29 @@ def known_noise(
     if channels is not None and all(channel.is_stated for channel in channels):
         return KnownNoise.of(channels, given, by_class)
     if channels is None:
-        channels = tuple(_estimated(group, Z, people, truth) for group in encoding.groups)
+        channels = tuple(
+            _estimated(group, Z, people, truth)
+            if number not in (sets or {})
+            else _generalised(group, Z, people, truth, (sets or {})[number])
+            for number, group in enumerate(encoding.groups)
+        )
     else:
         channels = tuple(
             channel if channel.is_stated else _in_place_of(channel, _estimated(group, Z, people, truth))
             for channel, group in zip(channels, encoding.groups, strict=True)
         )
     return KnownNoise.of(channels, given)
+
+
+def _generalised(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None, sets: Sets) -> Channel:
+    """The sets' own likelihood, and an estimate of what was done to the cells that hold a single value."""
+    alone = sets.index < 0
+    changed = _estimated(group, Z, people, truth)
+    single = _estimated(group, Z[alone], people, None if truth is None else truth[alone]) if alone.any() else changed
+    points = np.full((len(sets.low), group.width), np.inf)
+    for number in np.unique(sets.index[~alone]):
+        points[number] = Z[np.flatnonzero(sets.index == number)[0], group.slice]
+    return Generalised(changed, single, sets, points)
 
 
 def _in_place_of(stated: Channel, estimate: Channel) -> Channel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,17 +13,26 @@ import pyarrow.compute as pc
 
 from sfumato.errors import SchemaError, TableError
 from sfumato.jobs.auditing.assemble import Draft, evidence_of
-from sfumato.jobs.auditing.evidence import Evidence
+from sfumato.jobs.auditing.evidence import Evidence, read_holdout
+from sfumato.jobs.auditing.generalised import check_hierarchies, fill_in, sets_of, split_off
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.jobs.auditing.told_pairs import paired_by_file, paired_by_id
 from sfumato.table import Column, Encoding, Schema, Table, open_table
 from sfumato.table.arrays import plain, text
+from sfumato.table.cell_sets import read_hierarchy
 from sfumato.table.column import nearest
+from sfumato.table.filling import MISSING_INSTEAD
 from sfumato.table.recoding import recode
 
 NOT_DECLARED = (
     "No cell of that column is empty in the original, so this is nobody's value. If the release blanks cells "
     "on purpose, declare it: `missing: true` for the column in a schema, given with --schema."
+)
+
+
+GENERALISED = (
+    "Some cells of the release name several values ({names}): the adversaries take each for the set of these values. "
+    "What stands for a set is the mean of similar people whose value it allows."
 )
 
 
@@ -37,7 +46,13 @@ def evidence_from_tables(request: AuditRequest, rng: np.random.Generator) -> Evi
         alignment, source = "id", paired_by_id(original, released, request.match, notes)
     elif request.mapping is not None:
         alignment, source = "mapping", paired_by_file(request.mapping, released.num_rows, original, notes)
-    encoding = Encoding(joint_schema(original, released, request, notes))
+    hierarchies = {name: read_hierarchy(path) for name, path in request.hierarchies.items()}
+    plain_schema = original_schema(original, released, request, notes)
+    check_hierarchies(hierarchies, plain_schema)
+    split = split_off(released, plain_schema, hierarchies, _some_value(original))
+    released = split.table
+    encoding = Encoding(joint_schema(plain_schema, released))
+    sets = sets_of(split, encoding.groups, hierarchies)
     label = encoding.schema.label
     labelled = label is not None and label.name in released.column_names
     if label is not None and not labelled:
@@ -46,9 +61,16 @@ def evidence_from_tables(request: AuditRequest, rng: np.random.Generator) -> Evi
         "No card: the release is taken column by column, and the adversaries are given the actual strength of the "
         "change (normal noise, randomized response)."
     )
+    Z = recode(encoding, released, why=NOT_DECLARED)
+    if sets:
+        similar = original if request.holdout is None else open_table(request.holdout)
+        population, _ = read_holdout(similar, encoding, MISSING_INSTEAD)
+        fill_in(Z, sets, encoding.groups, population.X)
+        notes.append(GENERALISED.format(names=", ".join(split.words)))
     draft = Draft(
         encoding=encoding,
-        Z=recode(encoding, released, why=NOT_DECLARED),
+        Z=Z,
+        sets=sets,
         y=encoding.encode_label(released) if labelled else None,
         source=source,
         original=original,
@@ -82,8 +104,14 @@ def renamed(released: pa.Table, original: Table, columns: Mapping[str, str]) -> 
     return released.rename_columns(names)
 
 
-def joint_schema(original: Table, released: pa.Table, request: AuditRequest, notes: list[str]) -> Schema:
-    """Kinds and bounds of the original, categories of both tables.
+def _some_value(original: Table) -> Callable[[str], str]:
+    """A value of a column of the original, as text."""
+    first = next(iter(original.blocks()))
+    return lambda name: str(text(plain(first.column(name)), name).drop_null()[0].as_py())
+
+
+def original_schema(original: Table, released: pa.Table, request: AuditRequest, notes: list[str]) -> Schema:
+    """Kinds, bounds and categories of the original's columns that the release has.
 
     Bounds are the original's alone: noise widens the range of a release, and a guess would then count as near that is
     not near on the scale of the people.
@@ -110,8 +138,12 @@ def joint_schema(original: Table, released: pa.Table, request: AuditRequest, not
         notes.append(f"Columns that cannot be audited were ignored: {', '.join(schema.dropped[:20])}.")
     if not schema.private:
         raise SchemaError("No column is left to audit: the release shares none that can be audited with the original.")
-    columns = [_joined(column, released) for column in schema.columns if column.role in ("private", "label")]
-    return Schema(tuple(columns))
+    return Schema(tuple(column for column in schema.columns if column.role in ("private", "label")))
+
+
+def joint_schema(schema: Schema, released: pa.Table) -> Schema:
+    """The original's schema with the categories of both tables."""
+    return Schema(tuple(_joined(column, released) for column in schema.columns))
 
 
 def _joined(column: Column, released: pa.Table) -> Column:

@@ -36,8 +36,8 @@ class AuditRequest:
     range. unknown: whether categories of the holdout that the original does not have are taken as "missing" (and
     counted), or "refuse"d. match: a column of both tables that says whose row is whose, and is no part of the record;
     mapping: a file of row numbers that does. columns: names in the release of columns of the original, {old: new}.
-    published: attacks and classifiers as their papers have them. clusters: look for so many and
-    tell what is left of the original's; 0 leaves them out.
+    hierarchies: of columns whose cells were generalised, as files in ARX's form. published: attacks and classifiers as
+    their papers have them. clusters: look for so many and tell what is left of the original's; 0 leaves them out.
     """
 
     original: Any
@@ -60,6 +60,7 @@ class AuditRequest:
     match: str | None = None
     mapping: Path | str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    hierarchies: Mapping[str, Path | str] = field(default_factory=dict)
     published: bool = False
     clusters: int = 0
 
@@ -74,7 +75,7 @@ class AuditRequest:
             raise UsageError("The release has a card, which contains its schema. Leave --schema out.")
         if self.folder is None and self.key is not None:
             raise UsageError("A key belongs to a release with a card. Leave --key out.")
-        if carded and (self.match or self.mapping or self.columns):
+        if carded and (self.match or self.mapping or self.columns or self.hierarchies):
             raise UsageError(
                 "A release with a card has its trace and its names. Leave --match, --mapping, --columns out."
             )

@@ -1,0 +1,71 @@
+"""Score of predicates that are to single people out."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import hypergeom
+
+from sfumato.array_types import Codes, Matrix
+from sfumato.attacks.base import Abstain
+from sfumato.attacks.predicates import OPEN, Predicates
+from sfumato.metrics.privacy import proportion_interval
+from sfumato.metrics.scored import ScoredGuess, Truth
+from sfumato.table import Encoding
+
+
+def score_predicates(guess: Predicates, truth: Truth) -> ScoredGuess | Abstain:
+    """Share of predicates that are true of exactly one person of the table.
+
+    baseline: predicates over as many columns, drawn without the release. control: the share that single out one of as
+    many people who are not in the table. Where there are fewer of them, success on as many people of the table and on
+    these is compared, and the score changed in that proportion. worst: of the 1% of people singled out most often, the
+    share who are singled out at all.
+    """
+    if not len(guess):
+        return Abstain("no predicate to score")
+    people = truth.rows if truth.register is None else truth.register
+    counts = guess.counts(people)
+    alone = np.flatnonzero(counts == 1)
+    hits = np.zeros(len(people))
+    np.add.at(hits, guess.first_true(people, alone), 1.0)
+    most = np.argsort(-hits, kind="stable")[: max(1, round(truth.share * len(people)))]
+    score = len(alone) / len(guess)
+    details = {"predicates": float(len(guess)), "people_singled_out": float(np.count_nonzero(hits))}
+    return ScoredGuess(
+        score=score,
+        baseline=float(np.mean(_unseen(guess, truth.encoding).counts(people) == 1)),
+        control=_control(guess, counts, score, len(people), truth.control),
+        interval=proportion_interval(float(len(alone)), len(guess)),
+        worst=float(np.mean(hits[most] > 0)),
+        riskiest=tuple(most[hits[most] > 0].tolist()),
+        details=details,
+    )
+
+
+def _control(guess: Predicates, counts: Codes, score: float, people: int, strangers: Matrix | None) -> float | None:
+    if strangers is None or len(strangers) < 2:
+        return None
+    theirs = guess.counts(strangers)
+    if len(strangers) >= people:  # the chance that exactly one of so many, drawn from all of them, meets it
+        return float(hypergeom.pmf(1, len(strangers), theirs, people).mean())
+    on_as_many = float(hypergeom.pmf(1, people, counts, len(strangers)).mean())
+    return min(1.0, score * float(np.mean(theirs == 1)) / on_as_many) if on_as_many else 0.0
+
+
+def _unseen(guess: Predicates, encoding: Encoding) -> Predicates:
+    """Predicates of the same shape by somebody who knows the columns and their ranges alone."""
+    rng = np.random.default_rng(0)  # fixed: scoring twice gives the same figure
+    groups = encoding.groups
+    shape = guess.slots.shape
+    chosen = rng.random((shape[0], len(groups))).argsort(axis=1)[:, : shape[1]]
+    slots, low, high = np.empty(shape), np.empty(shape), np.empty(shape)
+    value, above = rng.random(shape), rng.random(shape) < 0.5
+    for number, group in enumerate(groups):
+        at = np.nonzero(chosen == number)
+        if group.is_onehot:
+            slots[at] = group.start + rng.integers(group.width, size=len(at[0]))
+            low[at], high[at] = 0.5, OPEN
+        else:
+            slots[at] = group.start
+            low[at], high[at] = np.where(above[at], value[at], -OPEN), np.where(above[at], OPEN, value[at])
+    return Predicates(slots.astype(np.int64), low, high)

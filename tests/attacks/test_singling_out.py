@@ -1,0 +1,69 @@
+"""Singling out: predicates by hand, an identical copy, and a control that is fair to tables of unequal size."""
+
+import numpy as np
+import pytest
+
+from sfumato.attacks import Abstain, Knowledge, Predicates
+from sfumato.attacks.singling_out import SinglingOut, SinglingOutOneColumn
+from sfumato.metrics import Truth, score_guess
+from sfumato.table import Column, Encoding, Schema
+
+ENCODING = Encoding(
+    Schema(
+        (
+            Column("age", "integer", low=0, high=100),
+            Column("income", "numeric", low=0, high=1),
+            Column("town", "categorical", categories=("a", "b", "c")),
+        )
+    )
+)
+
+
+def people(rows, seed):
+    rng = np.random.default_rng(seed)
+    town = np.eye(3)[rng.choice(3, size=rows, p=[0.6, 0.3, 0.1])]
+    return np.column_stack([rng.integers(0, 101, rows) / 100, rng.random(rows), town])
+
+
+def test_predicates_count_who_meets_all_conditions():
+    X = np.array([[0.1, 0.2], [0.3, 0.9], [0.3, 0.4], [np.nan, 0.4]])
+    found = Predicates(np.array([[0, 1], [0, 1]]), np.array([[0.3, 0.0], [0.0, 0.3]]), np.array([[1, 0.5], [1, 1.0]]))
+    assert found.counts(X).tolist() == [1, 2], "a cell that is not reported meets nothing"
+    assert found.first_true(X, np.array([0])).tolist() == [2]
+
+
+@pytest.mark.parametrize("attack", [SinglingOut(), SinglingOutOneColumn()], ids=lambda attack: attack.name)
+def test_a_copy_singles_out_everybody_it_names_and_strangers_tell_what_is_chance(attack):
+    X, outside = people(300, 0), people(600, 1)
+    guess = attack.run(Knowledge(X, ENCODING))
+    assert (guess.counts(X) == 1).all()
+    scored = score_guess(guess, Truth(ENCODING, X, control=outside, register=X))
+    assert scored.score == 1.0
+    assert scored.control < 0.6
+    assert scored.baseline < 0.3
+
+
+def test_the_control_is_fair_whether_strangers_are_many_or_few():
+    """A fresh sample of the population is no risk, and 600 or 150 strangers say so on average; a copy is one."""
+    found = []
+    for seed in range(8):
+        X, fresh = people(300, 100 + seed), people(300, 200 + seed)
+        guess = SinglingOut().run(Knowledge(fresh, ENCODING))
+        many, few = (
+            score_guess(guess, Truth(ENCODING, X, people(rows, 300 + seed), register=X)) for rows in (600, 150)
+        )
+        found.append((many.score, many.control, few.control))
+        assert many.interval.low <= many.control, "no gain is claimed"
+    score, many, few = np.mean(found, axis=0)
+    assert many == pytest.approx(score, rel=0.2)
+    assert few == pytest.approx(score, rel=0.35)
+    copy = score_guess(SinglingOut().run(Knowledge(X, ENCODING)), Truth(ENCODING, X, people(150, 5), register=X))
+    assert copy.control < 0.65
+
+
+def test_a_release_without_anything_unique_singles_out_nobody():
+    X = np.tile(people(5, 0), (4, 1))
+    assert isinstance(SinglingOut().run(Knowledge(X, ENCODING)), Abstain)
+    assert isinstance(SinglingOutOneColumn().run(Knowledge(X, ENCODING)), Abstain)
+    mixed = Knowledge(people(20, 0)[:, :2], ENCODING, columnwise=False)
+    assert isinstance(SinglingOut().run(mixed), Abstain)

@@ -1,0 +1,73 @@
+"""A release with generalised cells: ranges, stars and words of a hierarchy are sets of values with a likelihood."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.channels import Exact
+from sfumato.errors import TableError
+from sfumato.jobs.audit import AuditRequest, audit
+from sfumato.jobs.auditing.generalised import Generalised, Sets
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+TOWNS = ("Aachen", "Bonn", "Calw", "Dachau")
+
+
+def people(rows=300, seed=0):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 90, rows)
+    town = rng.choice(TOWNS, rows, p=[0.4, 0.3, 0.2, 0.1])
+    return pa.table({"age": age, "town": town, "income": rng.normal(30_000 + 200 * age, 5_000)})
+
+
+def in_tens(table):
+    words = [f"{age // 10 * 10}-{age // 10 * 10 + 9}" for age in table["age"].to_pylist()]
+    return table.set_column(0, "age", pa.array(words))
+
+
+def test_ranges_and_stars_are_read():
+    table, others = people(), people(seed=1)
+    release = in_tens(table)
+    towns = ["*" if town == "Dachau" else town for town in table["town"].to_pylist()]
+    release = release.set_column(1, "town", pa.array(towns))
+    found = audit(AuditRequest(table, release=release, holdout=others, repeats=0))
+    naive = {column["name"]: column["score"] for column in found.attack("naive-estimate")["columns"]}
+    assert naive["income"] == 1.0
+    assert naive["town"] == pytest.approx(np.mean(np.array(towns) != "*")), "a star tells the commonest town"
+    assert 0.3 < naive["age"] < 1, "the middle of ten years is near to some of them"
+    bounds = {column["name"]: column["score"] for column in found.attack("hard-interval")["columns"]}
+    assert bounds["age"] == pytest.approx(1 - 9 / 71, abs=0.02), "ten of 72 years are left"
+    assert any("several values (age, town)" in note for note in found.data["notes"])
+    coarser = release.set_column(0, "age", pa.array(["*"] * 300))
+    less = audit(AuditRequest(table, release=coarser, holdout=others, repeats=0))
+    assert less.scores["naive-estimate"] < found.scores["naive-estimate"]
+    assert less.scores["hard-interval"] < found.scores["hard-interval"]
+
+
+def test_a_hierarchy_says_what_a_word_stands_for(tmp_path):
+    table = people()
+    words = {"Aachen": "west", "Bonn": "west", "Calw": "south", "Dachau": "south"}
+    (tmp_path / "towns.csv").write_text("\n".join(f"{town};{word};*" for town, word in words.items()))
+    release = table.set_column(1, "town", pa.array([words[town] for town in table["town"].to_pylist()]))
+    found = audit(AuditRequest(table, release=release, repeats=0, hierarchies={"town": tmp_path / "towns.csv"}))
+    town = found.attack("naive-estimate")["columns"][1]["score"]
+    usual = {"Aachen", "Calw"}  # the commoner one of each half
+    assert town == pytest.approx(np.mean([t in usual for t in table["town"].to_pylist()]))
+    with pytest.raises(TableError, match="no column 'city'"):
+        audit(AuditRequest(table, release=release, repeats=0, hierarchies={"city": tmp_path / "towns.csv"}))
+    ages = table.set_column(0, "age", pa.array(["old"] * 300))
+    with pytest.raises(TableError, match="'age'"):
+        audit(AuditRequest(table, release=ages, repeats=0))
+
+
+def test_the_likelihood_of_a_set_is_its_share_among_those_that_allow_the_value():
+    sets = Sets(np.array([0, 0, 0, 1, -1]), np.array([[0.0], [0.0]]), np.array([[0.5], [1.0]]))
+    channel = Generalised(Exact(), Exact(), sets, np.array([[0.2], [0.6]]))
+    values = np.array([[0.1], [0.9]])
+    found = np.exp(channel.log_likelihood(np.array([[0.2], [0.6], [0.9]]), values))
+    assert found[0] == pytest.approx([0.75, 0.0], abs=1e-5), "three of four rows that allow 0.1 say so"
+    assert found[1] == pytest.approx([0.25, 1.0])
+    assert found[2] == pytest.approx([0.0, 1.0], abs=1e-5)
+    low, high = channel.possible(np.array([[0.2], [0.9]]))
+    assert low.tolist() == [[0.0], [0.9]]
+    assert high.tolist() == [[0.5], [0.9]]
