@@ -13,12 +13,14 @@ from sklearn.datasets import load_wine
 
 from sfumato.classifiers import CLASSIFIERS
 from sfumato.errors import CardError, TableError, UsageError
+from sfumato.guarantee.shuffled import shuffled_epsilon
 from sfumato.jobs.model import Model
 from sfumato.jobs.pool import HELD_OUT, Request, train_pool
 from sfumato.jobs.pooling.by_sites import MOST_ALONE, MOST_COUNTS, Plan, plan_of
 from sfumato.jobs.pooling.error_rate import ErrorRate
-from sfumato.jobs.pooling.gather import EMBEDDED, PUBLIC, Limits
+from sfumato.jobs.pooling.gather import EMBEDDED, PUBLIC, Limits, gather
 from sfumato.jobs.pooling.pushed import Pushed
+from sfumato.jobs.pooling.shuffled import shuffled_pool
 from sfumato.jobs.pooling.trials import Part, Queries, dealt
 from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import Options, sanitize
@@ -229,6 +231,54 @@ def test_errors_against_randomized_labels_are_those_against_true_ones(tmp_path):
     truth, folded = (results["cross_validation"] for results in found)
     assert folded["interval"][0] <= truth["error"] <= folded["interval"][1] < 0.1
     assert any("randomized" in note for note in found[1]["notes"])
+
+
+def gathered(parts):
+    return gather(parts, [], None, lambda _: 10**6, 1, np.random.default_rng(0), lambda: None, plain=True)
+
+
+def test_the_shuffled_pool_is_told_class_by_class(tmp_path):
+    """Two sites with one recipe are one crowd; a private label joins the classes; no local epsilon, no figure."""
+    rows = pd.concat([shuffled()] * 12, ignore_index=True)
+    private = {"private_label": True, "label_epsilon": 0.5}
+    found = {}
+    for name, options in (("exact", {}), ("randomized", private), ("seeded", {"seed": 1})):
+        wave = {"mechanism": "square-wave", "parameters": {"epsilon_record": 1.0}, **options}
+        parts = [pushed(tmp_path / f"{name}{i}", f"s{i}", rows.iloc[i::2], **wave) for i in range(2)]
+        found[name] = shuffled_pool(gathered(parts))
+    assert found["seeded"] is None
+    by_class = {one["class"]: one for one in found["exact"]["crowds"]}
+    counts = rows["cultivar"].astype(str).value_counts()
+    assert {name: one["rows"] for name, one in by_class.items()} == dict(counts)
+    for one in by_class.values():
+        assert one["epsilon"] == shuffled_epsilon(one["local_epsilon"], one["rows"])
+    assert found["exact"]["epsilon"] == by_class[counts.idxmin()]["epsilon"] < 0.35
+    (together,) = found["randomized"]["crowds"]
+    assert (together["rows"], together["class"], together["stage"]) == (len(rows), None, None)
+    assert together["local_epsilon"] == pytest.approx(1.5, abs=0.01)
+    assert "does not hold against the coordinator" in found["exact"]["words"]
+
+
+def test_stages_and_strengths_divide_the_crowd(tmp_path):
+    rows = pd.concat([shuffled()] * 3, ignore_index=True)
+    staged = pushed(tmp_path / "a", "north", rows, "staged-release", parameters={"epsilon_record": 4.0})
+    crowds = shuffled_pool(gathered([staged]))["crowds"]
+    assert {(one["class"], one["stage"]) for one in crowds} == {(name, k) for name in "012" for k in (1, 2, 3)}
+    assert sum(one["rows"] for one in crowds) == len(rows)
+    strengths = [
+        pushed(tmp_path / f"w{epsilon}", f"s{epsilon}", rows, "square-wave", parameters={"epsilon_record": epsilon})
+        for epsilon in (1.0, 2.0)
+    ]
+    crowds = shuffled_pool(gathered(strengths))["crowds"]
+    assert all(one["local_epsilon"] > 1.9 for one in crowds)
+    assert max(one["rows"] for one in crowds) == rows["cultivar"].value_counts().max()
+
+
+def test_the_shuffled_pool_stands_on_the_models_card(tmp_path):
+    release = pushed(tmp_path / "a", "north", shuffled(), parameters={"epsilon_record": 2.0})
+    model, results = train_pool(Request([release], "naive-bayes"), tmp_path / "m.skops")
+    assert model.about["shuffled"] == results["shuffled"]
+    assert results["shuffled"]["delta"] == 1e-6
 
 
 def test_the_interval_is_wilsons():

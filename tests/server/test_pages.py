@@ -86,6 +86,12 @@ def results(sites=("St. Mary", "North")):
                 for harmful, name in zip((1, 0), reversed(sites), strict=False)
             ],
         },
+        "shuffled": {
+            "delta": 1e-6,
+            "epsilon": 0.15512,
+            "words": "The shuffler is honest.",
+            "crowds": [{"rows": 1200, "class": "ill", "stage": 3, "local_epsilon": 2.0, "epsilon": 0.15512}],
+        },
         "notes": ["A note."],
     }
 
@@ -246,6 +252,10 @@ def test_models_are_shown_and_those_with_rows_are_the_owners_alone(study, owner)
     assert "only for the owner" in seen
     page = owner.get(f"/studies/{study.id}/models/{rows}").text
     assert "Each site alone" in page
+    shuffled = page[page.index("The pool, shuffled") : page.index("Releases used")]
+    assert "The shuffler is honest." in shuffled
+    assert "class ill, stage 3" in shuffled
+    assert "0.156" in shuffled  # a bound is rounded up
     assert page.count("<svg") > 4
     own = site.get(f"/studies/{study.id}/models/{rows}").text
     assert "Your site alone" in own

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sfumato.client.answers import plain
+from sfumato.guarantee.rounding import rounded_up
 from sfumato.protocol.messages import ModelInfo, ReleaseInfo, SharedRows, SiteInfo
 from sfumato.wording import BETTER, than_commonest
 
@@ -65,11 +66,22 @@ def _words(model: ModelInfo) -> str:
     if model.sites != "all":
         words.append("trained on the sites that agree")
     words += [f"BETTER WITHOUT {plain(site)}: {error:.3f}" for site, error in _better_without(model)]
+    words += _shuffled(model)
     if model.contains_rows:
         words.append("contains released rows")
     if model.uses_withdrawn:
         words.append("USES A WITHDRAWN RELEASE")
     return "; ".join(words)
+
+
+def _shuffled(model: ModelInfo) -> list[str]:
+    """The pool's central epsilon, and against whom it holds."""
+    found = (model.results or {}).get("shuffled") or {}
+    epsilon, delta = found.get("epsilon"), found.get("delta")
+    if not isinstance(epsilon, int | float) or not isinstance(delta, int | float):
+        return []
+    central = f"shuffled pool: central epsilon {rounded_up(epsilon)}, delta {delta:g}"
+    return [f"{central}, if the shuffler is honest (not against the coordinator)"]
 
 
 def _better_without(model: ModelInfo) -> Iterator[tuple[str, float]]:

@@ -16,6 +16,7 @@ from sfumato.jobs.pooling.by_sites import Plan, by_number_of_sites, plan_of
 from sfumato.jobs.pooling.gather import DRAWN_AGAIN, EMBEDDED, PUBLIC, Pool, gather
 from sfumato.jobs.pooling.influence import left_out_in_turn
 from sfumato.jobs.pooling.request import Request
+from sfumato.jobs.pooling.shuffled import shuffled_pool
 from sfumato.jobs.pooling.trials import (
     FOLDS,
     Queries,
@@ -78,6 +79,8 @@ def train_pool(request: Request, out: Path, progress: Progress = silent) -> tupl
         for kind, queries in pool.tests.items()
         if kind == PUBLIC or answers_released(request.classifier, pool.parts)
     ]
+    if (shuffled := None if request.agreeing else shuffled_pool(pool)) is not None:  # who agrees is told by site
+        results["shuffled"] = shuffled
     model = Model(fitted, _about(request, pool, trust, fitted, results))
     model.save(out)
     count()
@@ -178,7 +181,8 @@ def _about(request: Request, pool: Pool, trust: Trust, fitted: Any, results: Map
     about = about_model(request.classifier, [card for card, _ in used]) | settled(fitted)
     for entry, (_, pushed) in zip(about["releases"], used, strict=True):
         entry |= {"site": pushed.site, "sha256": pushed.sha256}
-    return {**about, "trained_rows": pool.rows, "trust": trust.on_card(results["trust"])}
+    shuffled = {"shuffled": results["shuffled"]} if "shuffled" in results else {}
+    return {**about, "trained_rows": pool.rows, "trust": trust.on_card(results["trust"]), **shuffled}
 
 
 class _Count:
