@@ -21,6 +21,7 @@ STATES = 32
 WITHIN = 4
 """Places of each part at which the channel is looked at."""
 OUTCOMES = 96
+BLOCK_ROWS = 1 << 16
 RARE = 1e-4
 """Of released numbers, so many may lie beyond the outcomes; they count as the last one."""
 
@@ -105,11 +106,14 @@ class Outcomes:
         return np.where(left_out, -1, found)
 
     def counts(self, Z: Matrix, y: Codes, classes: int) -> Floats:
-        """How many rows of each class have each outcome."""
-        found = self.of(Z)
-        told = found >= 0
+        """How many rows of each class have each outcome, counted block by block."""
         size = len(self.transition)
-        return np.bincount(y[told] * size + found[told], minlength=classes * size).reshape(classes, size).astype(float)
+        total = np.zeros(classes * size, dtype=np.int64)
+        for start in range(0, len(Z), BLOCK_ROWS):
+            found = self.of(Z[start : start + BLOCK_ROWS])
+            told = found >= 0
+            total += np.bincount(y[start : start + BLOCK_ROWS][told] * size + found[told], minlength=classes * size)
+        return total.reshape(classes, size).astype(float)
 
 
 def outcomes_of(

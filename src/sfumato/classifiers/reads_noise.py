@@ -90,11 +90,15 @@ class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         keeps = np.broadcast_to(np.asarray(label_keep, dtype=np.float64), len(given)).tolist()
         if not all(0.0 <= keep <= 1.0 for keep in keeps):
             raise ValueError(f"The 'label_keep' parameter must hold probabilities. Got {label_keep!r} instead.")
-        found = [
-            Rows(X[place == number], codes[place == number].astype(np.int64), source, keep)
-            for number, (source, keep) in enumerate(zip(given, keeps, strict=True))
-            if (place == number).any()
-        ]
+        codes = codes.astype(np.int64, copy=False)
+        if len(given) == 1:  # no copy: there may be millions of rows
+            found = [Rows(X, codes, given[0], keeps[0])]
+        else:
+            found = [
+                Rows(X[place == number], codes[place == number], source, keep)
+                for number, (source, keep) in enumerate(zip(given, keeps, strict=True))
+                if (place == number).any()
+            ]
         if gaps:
             for rows in found:
                 _check_gaps(rows)
