@@ -51,6 +51,9 @@ SHAPES |= {
 }
 """The same of [kernel-resampling, Table 1]. The tenth column of Breast-Cancer is the sample's id."""
 
+SHAPES |= {"pendigits_test": (16, 3498, 10)}
+"""What `papers/frontier` needs beyond: the part of Pendigits that principal-laplace leaves out."""
+
 CODED = {"breast_cancer_wisconsin", "hepatitis", "tic_tac_toe", "votes"}
 """Sets with categories or missing cells: sorted categories become 0, 1, ..., a missing cell the middle of the range."""
 
