@@ -99,3 +99,17 @@ def test_it_is_the_default_of_a_perturbed_classifier():
     mechanism = make_mechanism("square-wave", {"epsilon_record": 8.0})
     model = PerturbedClassifier(mechanism, bounds=(X.min(axis=0), X.max(axis=0))).fit(X, y)
     assert model.score(X, y) > 0.6
+
+
+def test_a_category_that_no_row_of_a_fold_reports_is_no_obstacle():
+    """Few rows that report one of many columns each."""
+    columns = [Column(f"q{j}", "categorical", categories=("no", "yes"), **PUBLIC) for j in range(12)]
+    encoding = Encoding(Schema(tuple(columns)))
+    y = np.arange(40) % 2
+    X = np.tile(np.column_stack([y == 0, y == 1]).astype(float), (1, 12))
+    mechanism = make_mechanism("square-wave", {"epsilon_record": 2.0})
+    block = mechanism.release(X, y, np.random.default_rng(5), encoding=encoding)
+    seldom = (~np.isnan(block.X[:, ::2])).sum(axis=0).min()
+    assert seldom < 5
+    model = AutoClassifier().fit(block.X[:12], block.y[:12], sources=mechanism.recipe_)
+    assert model.predict(X).shape == y.shape

@@ -90,8 +90,8 @@ def class_densities(
     return _numbers(parts, classes, method, intervals_for(sum(len(part.Z) for part in parts), intervals))
 
 
-def _shares(parts: Sequence[Slice], classes: int) -> ClassDensities:
-    """Shares of categories in every class; parts weigh by their precision."""
+def _shares(parts: Sequence[Slice], classes: int) -> ClassDensities | None:
+    """Shares of categories in every class; parts weigh by their precision. None if no row reports the column."""
 
     def of(code: int | None) -> Matrix | None:
         counts, keeps = [], []
@@ -105,7 +105,8 @@ def _shares(parts: Sequence[Slice], classes: int) -> ClassDensities:
         return invert_response(counts, keeps)
 
     overall = of(None)
-    assert overall is not None
+    if overall is None:
+        return None
     found = [of(code) for code in range(classes)]
     mass = np.array([overall if one is None else one for one in found])
     return ClassDensities(mass, np.zeros(classes), overall, 0.0, None)
