@@ -105,7 +105,7 @@ def _stages(part: Part) -> Codes:
     if recipe is None or not isinstance(recipe.map, Staged):
         return np.full(len(part.y), -1, dtype=np.int64)
     told = [(~np.isnan(part.Z[:, place])).any(axis=1) for place in recipe.map.parts]
-    return np.argmax(told, axis=0).astype(np.int64)
+    return np.asarray(np.argmax(told, axis=0), dtype=np.int64)
 
 
 def _randomizer(card: Card) -> str:
