@@ -118,7 +118,7 @@ def test_an_existing_folder_is_kept_unless_forced(tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "old").write_text("old")
-    with pytest.raises(OutputError, match="exists already"), new_folder(out):
+    with pytest.raises(OutputError, match=r"exists already.*--force, in Python force=True"), new_folder(out):
         pass
     with pytest.raises(KeyboardInterrupt), new_folder(out, force=True):
         raise KeyboardInterrupt

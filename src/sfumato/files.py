@@ -58,14 +58,19 @@ def write_whole(path: Path | str, content: bytes | str, *, private: bool = False
         file.write(data)
 
 
+def check_free(path: Path | str | None, *, force: bool = False) -> None:
+    """Refuse a place that is taken, before any work is done for it."""
+    if path is not None and not force and Path(path).exists():
+        raise OutputError(f"{path} exists already. Choose another name, or replace it: --force, in Python force=True.")
+
+
 @contextlib.contextmanager
 def new_folder(path: Path | str, *, force: bool = False) -> Iterator[Path]:
     """Yield an empty folder beside `path` that becomes `path` when the block ends well, and vanishes otherwise."""
     path = Path(path)
     if path.name in ("", ".."):
         raise OutputError(f"{path} is no name for a new folder. Give one inside of it.")
-    if path.exists() and not force:
-        raise OutputError(f"{path} exists already. Choose another folder, or add --force to replace it.")
+    check_free(path, force=force)
     if path.exists() and not path.is_dir():
         raise OutputError(f"{path} is a file, but a folder must be written there. Choose another name.")
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

@@ -2,14 +2,18 @@
 
 import json
 import math
+import warnings
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sfumato as sf
 from domains import steady
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Guarantee, ThreatModel, posterior_bound
 from sfumato.guarantee.guarantee import PRIORS, learned_domain
+from sfumato.guarantee.words import card_in_words
 
 figures = st.floats(1e-6, 900) | st.just(math.inf)
 sentences = st.lists(st.text(max_size=30), max_size=3).map(tuple)
@@ -152,3 +156,13 @@ def test_the_threat_model_says_what_is_not_protected(label):
     assert ("label is released exactly" in words) == (label == "exact")
     assert "12" in words
     assert "Own sentence." in words
+
+
+def test_columns_with_noise_of_their_own_are_named():
+    frame = pd.DataFrame({"age": range(50), "bmi": range(50), "ill": ["no", "yes"] * 25})
+    columns = {"bmi": {"law": "normal", "scale": 0.5}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sf.PrivacyLeakWarning)
+        release = sf.sanitize(frame, label="ill", mechanism="additive-noise", columns=columns, seed=1)
+    shown = card_in_words(release.card)
+    assert "Columns with noise of their own: bmi (law=normal, scale=0.5).\n" in shown

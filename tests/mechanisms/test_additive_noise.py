@@ -130,6 +130,7 @@ def test_constant_columns_come_back_constant():
     ("parameters", "message"),
     [
         ({"law": "cauchy"}, "The 'law' parameter of AdditiveNoise must be one of laplace, normal, uniform, student-t"),
+        ({"law": "gamma"}, "as gamma(2), or table:FILE. Got 'gamma' instead."),
         ({"scale": 0}, "The 'scale' parameter of AdditiveNoise must be a positive number. Got 0 instead."),
         ({"scale": -1}, "The 'scale' parameter of AdditiveNoise must be a positive number. Got -1 instead."),
         ({"noise": "secure"}, "The 'noise' parameter of AdditiveNoise must be one of exact, float"),

@@ -111,7 +111,11 @@ def test_a_rotation_with_components_and_a_like_original_release(people):
 
 
 def test_mistakes(release):
-    for words, said in (({"clusters": 0}, "whole number"), ({"model": "cubic"}, "no model 'cubic'")):
+    for words, said in (
+        ({"clusters": 0}, "whole number"),
+        ({"clusters": 9_999}, "too many"),
+        ({"model": "cubic"}, "no model 'cubic'"),
+    ):
         with pytest.raises(UsageError, match=said):
             sf.cluster(release, **words)
 

@@ -45,7 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Learn from private tables without seeing the people in them.",
-    epilog="Exit codes: 0 done, 1 internal error, 2 wrong option, 3 table, 4 schema, 5 output, 6 card, key or model, "
+    epilog="Exit codes: 0 done, 1 any other error, 2 wrong option, 3 table, 4 schema, 5 output, 6 card, key or model, "
     "7 nothing new, 8 coordinator, 9 nothing keeps the wish, 130 interrupted.",
 )
 

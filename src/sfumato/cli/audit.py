@@ -12,6 +12,7 @@ from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import AsPublished, Console, Force, parse_pairs, parse_parameters
 from sfumato.cli.tables import Tables
 from sfumato.errors import OutputError, UsageError
+from sfumato.files import check_free
 from sfumato.wording import NO_BETTER, WORSE
 
 
@@ -87,8 +88,8 @@ def audit(
     if place.exists() and not place.is_dir():
         raise OutputError(f"{place} is a file, but a folder must be written there. Choose another --out.")
     page = place / "report.html"
-    if out is not None and page.exists() and not force:
-        raise OutputError(f"{page} exists already. Choose another --out, or add --force to replace it.")
+    if out is not None:
+        check_free(page, force=force)
     settings = parse_parameters(param or [])
     names = parse_pairs("--columns", columns or [])
     hierarchies = parse_pairs("--hierarchy", hierarchy or [])

@@ -71,7 +71,9 @@ def demo(
 def _consortium(console: Console, sites: int | None) -> None:
     from sfumato.cli.at_server import server_part
     from sfumato.cli.consortium import show_consortium
+    from sfumato.jobs.consortium import check_sites
 
+    check_sites(sites)
     server_part("run")  # without the server's extra this is the one line that is printed
     many = "Four hospitals" if sites is None else counted(sites, "hospital")
     console.say(f"{many} share breast cancer (569 patients, 30 measurements) one way, by kernel resampling.")

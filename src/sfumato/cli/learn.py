@@ -34,7 +34,7 @@ def answers_to(survey: Path | None, source: Any) -> Any:
 
 @with_blocks
 def train(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that `sfumato sanitize` wrote.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders that `sfumato sanitize` wrote.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Model file to write, for example model.skops.")],
     console: Console,
     classifier: Annotated[

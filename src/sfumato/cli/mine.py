@@ -13,7 +13,7 @@ from sfumato.cli.tables import Tables
 from sfumato.errors import UsageError
 from sfumato.wording import counted
 
-Folders = Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that `sfumato sanitize` wrote.")]
+Folders = Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders that `sfumato sanitize` wrote.")]
 Out = Annotated[Path, typer.Option(metavar="OUT", help="Folder to write.")]
 
 

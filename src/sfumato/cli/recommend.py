@@ -12,7 +12,8 @@ from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console, Force
 from sfumato.cli.release import Label
 from sfumato.cli.tables import Query, TableArgument, Tables
-from sfumato.errors import OutputError, UnmetWishError
+from sfumato.errors import UnmetWishError
+from sfumato.files import check_free
 
 if TYPE_CHECKING:
     from sfumato.jobs.advising.search import Setting
@@ -62,8 +63,7 @@ def recommend(
     from sfumato.door.recommend import recommend as run
     from sfumato.jobs.advising.recommendation import in_short
 
-    if out is not None and out.exists() and not force:
-        raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
+    check_free(out, force=force)
 
     def tell(setting: Setting, after: float) -> None:
         if not console.quiet:

@@ -17,7 +17,7 @@ from sfumato.wording import counted
 
 @with_blocks
 def reconstruct(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that `sfumato sanitize` wrote.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders that `sfumato sanitize` wrote.")],
     out: Annotated[Path, typer.Option(metavar="OUT", help="Folder to write.")],
     tables: Tables,
     console: Console,
@@ -98,7 +98,7 @@ def reconstruct(
         rows, name = counted(summary["rows"], "released row"), summary.get("column") or " and ".join(summary["columns"])
         console.say(f"Reconstructed {name} from {rows} into {where}: {_figure(summary)}.")
         if "residual" in summary:
-            console.say(f"The programme is solved: its conditions (Eq. 18) hold but for {summary['residual']:.1g}.")
+            console.say(f"The programme is solved: its conditions (Eq. 18) hold to within {summary['residual']:.1g}.")
         for atom in summary.get("atoms", ()):
             console.say(
                 f"Point mass at {atom['value']:.5g}: {atom['share']:.0%} of the people "

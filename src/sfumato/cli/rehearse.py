@@ -10,7 +10,8 @@ import typer
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console, Force, parse_parameters
 from sfumato.cli.tables import TableArgument, Tables
-from sfumato.errors import OutputError, UsageError
+from sfumato.errors import UsageError
+from sfumato.files import check_free
 
 
 @with_blocks
@@ -45,8 +46,7 @@ def rehearse(
     from sfumato.door.rehearse import rehearse as run
     from sfumato.table import write_table
 
-    if out is not None and out.exists() and not force:
-        raise OutputError(f"{out} exists already. Choose another --out, or add --force to replace it.")
+    check_free(out, force=force)
     with console.listening() as progress:
         found = run(
             tables.open(table),

@@ -10,7 +10,8 @@ import typer
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import AsPublished, Console, Force, Quiet, parse_column_parameters, parse_parameters
 from sfumato.cli.tables import Query, Tables, TablesArgument
-from sfumato.errors import OutputError, UsageError
+from sfumato.errors import UsageError
+from sfumato.files import check_free
 from sfumato.wording import counted
 
 Label = Annotated[str | None, typer.Option(metavar="COL", help="The column that classifiers are to predict.")]
@@ -44,8 +45,7 @@ def schema(
     if out is None:
         print(inferred.to_yaml(), end="")
         return
-    if out.exists() and not force:
-        raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
+    check_free(out, force=force)
     inferred.save(out)
     console.say(f"Wrote {out}: {counted(len(inferred.private), 'private column')}. Edit it, then:")
     console.say(f"  sfumato sanitize TABLE --schema {out} --out DIR")

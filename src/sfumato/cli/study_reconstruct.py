@@ -13,6 +13,7 @@ from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console, Force
 from sfumato.cli.study import StudyId
 from sfumato.errors import CoordinatorError, UsageError
+from sfumato.files import check_free
 from sfumato.wording import counted
 
 
@@ -38,8 +39,7 @@ def reconstruct(
 
     if out is not None and not wait:
         raise UsageError("--out needs the densities, and --no-wait does not wait for them. Leave out one of the two.")
-    if out is not None and out.exists() and not force:
-        raise UsageError(f"{out} exists already. Choose another name, or add --force to replace it.")
+    check_free(out, force=force)
     with at.connected(console) as connected:
         asked = [connected.reconstruct(study, name, method) for name in dict.fromkeys(column)]
         if wait:

@@ -9,7 +9,8 @@ import typer
 
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console, Force
-from sfumato.errors import OutputError, UsageError
+from sfumato.errors import UsageError
+from sfumato.files import check_free
 
 app = typer.Typer()
 
@@ -50,8 +51,7 @@ def edges(
         raise UsageError("Give --survey or --schema, not both.")
     if (out is None) is not (survey is None and schema is None):
         raise UsageError("--out goes with --survey or --schema: it is the file with the edges in it.")
-    if out is not None and out.exists() and not force:
-        raise OutputError(f"{out} exists already. Choose another name, or add --force.")
+    check_free(out, force=force)
     file = _read(survey) if survey is not None else None
     wanted = list(column or ()) or _asked(file)
     found = survey_edges(table, wanted, by=by, label=label, parts=parts, digits=digits)

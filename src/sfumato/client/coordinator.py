@@ -12,8 +12,8 @@ from sfumato.client.address import Address
 from sfumato.client.answers import BrokenOffError, RefusedError, message_of, messages_of, misshapen, pieces_of
 from sfumato.client.connection import Connection, Patience, UnansweredError
 from sfumato.client.parcel import Parcel
-from sfumato.errors import CoordinatorError, OutputError, TableError, UsageError
-from sfumato.files import new_file
+from sfumato.errors import CoordinatorError, TableError, UsageError
+from sfumato.files import check_free, new_file
 from sfumato.protocol.messages import (
     ALL_SITES,
     PURPOSES,
@@ -206,8 +206,7 @@ class Coordinator:
         self, study: str, model: str, out: Path, *, force: bool = False, progress: Progress | None = None
     ) -> None:
         """Write a model's file; whole, or not at all."""
-        if out.exists() and not force:
-            raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
+        check_free(out, force=force)
         with (
             new_file(out) as file,
             self._connection.answer("GET", _path(study, "models", model, "file")) as response,

@@ -96,7 +96,7 @@ def train(
     >>> list(model.predict({"age": [30, 60]}))
     ['no', 'yes']
     """
-    found = train_on(_opened(releases), classifier, reconstruction, parameters, published)
+    found = train_on(opened_releases(releases), classifier, reconstruction, parameters, published)
     return Model(found.classifier, found.about)
 
 
@@ -225,7 +225,7 @@ def reconstruct(
     """
     if sum(wish is not None for wish in (column, joint, along)) != 1:
         raise UsageError("Give one of column, joint and along.")
-    opened, chosen = _opened(releases, public=True), make_method(method, penalty, published=published)
+    opened, chosen = opened_releases(releases, public=True), make_method(method, penalty, published=published)
     independent = independent or published
     if joint is not None:
         return joint_from(opened, joint, chosen, bins=bins or JOINT_BINS, independent=independent, seed=seed)
@@ -241,7 +241,7 @@ def _model(given: Model | Path | str) -> Model:
     return load_model(given) if isinstance(given, str | Path) else given
 
 
-def _opened(given: Releases, *, public: bool = False) -> list[Release]:
+def opened_releases(given: Releases, *, public: bool = False) -> list[Release]:
     several = [given] if isinstance(given, Release | str | Path) else given
     if not isinstance(several, Sequence):
         raise TableError(f"A {type(given).__name__} is not a release. Give what `sanitize` returned, or its folder.")

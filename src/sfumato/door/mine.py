@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sfumato.door.learn import Releases, _opened
+from sfumato.door.learn import Releases, opened_releases
 from sfumato.jobs.cluster import Clustering, cluster_releases
 from sfumato.jobs.regress import Regression, regress_releases
 from sfumato.jobs.rules import Rules, rules_of_releases
@@ -51,7 +51,7 @@ def cluster(
     >>> [round(share, 1) for share in found.about["shares"]]
     [0.6, 0.4]
     """
-    given = _opened(releases, public=original is None)
+    given = opened_releases(releases, public=original is None)
     return cluster_releases(given, clusters=clusters, model=model, resamples=resamples, seed=seed, original=original)
 
 
@@ -96,7 +96,7 @@ def rules(
     ('smokes=yes', 'coughs=yes', True)
     """
     return rules_of_releases(
-        _opened(releases, public=True),
+        opened_releases(releases, public=True),
         columns=columns,
         min_support=min_support,
         min_confidence=min_confidence,
@@ -137,4 +137,6 @@ def regress(
     >>> found["as_released"] < 0.7, 0.7 < found["coefficient"] < 1.1
     (True, True)
     """
-    return regress_releases(_opened(releases, public=True), target, columns=columns, confidence=confidence, seed=seed)
+    return regress_releases(
+        opened_releases(releases, public=True), target, columns=columns, confidence=confidence, seed=seed
+    )

@@ -13,13 +13,14 @@ from sfumato.guarantee.card import Card
 from sfumato.guarantee.guarantee import summarized
 from sfumato.guarantee.own_words import own_words
 from sfumato.guarantee.rounding import amplification_at_most, at_most, epsilon_at_most, percent_down
+from sfumato.wording import counted
 
 MOST_LINES = 20
 OWN = "the release's own words"
 
 
 def card_in_words(card: Card) -> str:
-    """What holds for who sees all releases of these rows, what this one is, what it rests on, what is not protected."""
+    """What holds against somebody who sees all releases, what this one is, what it rests on, what is not protected."""
     together = card.all_releases()
     parts = [
         f"Guarantee: {'proved. ' if together.bounded else ''}{card.guarantee['words']}",
@@ -50,9 +51,22 @@ def _what(card: Card) -> str:
     again = "\nDrawn again from the model of an earlier release, at no further cost." if is_redrawn(card) else ""
     return (
         f"{own_words(card.mechanism['name'])} ({parameters}){paper}: "
-        f"{card.rows:,} rows, {len(columns)} columns{labelled}.\n"
-        f"Noise: {card.noise_path}. Space: {card.space[:23]}...{gaps}{again}"
+        f"{card.rows:,} rows, {counted(len(columns), 'column')}{labelled}.\n"
+        f"{_own_noise(card)}Noise: {card.noise_path}. Space: {card.space[:23]}...{gaps}{again}"
     )
+
+
+def _own_noise(card: Card) -> str:
+    """Columns that chose their own noise: the mechanism's parameters do not hold for them."""
+    own = {column["name"]: column["noise"] for column in card.source_schema["columns"] if column.get("noise")}
+    if not own:
+        return ""
+    shown = [
+        f"{own_words(name, 80)} ({own_words(', '.join(f'{key}={value}' for key, value in noise.items()), 120)})"
+        for name, noise in list(own.items())[:MOST_LINES]
+    ]
+    more = f" and {len(own) - MOST_LINES:,} more" if len(own) > MOST_LINES else ""
+    return f"Columns with noise of their own: {', '.join(shown)}{more}.\n"
 
 
 def is_redrawn(card: Card) -> bool:

@@ -25,6 +25,9 @@ from sfumato.table import open_table, write_table
 
 TRIED = range(2, 9)
 """How many clusters are tried where nobody says how many there are."""
+
+ROWS_PER_CLUSTER = 5
+"""Fewer rows tell nothing of a cluster's spread."""
 BLURRED = 0.5
 """Below this expected agreement the groups of single rows are said to be mostly noise."""
 
@@ -82,8 +85,14 @@ def cluster_releases(
         raise UsageError("Give at least one release.")
     check_one_space([one.card for one in releases], [one.where for one in releases])
     parts = [part for release in releases for part in parts_of(release)]
-    if sum(len(part.Z) for part in parts) < 20:
+    rows = sum(len(part.Z) for part in parts)
+    if rows < 20:
         raise UsageError("There are fewer than 20 released rows: nothing can be said of clusters behind noise.")
+    if clusters != AUTO and int(clusters) > rows // ROWS_PER_CLUSTER:
+        raise UsageError(
+            f"{int(clusters):,} clusters are too many for {rows:,} released rows. "
+            f"Ask for at most {rows // ROWS_PER_CLUSTER:,}, or auto."
+        )
     seen = see(parts)
     wanted = TRIED if clusters == AUTO else [int(clusters)]
     tried = candidates(seen, [one for one in wanted if one < len(seen[0].codes)], model, seed)

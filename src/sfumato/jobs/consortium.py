@@ -52,15 +52,19 @@ class Consortium:
         return 1.0 - float(counts.max() / counts.sum())
 
 
+def check_sites(count: int | None) -> None:
+    if count is not None and not 1 <= count <= MOST_SITES:
+        raise UsageError(
+            f"--sites must be from 1 to {MOST_SITES}: more would leave a site too few patients. Got {count}."
+        )
+
+
 def make_consortium(seed: int = 1, count: int | None = None) -> Consortium:
     """Deal 569 patients to sites and a test table, always alike; bounds are the published ones.
 
     Four sites of unequal size, or as many as wanted of equal size.
     """
-    if count is not None and not 1 <= count <= MOST_SITES:
-        raise UsageError(
-            f"--sites must be from 1 to {MOST_SITES}: more would leave a site too few patients. Got {count}."
-        )
+    check_sites(count)
     shares = SHARES if count is None else {f"Site {place}": 1 / count for place in range(1, count + 1)}
     from sklearn.datasets import load_breast_cancer
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.array_types import Codes
-from sfumato.errors import OutputError, TableError
-from sfumato.files import write_whole
+from sfumato.errors import TableError
+from sfumato.files import check_free, write_whole
 from sfumato.guarantee import Key
 from sfumato.jobs.model import Model
 from sfumato.jobs.predict import classifier_for, opened, rows_to_classify
@@ -98,8 +98,7 @@ def evaluate(
     Categories that training did not see are treated as missing, and classes as errors; both are counted and warned of,
     or refused with `unknown="refuse"`.
     """
-    if out is not None and out.exists() and not force:
-        raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
+    check_free(out, force=force)
     found = compare(Model.load(model_path), source, key=key, unknown=unknown)
     if out is not None:
         write_whole(out, json.dumps(found.to_dict(), indent=1), private=True)

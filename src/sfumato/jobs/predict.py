@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.array_types import Codes, Matrix
-from sfumato.errors import CardError, OutputError, SchemaError, TableError, UsageError
+from sfumato.errors import CardError, SchemaError, TableError, UsageError
+from sfumato.files import check_free
 from sfumato.guarantee import Card, Key
 from sfumato.jobs.model import Model
 from sfumato.jobs.release import Release
@@ -65,8 +66,7 @@ def predict(
 
     Categories that training did not see are treated as missing, counted and warned of; or refused (`unknown="refuse"`).
     """
-    if out.exists() and not force:
-        raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
+    check_free(out, force=force)
     model = Model.load(model_path)
     predicted = classify(model, source, key=key, unknown=unknown)
     columns = {"prediction": model.encoding().decode_label(predicted.codes)}

@@ -96,7 +96,7 @@ def trade_off(
             losses = [_once(x, fitted, bounds, method, bins, rng) for _ in range(runs)]
             spread = float(np.std(losses, ddof=1)) if runs > 1 else 0.0
             lines[name].append((float(level), float(np.mean(losses)), spread))
-        progress("Ways", number + 1, len(ways))
+        progress("Measuring trade-off", number + 1, len(ways))
     return TradeOff(column, {name: points for name, points in lines.items() if points}, runs, len(x), mark)
 
 

@@ -16,7 +16,8 @@ from sfumato.classifiers.embedding import public_map
 from sfumato.classifiers.factory import CLASSIFIERS, Choice, choose_classifier, make_classifier
 from sfumato.classifiers.label_noise import corrected_priors
 from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts, part_of_card
-from sfumato.errors import CardError, OutputError, SchemaError, UsageError
+from sfumato.errors import CardError, SchemaError, UsageError
+from sfumato.files import check_free
 from sfumato.guarantee import Card
 from sfumato.jobs.model import FORMAT, VERSION, Model
 from sfumato.jobs.release import Release
@@ -41,8 +42,7 @@ def train(
     With a `reconstruction` ("by-class", "global") it learns from reconstructed values in place of the noisy ones.
     """
     chosen = choose_classifier(classifier, parameters, published=published)
-    if out.exists() and not force:
-        raise OutputError(f"{out} exists already. Choose another name, or add --force to replace it.")
+    check_free(out, force=force)
     make_classifier(chosen, reconstruction)  # what cannot be is found before releases are read
     model = train_on([Release.open(folder) for folder in folders], chosen, reconstruction)
     model.save(out)

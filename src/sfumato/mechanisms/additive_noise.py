@@ -13,7 +13,7 @@ from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Mechanism
 from sfumato.mechanisms.columnwise import columnwise_channel, epsilon_shares
-from sfumato.noise import LAWS, Laplace, Law, make_law
+from sfumato.noise import Laplace, Law, make_law
 from sfumato.noise.own_laws import is_own
 from sfumato.statistics import Statistics
 from sfumato.table import Column, Encoding, Group
@@ -88,8 +88,7 @@ class AdditiveNoise(Mechanism):
         return False
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
-        if not is_own(self.law):
-            self._check_choice(tuple(LAWS), law=self.law)
+        self._check_law(self.law)
         self._check_choice(("exact", "float"), noise=self.noise)
         self._check_positive(
             scale=self.scale, df=self.df, category_epsilon=self.category_epsilon, epsilon_record=self.epsilon_record

@@ -21,7 +21,8 @@ from sfumato.guarantee.proved import proved
 from sfumato.mechanisms.columnwise import check_choices
 from sfumato.mechanisms.knob import RECORD, Knob
 from sfumato.mechanisms.parameters import Parameters
-from sfumato.noise import Streams
+from sfumato.noise import LAWS, Streams
+from sfumato.noise.own_laws import is_own
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding
 
@@ -261,6 +262,13 @@ class Mechanism(Parameters, ABC):
                 "Ask for fewer, or leave 'columns' out."
             )
         return int(wanted)
+
+    def _check_law(self, law: object) -> None:
+        if law not in LAWS and not is_own(law):
+            raise UsageError(
+                f"The 'law' parameter of {type(self).__name__} must be one of {', '.join(LAWS)}, a distribution of "
+                f"scipy.stats with its parameters in brackets, as gamma(2), or table:FILE. Got {law!r} instead."
+            )
 
     def _check_choice(self, choices: tuple[str, ...], **values: object) -> None:
         for name, value in values.items():

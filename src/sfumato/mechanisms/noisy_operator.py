@@ -14,7 +14,7 @@ from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Mechanism, as_matrix
 from sfumato.mechanisms.columnwise import columnwise_channel, epsilon_shares
-from sfumato.noise import CUSTOM, LAWS, Law, Operator, OperatorNoise, make_law, make_operator
+from sfumato.noise import CUSTOM, Law, Operator, OperatorNoise, make_law, make_operator
 from sfumato.noise.own_laws import is_own
 from sfumato.statistics import Statistics
 from sfumato.table import Column, Encoding, Group
@@ -80,8 +80,7 @@ class NoisyOperator(Mechanism):
         return False
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
-        if not is_own(self.law):
-            self._check_choice(tuple(LAWS), law=self.law)
+        self._check_law(self.law)
         self._check_positive(scale=self.scale, df=self.df, category_epsilon=self.category_epsilon)
         self.noise_ = self._noise()
         self.encoding_ = encoding

@@ -36,8 +36,8 @@ be a rounding error, and noise in proportion to it would drown in others."""
 
 ESTIMATED = (
     "The basis was estimated from these rows with exact noise of its own. It costs epsilon {}, which is part of the "
-    "record's: the figure holds for who sees the basis and all released rows, where two tables differ in one record "
-    "and the number of rows is known."
+    "record's: the figure holds against anybody who sees the basis and all released rows. It is "
+    "about tables that differ in one record, and the number of rows is public."
 )
 
 

@@ -47,7 +47,7 @@ class NoiseStrength:
                 f"Noise of {self.low:.2g} to {self.high:.2g} times this strength explains the values equally well: "
                 "they do not tell how strong it was."
             )
-        return f"The values speak for noise of {self.best:.2g} times this strength ({self.low:.2g} to {self.high:.2g})."
+        return f"The values suggest noise of {self.best:.2g} times this strength ({self.low:.2g} to {self.high:.2g})."
 
 
 def estimate_strength(
