@@ -18,6 +18,7 @@ TYPE_CHECKING = False  # what type checkers take for true; `typing` would be mos
 if TYPE_CHECKING:
     from sfumato.door.audit import Audit, audit
     from sfumato.door.canary import canary
+    from sfumato.door.certificate import certificate
     from sfumato.door.compare import Comparison, compare
     from sfumato.door.figures import figure_condensation, figure_filtering
     from sfumato.door.invariance import invariance
@@ -58,6 +59,7 @@ _WHERE = {
     "figure_condensation": "sfumato.door.figures",
     "regress": "sfumato.door.mine",
     "trade_off": "sfumato.door.trade_off",
+    "certificate": "sfumato.door.certificate",
     "compare": "sfumato.door.compare",
     "Comparison": "sfumato.door.compare",
     "recommend": "sfumato.door.recommend",
@@ -89,6 +91,7 @@ __all__ = [
     "__version__",
     "audit",
     "canary",
+    "certificate",
     "cluster",
     "compare",
     "evaluate",

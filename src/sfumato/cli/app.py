@@ -14,6 +14,7 @@ from sfumato.cli import (
     audit,
     canary,
     catalogue,
+    certificate,
     compare,
     declare,
     demo,
@@ -76,6 +77,7 @@ app.command()(release.sanitize)
 app.command()(redraw.redraw)
 app.command()(release.forget)
 app.command()(release.show)
+app.command()(certificate.certificate)
 app.command()(audit.audit)
 app.command()(canary.canary)
 app.command()(learn.train)

@@ -21,7 +21,7 @@ def demo(
     sites: Annotated[int | None, typer.Option(metavar="L", help="With --consortium: L sites of equal size.")] = None,
     force: Force = False,
 ) -> None:
-    """Sanitize, audit, train and predict on a table that ships with scikit-learn, and write the report.
+    """Recommend, sanitize, audit, train and predict on a table that ships with scikit-learn, and write the report.
 
     With --consortium, starts a server on this machine; four sites sanitize and push, and a model is trained on all of
     them. Everything is removed afterwards.
@@ -44,15 +44,17 @@ def demo(
     with console.listening() as progress:
         done = demonstrate(out, force=force, progress=progress, report=write_report)
     console.say()
+    console.say(done.advice.paragraph())
+    console.say()
     console.say(done.card.guarantee["words"])
     console.say()
     for line in attack_lines(done.audit.data):
         console.say(line)
     console.say()
     for name, accuracy in done.accuracy.items():
-        console.say(f"{name:<15} trained on the release, tested on other patients: accuracy {accuracy:.3f}")
+        console.say(f"{name:<26} trained on the release, tested on other patients: accuracy {accuracy:.3f}")
     console.say(
-        f"{'(no release)':<15} always the commonest diagnosis:                          accuracy {done.commonest:.3f}"
+        f"{'(no release)':<26} always the commonest diagnosis:                          accuracy {done.commonest:.3f}"
     )
     report = out / "release" / "report.html"
     console.say()
@@ -61,6 +63,7 @@ def demo(
         {
             "folder": str(out),
             "report": str(report),
+            "recommended": done.advice.to_dict(),
             "guarantee": dict(done.card.guarantee),
             "attacks": done.audit.data["attacks"],
             "accuracy": done.accuracy,
