@@ -63,6 +63,10 @@ def audit(
     hierarchy: Annotated[
         list[str] | None, typer.Option(metavar="COL=FILE", help="Hierarchy of generalised cells, as ARX; repeatable.")
     ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Look for nearest rows there: cuda, or another device of PyTorch.")
+    ] = None,
+    device_memory: Annotated[float, typer.Option(metavar="GB", help="What a block of products may take there.")] = 4.0,
     as_published: AsPublished = False,
     force: Force = False,
 ) -> None:
@@ -127,6 +131,8 @@ def audit(
             seed=seed,
             unknown=unknown,
             published=as_published,
+            device=device,
+            device_memory=device_memory,
             clusters=clusters,
             match=match,
             mapping=mapping,

@@ -17,6 +17,7 @@ from sfumato.jobs.auditing.document import write_audit
 from sfumato.jobs.auditing.request import MAX_ROWS, REPEATS
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.release import Release
+from sfumato.neighbours import on_device
 from sfumato.report import write_report
 from sfumato.table import Schema
 from sfumato.table.frames import as_frame, kind_of
@@ -123,6 +124,8 @@ def audit(
     mapping: Path | str | None = None,
     columns: Mapping[str, str] | None = None,
     hierarchies: Mapping[str, Path | str] | None = None,
+    device: str | None = None,
+    device_memory: float = 4.0,
     seed: int = 0,
     out: Path | str | None = None,
     progress: Progress = silent,
@@ -173,6 +176,10 @@ def audit(
     hierarchies : mapping, default {}
         Files that say what generalised cells of a column stand for, in ARX's form: `{"job": "jobs.csv"}`. Ranges,
         intervals, prefixes ("902**"), sets ("{A, B}") and "*" are understood without one.
+    device : str, optional
+        Look for nearest rows on this device of PyTorch ("cuda"); the answers are the same. See docs/large-tables.md.
+    device_memory : float, default 4.0
+        GB that a block of products may take there, above 0.
     seed : int, default 0
         Seed of the audit's own sampling, at least 0; the same seed gives the same audit.
     out : path, optional
@@ -223,4 +230,7 @@ def audit(
     request.check()
     if carded:  # opened here, so that nothing is written into the release's own folder
         request = replace(request, folder=None, release=Release.open(release, request.key), key=None)
-    return Audit(run_audit(request, progress).data, kind_of(original))
+    if not device_memory > 0:
+        raise UsageError(f"--device-memory must be above 0 (GB). Got {device_memory} instead.")
+    with on_device(device, int(device_memory * (1 << 30))):
+        return Audit(run_audit(request, progress).data, kind_of(original))

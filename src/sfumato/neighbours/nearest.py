@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.array_types import Codes, Floats
+from sfumato.neighbours.device import chosen, nearest_on_device, on_device
 from sfumato.neighbours.frame import Frame, Real, pair_squares
 from sfumato.neighbours.tiles import QueryBlock, RowChunk, walk
 
@@ -41,6 +42,13 @@ def nearest(
         raise ValueError(f"'exclude_self' needs one query per row. Got {len(a)} queries for {len(b)} rows.")
     if not 1 <= k <= len(b) - exclude_self:
         raise ValueError(f"The 'k' parameter must be between 1 and {len(b) - exclude_self}, the rows. Got {k} instead.")
+    device = chosen()
+    if device is not None and workers is None and len(a):
+        arrays, memory = device
+        best, index, settled = nearest_on_device(arrays, a, b, k, exclude_self=exclude_self, frame=frame, memory=memory)
+        if not settled.all():
+            best[~settled], index[~settled] = _by_processor(a, b, k, np.flatnonzero(~settled), exclude_self, frame)
+        return np.sqrt(best), index
     best = np.full((len(a), k), np.inf)
     index = np.full((len(a), k), len(b), dtype=np.int64)
 
@@ -59,6 +67,19 @@ def nearest(
 
     walk(a, b, visit, frame=frame, workers=workers)
     return np.sqrt(best), index
+
+
+def _by_processor(
+    a: Floats, b: Floats, k: int, who: Codes, exclude_self: bool, frame: Frame | None
+) -> tuple[Floats, Codes]:
+    """The same for some queries; a query's own row is found among the first and taken out."""
+    with on_device(None):
+        distance, index = nearest(a[who], b, min(k + exclude_self, len(b)), frame=frame)
+    if exclude_self:
+        own = index == who[:, None]
+        own[~own.any(axis=1), -1] = True  # k others lie exactly there as well, before it
+        distance, index = (found[~own].reshape(len(who), k) for found in (distance, index))
+    return distance**2, index
 
 
 def _screen(

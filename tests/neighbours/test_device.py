@@ -1,0 +1,79 @@
+"""Nearest rows on a device: the same answers as the processor's, ties and duplicates included, in any block size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from sfumato.errors import UsageError
+from sfumato.neighbours import DeviceMemoryWarning, NumpyArrays, nearest, on_device
+from sfumato.neighbours.device import nearest_on_device
+
+
+def arrays():
+    """The double, and PyTorch's processor where it is installed."""
+    found = [NumpyArrays()]
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        return found
+    from sfumato.neighbours.device import TorchArrays
+
+    return [*found, TorchArrays("cpu")]
+
+
+def tables(rng):
+    yield "spread", rng.normal(size=(700, 6)), rng.normal(size=(900, 6))
+    yield "far from zero", rng.random((300, 4)) + 1e6, rng.random((513, 4)) + 1e6
+    yield "on a grid", rng.integers(0, 4, (300, 3)).astype(float), rng.integers(0, 4, (700, 3)).astype(float)
+    same = rng.random((300, 5))
+    yield "copies", same, np.repeat(same, 2, axis=0)
+    yield "few", rng.random((5, 2)), rng.random((3, 2))
+
+
+@pytest.mark.parametrize("device", arrays(), ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("k", [1, 3])
+def test_the_answers_are_the_processors(device, k):
+    for name, queries, rows in tables(np.random.default_rng(4)):
+        expected = nearest(queries, rows, k)
+        with on_device(device, memory=1 << 18):
+            found = nearest(queries, rows, k)
+            own = nearest(rows, rows, min(k, 2), exclude_self=True)
+        for one, other in zip(found, expected, strict=True):
+            assert_array_equal(one, other, err_msg=name)
+        for one, other in zip(own, nearest(rows, rows, min(k, 2), exclude_self=True), strict=True):
+            assert_array_equal(one, other, err_msg=name)
+
+
+def test_most_queries_are_settled_by_the_device_and_crowds_are_not():
+    rng = np.random.default_rng(2)
+    for name, queries, rows in tables(rng):
+        given = {"exclude_self": False, "frame": None, "memory": 1 << 20}
+        _, _, settled = nearest_on_device(NumpyArrays(), queries, rows, 1, **given)
+        if name == "spread":
+            assert settled.mean() > 0.95
+        if name == "on a grid":
+            assert settled.mean() < 0.5  # a dozen rows lie on each point
+
+
+class Small(NumpyArrays):
+    """A card that holds fewer products than it was said to."""
+
+    def group_minima(self, queries, rows):
+        if len(queries) > 100:
+            raise MemoryError
+        return super().group_minima(queries, rows)
+
+
+def test_a_card_that_runs_full_goes_on_in_smaller_blocks_and_says_so():
+    rng = np.random.default_rng(1)
+    queries, rows = rng.random((500, 4)), rng.random((600, 4))
+    with on_device(Small()), pytest.warns(DeviceMemoryWarning, match="blocks of"):
+        found = nearest(queries, rows, 2)
+    assert_array_equal(found[1], nearest(queries, rows, 2)[1])
+
+
+def test_without_a_card_one_sentence_says_so():
+    with pytest.raises(UsageError, match="--device cuda"), on_device("cuda"):
+        pass
