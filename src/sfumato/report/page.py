@@ -23,6 +23,7 @@ from sfumato.report.guarantee import shown_guarantee
 from sfumato.report.markup import short_name, tag, templates
 from sfumato.report.measures import shown_measures
 from sfumato.report.riskiest import riskiest_rows
+from sfumato.report.three_risks import three_risks
 from sfumato.report.verdict import in_all
 from sfumato.report.wording import figure, setting_rows
 
@@ -73,6 +74,7 @@ def render_report(audit: Mapping[str, Any]) -> str:
             title=title(release),
             parameters=_parameters(release.get("mechanism") or {}),
             guarantee=shown_guarantee(audit.get("guarantee"), release["earlier_releases"]),
+            risks=three_risks(attacks),
             measures=shown_measures(audit.get("measures")),
             told=told,
             told_in_all=in_all(attack.verdict for attack in told),
