@@ -232,7 +232,7 @@ def test_categories_have_the_likeliest_one_and_a_release_without_a_law_is_refuse
     ]
 
 
-def test_the_linear_estimate_aims_at_the_score_too_and_never_loses_by_it(planted):
+def test_the_linear_estimate_aims_at_the_score_too_and_leaves_what_is_nearly_exact(planted):
     known, truth = planted
     whole = replace(known, column_distributions=tuple(np.sort(known.sample, axis=0).T))
     plain, aimed = (score_guess(ATTACKS["linear-estimate"]().run(one), truth) for one in (known, whole))

@@ -1,4 +1,4 @@
-"""The strongest adversary that the product has: Bayes' rule over people, and the guess that the score rewards."""
+"""Bayes' rule over people of the released class, and the guess that the score rewards."""
 
 from __future__ import annotations
 
