@@ -159,7 +159,7 @@ def test_the_threat_model_says_what_is_not_protected(label):
 
 
 def test_columns_with_noise_of_their_own_are_named():
-    frame = pd.DataFrame({"age": range(50), "bmi": range(50), "ill": ["no", "yes"] * 25})
+    frame = pd.DataFrame({"age": [40, 50] * 25, "bmi": [22, 25] * 25, "ill": ["no", "yes"] * 25})
     columns = {"bmi": {"law": "normal", "scale": 0.5}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sf.PrivacyLeakWarning)

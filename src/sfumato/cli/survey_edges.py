@@ -55,6 +55,8 @@ def edges(
     file = _read(survey) if survey is not None else None
     wanted = list(column or ()) or _asked(file)
     found = survey_edges(table, wanted, by=by, label=label, parts=parts, digits=digits)
+    if not found:
+        raise UsageError(f"{table} has no numbers to cut. Choices of words need no edges.")
     for name, cuts in found.items():
         console.say(f"{name}: [{', '.join(f'{cut:g}' for cut in cuts)}]")
     if out is not None:
