@@ -3,11 +3,13 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import sfumato as sf
-from sfumato.errors import SchemaError, TableError, UsageError
+from sfumato.cli import app
+from sfumato.errors import PrivacyLeakWarning, SchemaError, TableError, UsageError
 from sfumato.jobs.number_edges import cut_schema, cut_survey, number_edges
-from sfumato.table import Column, Schema
+from sfumato.table import Column, Schema, write_table
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +83,14 @@ def test_mistakes_are_named(people):
         number_edges(people.slice(0, 10))
     with pytest.raises(TableError, match="cannot be cut"):
         number_edges(pa.table({"year": np.arange(2_000_000, 2_000_100)}))
+
+
+def test_a_label_written_as_a_number_is_not_cut(tmp_path):
+    rows = pa.table({"age": np.arange(100) % 50, "ill": np.arange(100) % 2})
+    write_table(rows, tmp_path / "earlier.csv")
+    with pytest.warns(PrivacyLeakWarning):
+        Schema.infer(rows, label="ill").save(tmp_path / "schema.yaml")
+    arguments = ["survey", "edges", "earlier.csv", "--schema", "schema.yaml", "--out", "cut.yaml"]
+    done = CliRunner().invoke(app, [word if "." not in word else str(tmp_path / word) for word in arguments])
+    assert done.exit_code == 0, done.output
+    assert Schema.load(tmp_path / "cut.yaml")["age"].kind == "categorical"

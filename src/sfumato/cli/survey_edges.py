@@ -53,7 +53,7 @@ def edges(
         raise UsageError("--out goes with --survey or --schema: it is the file with the edges in it.")
     check_free(out, force=force)
     file = _read(survey) if survey is not None else None
-    wanted = list(column or ()) or _asked(file)
+    wanted = list(column or ()) or _asked(file) or _private_numbers(schema)
     found = survey_edges(table, wanted, by=by, label=label, parts=parts, digits=digits)
     if not found:
         raise UsageError(f"{table} has no numbers to cut. Choices of words need no edges.")
@@ -69,6 +69,14 @@ def _asked(file: dict[str, Any] | None) -> list[str]:
     """The numbers that a survey asks for."""
     questions = (file or {}).get("questions") or []
     return [str(q.get("name")) for q in questions if isinstance(q, dict) and q.get("kind") == "number"]
+
+
+def _private_numbers(schema: Path | None) -> list[str]:
+    """The numbers of a schema that are released: not its label, which may be written as a number."""
+    from sfumato.table import Schema
+
+    columns = [] if schema is None else Schema.load(schema).columns
+    return [one.name for one in columns if one.role == "private" and one.kind in ("numeric", "integer")]
 
 
 def _read(path: Path) -> dict[str, Any]:
