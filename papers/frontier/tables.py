@@ -147,7 +147,7 @@ def _held_out(results: Results) -> Iterator[str]:
         if there:
             yield f"## Held out: {title}"
             yield (
-                f"Opened once, with {RULE} fixed, and nothing was changed afterwards. Below the majority beyond the "
+                f"Opened once, with {RULE} fixed; nothing was tuned on them. Below the majority beyond the "
                 "interval: " + ("; ".join(below_majority(results, RULE, there)) or "none") + "."
             )
             mean = [
