@@ -2,7 +2,7 @@
 
 The choice uses the release and its card alone. Rows are cut into folds; every candidate is trained on the others and
 tells P(label | released row) for the rows of the fold, by its own class distributions sent through the channels. The
-smallest loss -log P wins. Where it is worse than that of the class shares alone, by two standard errors, the shares
+smallest loss -log P wins. Where it is worse than that of the class shares alone, by half a standard error, the shares
 are the answer.
 """
 
@@ -76,7 +76,7 @@ class AutoClassifier(GivesProbabilities):
         self.losses_ = {name: float(losses.mean()) for name, losses in by_row.items()}
         self.chosen_ = min(self.losses_, key=lambda name: self.losses_[name] if name != SHARES else np.inf)
         worse = by_row[self.chosen_] - by_row[SHARES]
-        if worse.mean() >= 2.0 * worse.std() / np.sqrt(len(worse)):
+        if worse.mean() >= 0.5 * worse.std() / np.sqrt(len(worse)):
             self.chosen_ = SHARES
         self.answers_prior_ = self.chosen_ == SHARES
         self.classifier_ = None if self.answers_prior_ else _fitted(self.chosen_, parts, self.classes_)
