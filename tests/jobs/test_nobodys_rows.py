@@ -165,7 +165,7 @@ def test_a_public_audit_is_refused(ledger):
         sf.audit(release, original=frame, public=True)
     told = sf.audit(release, original=frame, holdout=people(400, 1), repeats=0)
     scored = {entry["name"] for entry in told.data["attacks"] if entry.get("score") is not None}
-    assert scored == {"membership", "attribute-inference"}
+    assert scored == {"membership", "attribute-inference", "singling-out", "singling-out-one-column"}
 
 
 def test_a_redraw_is_free_and_a_refit_is_not(tmp_path, ledger):

@@ -29,12 +29,18 @@ _ROUNDING = 1e-9
 _STEPS = 50
 
 
+NO_CLONES = 50.0
+"""Above this local epsilon nobody looks like anybody else: no crowd is large enough to gain from."""
+
+
 @lru_cache(maxsize=1024)
 def shuffled_epsilon(local: float, people: int, delta: float = DELTA) -> float:
     """The smallest epsilon (rounded up) that holds at `delta`, in a crowd of so many people; `local` where none is
     gained."""
     if not 0 < local < math.inf or people < 1 or not 0 < delta < 1:
         return math.inf if not 0 <= local < math.inf else local
+    if local > NO_CLONES:
+        return local
     if shuffled_delta(local, people, 0.0, delta) <= delta:
         return 0.0
     low, high = 0.0, local

@@ -84,12 +84,16 @@ def answers_one_class(fitted: Any, parts: Sequence[Part]) -> bool:
     inner = getattr(fitted, "classifier_", fitted)
     if getattr(inner, "answers_prior_", False):
         return True
-    rows = np.concatenate([_to_try(part) for part in parts])[:MOST_TRIED]
+    stages = bool(getattr(fitted, "reads_stages", False))
+    rows = np.concatenate([_to_try(part, stages) for part in parts])[:MOST_TRIED]
     return len(np.unique(fitted.predict(rows))) == 1
 
 
-def _to_try(part: Part) -> Matrix:
-    """Some of its rows. A cell that is left out is taken from rows that report it: what is tried is the model alone."""
+def _to_try(part: Part, stages: bool) -> Matrix:
+    """Some of its rows. A cell that is left out is taken from rows that report it: what is tried is the model alone.
+
+    `stages`: the model answers for plain rows of a release in stages.
+    """
     rows = part.Z[:MOST_TRIED]
     gaps = np.isnan(rows)
     if not gaps.any() or part.source is None:
@@ -100,7 +104,9 @@ def _to_try(part: Part) -> Matrix:
         there = np.flatnonzero(~np.isnan(part.Z[:, place.start]))
         if len(absent):
             whole[absent, place] = part.Z[np.resize(there, len(absent)), place] if len(there) else 0.5
-    return _first_stage(part.source.map, whole, part.source.encoding) if isinstance(part.source.map, Staged) else whole
+    if stages and isinstance(part.source.map, Staged):
+        return _first_stage(part.source.map, whole, part.source.encoding)
+    return whole
 
 
 def _first_stage(staged: Staged, rows: Matrix, encoding: Encoding) -> Matrix:
