@@ -59,8 +59,8 @@ def written(argument: Any) -> str:
 
 def exit_codes() -> str:
     rows = ["| 0 | Done. |", f"| {SfumatoError.exit_code} | Any other error. |"]
-    rows += [f"| {e.exit_code} | {cell(e.__doc__)} |" for e in SfumatoError.__subclasses__() if e.exit_code > 1]
-    rows += ["| 130 | Interrupted (Ctrl-C); nothing was left behind. |"]
+    rows += [f"| {e.exit_code} | {cell(e.__doc__)} |" for e in SfumatoError.__subclasses__() if 1 < e.exit_code < 130]
+    rows += ["| 130 | Interrupted (Ctrl-C); nothing was left behind, unless `--resume` keeps it. |"]
     return "\n".join(["## Exit codes", "", "| code | meaning |", "|---|---|", *rows, ""])
 
 

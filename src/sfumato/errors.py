@@ -61,5 +61,11 @@ class UnmetWishError(SfumatoError):
     exit_code = 9
 
 
+class InterruptedRunError(SfumatoError):
+    """Ctrl-C or a polite kill stopped a run that keeps its work (`sanitize --resume`)."""
+
+    exit_code = 130
+
+
 class PrivacyLeakWarning(UserWarning):
     """Something was learned from private data that a formal guarantee needs to be public."""

@@ -7,7 +7,7 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -64,19 +64,29 @@ def check_free(path: Path | str | None, *, force: bool = False) -> None:
         raise OutputError(f"{path} exists already. Choose another name, or replace it: --force, in Python force=True.")
 
 
-@contextlib.contextmanager
-def new_folder(path: Path | str, *, force: bool = False) -> Iterator[Path]:
-    """Yield an empty folder beside `path` that becomes `path` when the block ends well, and vanishes otherwise."""
-    path = Path(path)
+def check_folder(path: Path, *, force: bool = False) -> None:
+    """Refuse a place where no new folder can stand."""
     if path.name in ("", ".."):
         raise OutputError(f"{path} is no name for a new folder. Give one inside of it.")
     check_free(path, force=force)
     if path.exists() and not path.is_dir():
         raise OutputError(f"{path} is a file, but a folder must be written there. Choose another name.")
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+
+
+@contextlib.contextmanager
+def new_folder(
+    path: Path | str, *, force: bool = False, aside: Path | None = None, keep: Callable[[], bool] = lambda: False
+) -> Iterator[Path]:
+    """Yield an empty folder beside `path` that becomes `path` when the block ends well, and vanishes otherwise.
+
+    `aside` names that folder; it may exist, and is then gone on with. If the block fails, `keep` may keep it.
+    """
+    path = Path(path)
+    check_folder(path, force=force)
+    named, aside = aside is not None, aside or path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside.mkdir(mode=0o700)
+        aside.mkdir(mode=0o700, exist_ok=named)
         try:
             yield aside
             for file in aside.rglob("*"):
@@ -85,7 +95,8 @@ def new_folder(path: Path | str, *, force: bool = False) -> Iterator[Path]:
             aside.chmod(0o755)
             _swap(aside, path, force)
         except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)
+            if not keep():
+                shutil.rmtree(aside, ignore_errors=True)
             raise
         sync_folder(path.parent)
 
@@ -138,6 +149,7 @@ def sole_writer(path: Path) -> Iterator[None]:
     lock = path.with_name(f".{path.name}.lock")
     while True:
         with explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
             file = os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE))
         with file:
             try:

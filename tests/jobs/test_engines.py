@@ -262,7 +262,9 @@ def full(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [(pq.ParquetWriter, "write_table"), (shuffle_module, "_private")], ids=["release", "shuffle"]
+    ("owner", "name"),
+    [(pq.ParquetWriter, "write_table"), (shuffle_module, "private_opener")],
+    ids=["release", "shuffle"],
 )
 def test_a_full_disk_leaves_nothing_and_says_so(table, tmp_path, monkeypatch, owner, name):
     monkeypatch.setattr(owner, name, full)

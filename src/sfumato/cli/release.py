@@ -110,6 +110,9 @@ def sanitize(
         bool, typer.Option("--dry-run", help="Say what would be released; write nothing, also not in the ledger.")
     ] = False,
     force: Force = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="--engine stream: go on with a run into DIR that was stopped.")
+    ] = False,
 ) -> None:
     """Perturb TABLE and write the release, its card and, if there is one, its key.
 
@@ -174,6 +177,7 @@ def sanitize(
             master=master,
             format=format,
             force=force,
+            resume=resume,
             progress=progress,
         )
     done = release.told

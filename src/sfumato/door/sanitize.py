@@ -55,6 +55,7 @@ def sanitize(
     master: str | None = None,
     format: str = "parquet",
     force: bool = False,
+    resume: bool = False,
     config: Path | str | None = None,
     dry_run: bool = False,
     progress: Progress = silent,
@@ -138,6 +139,8 @@ def sanitize(
         Format of the released rows in `out`.
     force : bool, default False
         Replace an earlier release in `out`.
+    resume : bool, default False
+        For "stream": go on with a run into `out` that was killed, and keep what is finished if this one stops too.
     config : path, optional
         Config file of `recommend`: mechanism and parameters. A study outranks it, and what is given here outranks both.
     dry_run : bool, default False
@@ -195,6 +198,7 @@ def sanitize(
         ledger=None if ledger is None else Path(ledger),
         only_new=only_new,
         force=force,
+        resume=resume,
         epsilon_record=epsilon_record,
         epsilon=epsilon,
         delta=delta,

@@ -222,14 +222,19 @@ class Ledger:
         exact_label: bool | None = None,
         central: Central | None = None,
         columns: str | None = None,
+        run: str | None = None,
     ) -> Earlier:
         """Note one more release, durably and before it becomes visible; returns what was released before it.
 
-        Reading and noting are one step, so that of two runs at the same moment the second counts the first.
+        Reading and noting are one step, so that of two runs at the same moment the second counts the first. A `run`
+        that was killed and goes on takes its first note back: it counts once.
         """
-        entry = _entry(mechanism, epsilon, when, exact_label, central, columns)
+        entry = _entry(mechanism, epsilon, when, exact_label, central, columns, run)
         with exclusive(self.path):
             self._data = self._read() if self.path.exists() else self._data
+            if run is not None:
+                releases = self._data["tables"].get(fingerprint, [])
+                releases[:] = [one for one in releases if one.get("run") != run]
             earlier = self.earlier(fingerprint, columns, nobodys=central is not None)
             self._data["tables"].setdefault(fingerprint, []).append(entry)
             write_whole(self.path, json.dumps(self._data, indent=1), private=True)
@@ -266,9 +271,10 @@ class Ledger:
         exact_label: bool | None = None,
         central: Central | None = None,
         columns: str | None = None,
+        run: str | None = None,
     ) -> None:
         """Take the note of a release back: it failed and never became visible."""
-        entry = _entry(mechanism, epsilon, when, exact_label, central, columns)
+        entry = _entry(mechanism, epsilon, when, exact_label, central, columns, run)
         with exclusive(self.path):
             self._data = self._read()
             releases = self._data["tables"].get(fingerprint, [])
@@ -286,12 +292,14 @@ def _entry(
     exact_label: bool | None,
     central: Central | None,
     columns: str | None,
+    run: str | None,
 ) -> dict[str, Any]:
     finite = epsilon if epsilon is not None and math.isfinite(epsilon) else None
     label = {} if exact_label is None else {"exact_label": exact_label}
     drawn = {} if central is None else {"central": central.to_dict()}  # an older version reads no epsilon: no bound
     of = {} if columns is None else {"columns": columns}
-    return {"when": when, "mechanism": mechanism, "epsilon_record": finite, **label, **drawn, **of}
+    mark = {} if run is None else {"run": run}  # of a run that can be killed and go on
+    return {"when": when, "mechanism": mechanism, "epsilon_record": finite, **label, **drawn, **of, **mark}
 
 
 def _total(releases: list[dict[str, Any]]) -> float:

@@ -28,9 +28,16 @@ def recognise(mechanism: Mechanism, ledger: Ledger, shaped_by: str | None, optio
 
 
 def release_note(
-    mechanism: Mechanism, fingerprint: Fingerprint, columns: str, guarantee: Guarantee | None
+    mechanism: Mechanism,
+    fingerprint: Fingerprint,
+    columns: str,
+    guarantee: Guarantee | None,
+    run: str | None = None,
 ) -> dict[str, Any]:
-    """What the ledger keeps of a release; without a guarantee, of one that is about to be fitted."""
+    """What the ledger keeps of a release; without a guarantee, of one that is about to be fitted.
+
+    `run` names a run that can go on after it was killed, so that it is counted once.
+    """
     central = mechanism.planned if isinstance(mechanism, ModelDrawing) else None
     finite = guarantee is not None and central is None and math.isfinite(guarantee.proved)
     return {
@@ -41,6 +48,7 @@ def release_note(
         "exact_label": guarantee is not None and guarantee.exact_label,
         "central": central,
         "columns": columns,
+        **({} if run is None else {"run": run}),
     }
 
 

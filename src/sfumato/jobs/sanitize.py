@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from sfumato.channels import RandomizedResponse
 from sfumato.errors import PrivacyLeakWarning, SchemaError, UsageError
-from sfumato.files import new_folder, sole_writer
 from sfumato.guarantee import Guarantee, Key, Ledger
 from sfumato.guarantee.ledger import Earlier
 from sfumato.guarantee.recompute import SEEDED
@@ -33,6 +32,7 @@ from sfumato.jobs.sanitize_options import Options
 from sfumato.jobs.sanitized import Sanitized
 from sfumato.jobs.source import Source
 from sfumato.jobs.strength import Strength
+from sfumato.jobs.unfinished import Unfinished, check_resumable, plan_of, release_folder
 from sfumato.jobs.write_release import (
     InFolder,
     InMemory,
@@ -63,8 +63,9 @@ def sanitize(table: Any, out: Path | str, options: Options | None = None, progre
     with ExitStack() as run, ExitStack() as if_it_fails:
         engine, opened = _engine(table, options, run)
         check_apart(out, opened)
-        with new_folder(out, force=options.force) as folder, sole_writer(out):
-            landing = InFolder(folder, out, options.format, options.engine)
+        check_resumable(options, opened)
+        with release_folder(out, options) as (folder, unfinished):
+            landing = InFolder(folder, out, options.format, options.engine, unfinished)
             made = _perturb(opened, mechanism, options, strength, landing, progress, run, if_it_fails, engine)
             if made.new_key is not None:  # last: a run that fails leaves no key behind
                 made.new_key.save(options.key if isinstance(options.key, Path) else folder / "key.json")
@@ -158,19 +159,22 @@ def _perturb(
     remembered = None
     if not (nobodys or options.leaves_no_mark):
         remembered = remember(ledger, source, only_new=options.only_new, until=run, progress=progress)
-    key, found = _key(mechanism, source, options, progress)
-    fingerprint = ledger.fingerprint(encoding.width)
     columns = ledger.columns(column.name for column in schema.columns if column.role in ("private", "label"))
+    kept, streams = _begin(landing, opened, schema, strength, columns, options, ledger, remembered is None)
+    source.kept = kept
+    streams = engine.streams(streams)
+    run.callback(streams.destroy)
+    key, found = _key(mechanism, source, options, progress, kept)
+    fingerprint = ledger.fingerprint(encoding.width)
     block_counts: BlockCounts = {}
     public = options.public_rows()
     shaped_by = None if public is None else public.shape(mechanism, encoding, ledger)
-    streams = engine.streams(Streams() if options.noise_seed is None else Streams.seeded(options.noise_seed))
-    run.callback(streams.destroy)
     charged: list[Earlier] = []
+    run_name = None if kept is None else str(kept.plan["run"])
 
     def charge() -> None:
         """A fit that draws noise is paid for whatever becomes of it: choosing among fits would tell something."""
-        charged.append(count_release(ledger, release_note(mechanism, fingerprint, columns, None), options))
+        charged.append(count_release(ledger, release_note(mechanism, fingerprint, columns, None, run_name), options))
 
     if isinstance(mechanism, ModelDrawing):
         mechanism.start(encoding, streams.generator(0, b"", b"fit"), labelled=not options.unlabelled)
@@ -180,10 +184,12 @@ def _perturb(
     if shaped_by == fingerprint.hexdigest():
         raise UsageError(THE_SAME)
     recognise(mechanism, ledger, shaped_by, options)
+    if kept is not None:
+        kept.check_fit(mechanism.recipe_.to_dict())
     released = mechanism.released(rows)
     layout = Layout(mechanism, encoding, options.like_original)
     guarantee = _guarantee(mechanism, encoding, source, response, options).hindered(strength.in_the_way)
-    note = release_note(mechanism, fingerprint, columns, guarantee)
+    note = release_note(mechanism, fingerprint, columns, guarantee, run_name)
     earlier = charged[0] if charged else count_release(ledger, note, options, if_it_fails)
     card = make_card(
         layout,
@@ -214,6 +220,35 @@ def _perturb(
     return _Made(told, key, None if options.key_is_given else key)
 
 
+def _begin(
+    landing: Landing,
+    opened: Table,
+    schema: Schema,
+    strength: Strength,
+    columns: str,
+    options: Options,
+    ledger: Ledger,
+    compares_no_rows: bool,
+) -> tuple[Unfinished | None, Streams]:
+    """The run's streams, and where it keeps what it needs to go on if it is killed; that is None where it cannot."""
+    seed = options.noise_seed
+    if landing.unfinished is None or not opened.files or options.search is not None or not compares_no_rows:
+        if options.resume:
+            raise UsageError("The ledger remembers rows of this schema (--only-new). Such a run cannot be resumed.")
+        return None, Streams() if seed is None else Streams.seeded(seed)
+    ledger.keep()  # fingerprints of both halves of a run are made with one key
+    plan = plan_of(
+        options,
+        opened,
+        **{
+            "schema": schema.to_yaml(),
+            "mechanism": [strength.mechanism, dict(strength.parameters), strength.label_epsilon],
+            "--ledger": columns,
+        },
+    )
+    return landing.unfinished, landing.unfinished.begin(plan, seed)
+
+
 def schema_for(table: Any, given: Path | str | Schema | None, label: str | None) -> Schema:
     """The declared schema, or one inferred from the table (with a `PrivacyLeakWarning`); `label` names the label."""
     if given is None:
@@ -234,7 +269,7 @@ def schema_for(table: Any, given: Path | str | Schema | None, label: str | None)
 
 
 def _key(
-    mechanism: Mechanism, source: Source, options: Options, progress: Progress
+    mechanism: Mechanism, source: Source, options: Options, progress: Progress, kept: Unfinished | None
 ) -> tuple[Key | None, SearchResult | None]:
     """The given key, or a new one: it goes to --key if nothing is there yet, else into the release's folder."""
     if not mechanism.needs_key:
@@ -248,6 +283,8 @@ def _key(
 
         scoring = "published" if options.published else options.search_scoring
         return search_source(source, mechanism, options.search, options.search_goal, scoring, progress)
+    if kept is not None:
+        return kept.secret(lambda: mechanism.draw_key(source.encoding)), None
     return mechanism.draw_key(source.encoding), None
 
 

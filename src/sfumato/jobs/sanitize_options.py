@@ -50,6 +50,7 @@ class Options:
     ledger: Path | None = None
     only_new: bool = False
     force: bool = False
+    resume: bool = False
     epsilon_record: float | None = None
     epsilon: float | None = None
     delta: float | None = None

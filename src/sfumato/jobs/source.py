@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +54,16 @@ class SourceBlock:
         return replace(self, X=np.empty((0, self.X.shape[1])), y=None)
 
 
+class KeptSums(Protocol):
+    """Sums of whole passes, kept for a run that is killed and goes on."""
+
+    def saved_sum(self) -> Any:
+        """The sum of the next pass, if an earlier run finished it."""
+
+    def save_sum(self, found: Any) -> None:
+        """Keep the sum of the pass that was just made."""
+
+
 @dataclass
 class Source:
     """The owner's table, block by block; at most `max_rows_per_person` rows of each person are used.
@@ -76,6 +87,7 @@ class Source:
     blind: bool = False
     clipped: dict[str, int] = field(default_factory=dict)
     most_rows_of_a_person: int = 0
+    kept: KeptSums | None = field(default=None, repr=False)
     _kept: list[SourceBlock] = field(default_factory=list, repr=False)
     _complete: bool = field(default=False, repr=False)
 

@@ -17,6 +17,7 @@ from sfumato.files import write_whole
 from sfumato.guarantee import Card
 from sfumato.guarantee.row_memory import RowMemory
 from sfumato.jobs.engines import DiskShuffle, MemoryShuffle, Shuffle
+from sfumato.jobs.unfinished import Unfinished
 from sfumato.table import Table, table_writer, write_table
 
 CARD_METADATA = b"sfumato.card"
@@ -29,6 +30,9 @@ Laid = tuple[pa.Table, Codes | None]
 
 class Landing(Protocol):
     """Where the rows of one release go."""
+
+    unfinished: Unfinished | None
+    """Where a run keeps what it needs to go on after it was killed, if it can."""
 
     def shuffle(self, rows: int, width: int) -> Shuffle:
         """Something that puts all rows in random order."""
@@ -51,8 +55,11 @@ class InFolder:
     target: Path
     format: str
     engine: str
+    unfinished: Unfinished | None = None
 
     def shuffle(self, rows: int, width: int) -> Shuffle:
+        if self.unfinished is not None and self.unfinished.begun:
+            return self.unfinished.shuffle(rows, width)
         return MemoryShuffle() if self.engine == "memory" else DiskShuffle(self.folder / ".buckets", rows, width)
 
     def take(self, card: Card, laid: Iterable[Laid]) -> None:
@@ -74,6 +81,7 @@ class InMemory:
     sources: list[Codes] = field(default_factory=list)
     note: Path | None = None
     model: Mapping[str, Any] | None = None
+    unfinished: Unfinished | None = None
 
     def shuffle(self, rows: int, width: int) -> Shuffle:  # noqa: ARG002 - all of them fit
         return MemoryShuffle()

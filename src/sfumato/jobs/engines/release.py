@@ -106,15 +106,15 @@ def release_blocks(
     progress: Progress,
     block_counts: Mapping[int, Mapping[int, int]] | None = None,
 ) -> Iterator[Block]:
-    """Released blocks in random order."""
+    """Released blocks in random order. Blocks that the shuffle has already are not perturbed again."""
     perturb = perturber(mechanism, streams, label_response, block_counts or {})
 
     def work(block: SourceBlock) -> tuple[int, Any]:
         released = perturb(block)
         return len(block.X), shuffle.deal(released, streams.generator(block.number, b"", b"bucket"))
 
-    done = 0
-    for count, dealt in each_block(source, work):
+    done = min(rows, shuffle.finished * block_rows_for(source.encoding.width))
+    for count, dealt in each_block(source, work, after=shuffle.finished):
         shuffle.add(dealt)
         done += count
         progress("Perturbing", done, rows)

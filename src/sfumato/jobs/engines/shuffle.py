@@ -8,7 +8,7 @@ memory that depends on the bucket size alone.
 from __future__ import annotations
 
 import errno
-import os
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sfumato.array_types import Codes, Matrix
+from sfumato.jobs.engines.block_index import BlockIndex, private_opener
 from sfumato.jobs.engines.workers import in_order
 from sfumato.mechanisms import Block
 
@@ -33,12 +34,18 @@ class Shuffle(Protocol):
     def add(self, dealt: Any) -> None:
         """Take in what `deal` returned."""
 
+    @property
+    def finished(self) -> int:
+        """How many blocks, the first ones, an earlier run has added already."""
+
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
         """All rows, in random order."""
 
 
 class MemoryShuffle:
     """All rows at once."""
+
+    finished = 0
 
     def __init__(self) -> None:
         self._blocks: list[Block] = []
@@ -66,24 +73,37 @@ class Dealt:
     cells: Matrix
     ends: Codes
     labelled: bool
+    digest: bytes = b""
 
 
 class DiskShuffle:
     """Buckets in one private file: every block is appended, bucket after bucket, and an index says where they lie.
 
     One file, because a bucket has pieces in all blocks and there may be more buckets than files can be open.
+
+    If `lasting`, the index is kept in a file as well, with a hash of every block, and nothing is removed: another run
+    begins with the blocks that it finds whole.
     """
 
-    def __init__(self, folder: Path, rows: int, width: int, bucket_rows: int | None = None):
+    def __init__(self, folder: Path, rows: int, width: int, bucket_rows: int | None = None, *, lasting: bool = False):
         self._width = width
         size = bucket_rows or min(MOST_BUCKET_ROWS, max(1, BUCKET_CELLS // (width + 2)))
         self._count = max(1, -(-rows // size))
-        folder.mkdir(mode=0o700)
+        folder.mkdir(mode=0o700, exist_ok=lasting)
         self._folder, self._path = folder, folder / "buckets"
         self._offsets: list[int] = []  # in cells, of every block
         self._ends: list[Codes] = []  # in rows of the block, of every bucket
         self._size = 0
         self._labelled = False
+        self._index = BlockIndex(folder / "index", self._count) if lasting else None
+        if self._index is not None:
+            for cells, ends, labelled in self._index.whole_blocks(self._path):
+                self._take(cells, ends, labelled)
+
+    @property
+    def finished(self) -> int:
+        """Blocks that lie here already."""
+        return len(self._ends)
 
     def deal(self, block: Block, rng: np.random.Generator) -> Dealt:
         bucket = rng.integers(self._count, size=len(block.X), dtype=np.int32)
@@ -100,7 +120,8 @@ class DiskShuffle:
                 np.take(block.X.T, rows, axis=1, out=piece[: self._width], mode="clip")
                 piece[self._width], piece[self._width + 1] = codes[rows], source[rows]
             start = end
-        return Dealt(cells, ends.astype(np.int64), block.y is not None)
+        digest = b"" if self._index is None else hashlib.sha256(cells.data).digest()
+        return Dealt(cells, ends.astype(np.int64), block.y is not None, digest)
 
     def _piece(self, cells: Matrix, start: int, end: int) -> Matrix:
         """Rows `start` to `end` of a block as a matrix whose rows are columns of the release."""
@@ -108,12 +129,17 @@ class DiskShuffle:
         return cells[start * height : end * height].reshape(height, end - start)
 
     def add(self, dealt: Dealt) -> None:
-        with open(self._path, "ab", opener=_private) as file:
+        with open(self._path, "ab", opener=private_opener) as file:
             dealt.cells.tofile(file)
-        self._labelled = dealt.labelled
+        if self._index is not None:
+            self._index.add(dealt.cells.size, dealt.ends, dealt.labelled, dealt.digest)
+        self._take(dealt.cells.size, dealt.ends, dealt.labelled)
+
+    def _take(self, cells: int, ends: Codes, labelled: bool) -> None:
+        self._labelled = labelled
         self._offsets.append(self._size)
-        self._ends.append(dealt.ends)
-        self._size += dealt.cells.size
+        self._ends.append(ends)
+        self._size += cells
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
         starts = [np.r_[0, ends[:-1]] for ends in self._ends]
@@ -124,8 +150,9 @@ class DiskShuffle:
         for block in in_order(orders, lambda drawn: self._shuffled(*drawn), threads=1):
             if len(block.X):
                 yield block
-        self._path.unlink(missing_ok=True)
-        self._folder.rmdir()
+        if self._index is None:
+            self._path.unlink(missing_ok=True)
+            self._folder.rmdir()
 
     def _shuffled(self, bucket: int, order: Codes) -> Block:
         height = self._width + 2
@@ -145,7 +172,3 @@ class DiskShuffle:
         rows = np.take(gathered, order, axis=1)
         codes = rows[self._width].astype(np.int64) if self._labelled else None
         return Block(rows[: self._width].T, codes, rows[self._width + 1].astype(np.int64))
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

@@ -1,0 +1,53 @@
+"""Which blocks lie whole in a file of buckets: a killed run may have left half of one, or more that was not synced."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from sfumato.array_types import Codes
+
+CELL_BYTES = 8
+
+
+class BlockIndex:
+    """One record of fixed length for every block, appended after the block itself."""
+
+    def __init__(self, path: Path, buckets: int) -> None:
+        self._path = path
+        self._record = np.dtype(
+            [("cells", "<i8"), ("labelled", "?"), ("digest", "u1", (32,)), ("ends", "<i8", (buckets,))]
+        )
+
+    def add(self, cells: int, ends: Codes, labelled: bool, digest: bytes) -> None:
+        """Note a block that was just written."""
+        record = np.zeros(1, dtype=self._record)
+        record["cells"], record["labelled"], record["ends"] = cells, labelled, ends
+        record["digest"] = np.frombuffer(digest, dtype=np.uint8)
+        with open(self._path, "ab", opener=private_opener) as file:
+            file.write(record.tobytes())
+
+    def whole_blocks(self, data: Path) -> Iterator[tuple[int, Codes, bool]]:
+        """Cells, ends and labelling of the first blocks whose content has its hash; what follows them is cut off."""
+        kept = size = 0
+        if self._path.exists() and data.exists():
+            found = np.fromfile(self._path, dtype=self._record)  # half a record at the end is left out
+            with data.open("rb") as file:
+                for record in found:
+                    content = file.read(int(record["cells"]) * CELL_BYTES)
+                    if hashlib.sha256(content).digest() != record["digest"].tobytes():
+                        break
+                    kept, size = kept + 1, size + len(content)
+                    yield int(record["cells"]), record["ends"].astype(np.int64), bool(record["labelled"])
+        for path, length in ((self._path, kept * self._record.itemsize), (data, size)):
+            if path.exists():
+                os.truncate(path, length)
+
+
+def private_opener(path: str, flags: int) -> int:
+    """For `open`: a file that only its owner can read."""
+    return os.open(path, flags, 0o600)
