@@ -274,6 +274,17 @@ class StoreContract:
         assert (site.epsilon, site.total_epsilon, site.guarantee) == (4.0049, None, "no bound with earlier releases")
         assert store.sites.all(study)[1].total_epsilon is None
 
+    def test_presence_is_told_where_every_release_hides_it(self, store, study):
+        central = {"pure": 0.0, "rho": 0.02, "delta": 1e-6, "epsilon": 0.9}
+        card = {"guarantee": {"kind": "central-dp", "central": central}}
+        self.record(store, study, epsilon=None, card=card)
+        (release,), site = store.releases.all(study), store.sites.all(study)[0]
+        assert release.presence == site.presence
+        assert release.presence["epsilon"] == pytest.approx(0.9, abs=0.01)
+        assert site.guarantee == "epsilon at most 0.9, delta 1e-06 for presence"
+        self.record(store, study, sha256=OTHER, epsilon=2.0)
+        assert store.sites.all(study)[0].presence is None
+
     def test_what_is_withdrawn_stays_withdrawn(self, store, study):
         self.record(store, study)
         assert store.releases.kept_files() == {(study, SHA)}

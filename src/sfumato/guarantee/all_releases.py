@@ -13,6 +13,7 @@ from typing import Any
 
 from sfumato.guarantee.concentrated import Central
 from sfumato.guarantee.guarantee import (
+    CENTRAL_DP,
     LABEL_ON_TOP,
     LOCAL_DP,
     UNPROTECTED,
@@ -125,3 +126,18 @@ class AllReleases:
             words += f" A person with {rows:,} rows: epsilon {rounded_up(self.person)} in all."
         sure = posterior_bound(prior, self.alone.record)
         return f"{words} This release alone: {at_most(sure)} (epsilon {rounded_up(self.alone.record)})."
+
+
+def hidden_presence(card: Mapping[str, Any]) -> Central | None:
+    """What a card as plain JSON says of somebody's presence, earlier releases of its table included; None where it
+    claims nothing, or where earlier releases perturbed records, which shows who is in the table."""
+    stated, earlier = card.get("guarantee") or {}, card.get("earlier_releases") or {}
+    if stated.get("kind") != CENTRAL_DP or not stated.get("central"):
+        return None
+    alone = Central.from_dict(stated["central"])
+    if not earlier.get("count"):
+        return alone
+    if earlier.get("total_epsilon_record") != 0:
+        return None
+    together = Central.from_dict(earlier["central"]) if earlier.get("central") else alone
+    return max(alone, together, key=lambda one: one.epsilon)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sfumato.errors import UsageError
 from sfumato.guarantee import epsilon_for_posterior
@@ -18,9 +18,17 @@ PRIOR = 0.001
 LABEL_EPSILON = 1.0
 
 
+class Presence(NamedTuple):
+    """The weakest guarantee about somebody's presence in a table that a study takes."""
+
+    epsilon: float
+    delta: float
+
+
 @dataclass(frozen=True)
 class Terms:
-    """What a study settles for a site that sanitizes, and the weakest guarantee that it takes."""
+    """What a study settles for a site that sanitizes, and the weakest guarantee that it takes: for a record that is
+    perturbed, or for somebody's presence in the table."""
 
     name: str
     hash: str
@@ -28,6 +36,7 @@ class Terms:
     mechanism: str
     parameters: Mapping[str, Any]
     epsilon_record: float | None
+    presence: Presence | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,8 @@ class Wanted:
                 if name in parameters:
                     raise UsageError(f"--{name} is given twice, or fixed by the study. Leave one of them out.")
                 parameters[name] = value
+        if terms is not None and terms.presence is not None:
+            parameters = {**terms.presence._asdict(), **parameters}
         reached, chosen_by = self._epsilon(epsilon)
         if reached is not None:
             parameters["epsilon_record"] = _left_for_the_columns(reached, parameters, label * self.private_label)

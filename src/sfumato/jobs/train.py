@@ -204,6 +204,7 @@ def about_model(classifier: Choice, cards: Sequence[Card], reconstruction: str |
                 "rows": used.rows,
                 "guarantee": used.guarantee["kind"],
                 "epsilon_record": used.guarantee["epsilon_record"],
+                **({"central": used.guarantee["central"]} if used.guarantee.get("central") else {}),
                 "earlier_releases": dict(used.earlier_releases),
                 "words": used.guarantee["words"],
             }

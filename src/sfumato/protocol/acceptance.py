@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sfumato.errors import CardError, SfumatoError
 from sfumato.guarantee import Card
+from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.guarantee.own_words import listed
-from sfumato.guarantee.recompute import recomputed
+from sfumato.guarantee.recompute import Recomputed, recomputed
 from sfumato.guarantee.rounding import rounded_up
+from sfumato.jobs.strength import Presence
 from sfumato.protocol.pool_study import PoolStudy
 from sfumato.table import Column, Schema
 
@@ -91,6 +94,8 @@ def _guaranteed(study: PoolStudy, card: Card) -> Iterator[str]:
             f"The card states less than its own parameters give ({', '.join(wrong)}): it was edited or is damaged. "
             "Push the card that `sfumato sanitize` wrote."
         )
+    if study.presence is not None:
+        yield from _hidden(study.presence, found, card)
     if study.epsilon_record is None:
         return
     weaker = max(found.proved, card.stated_guarantee().proved)
@@ -101,6 +106,21 @@ def _guaranteed(study: PoolStudy, card: Card) -> Iterator[str]:
         yield (
             f"The study asks for an epsilon of at most {study.epsilon_record:.9g} for the record, and this release has "
             f"{rounded_up(weaker, 9)}. Ask `sfumato sanitize` for epsilon_record={study.epsilon_record:.9g}."
+        )
+
+
+def _hidden(asked: Presence, found: Recomputed, card: Card) -> Iterator[str]:
+    """Presence costs what the weaker says of what was recomputed and what is stated, at the study's delta."""
+    stated = card.stated_guarantee()
+    if found.kind != CENTRAL_DP or stated.kind != CENTRAL_DP or found.central is None or stated.central is None:
+        reasons = listed(found.in_the_way, 5) or "its rows are not drawn from a noisy model of the table"
+        yield f"The study asks for rows that hide who is in the table, but this release does not: {reasons}."
+        return
+    weaker = max(replace(one, delta=asked.delta).epsilon for one in (found.central, stated.central))
+    if weaker > asked.epsilon * (1 + 1e-9):
+        yield (
+            f"The study asks for an epsilon of at most {asked.epsilon:.9g} at delta {asked.delta:g} for somebody's "
+            f"presence, and this release has {rounded_up(weaker, 9)}. Sanitize with the study's file."
         )
 
 

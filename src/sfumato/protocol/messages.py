@@ -73,7 +73,8 @@ class SiteInfo(Message):
     """`guarantee` is in words, for people; `last_push` is a day.
 
     `epsilon` is that of the weakest release, `total_epsilon` that of who sees all releases of the same rows, by what
-    the cards say of `earlier` ones (the most that one of them names); None where there is no bound.
+    the cards say of `earlier` ones (the most that one of them names); None where there is no bound. `presence`: epsilon
+    and delta of rows that belong to nobody, where all releases are of that kind.
     """
 
     name: str
@@ -87,6 +88,7 @@ class SiteInfo(Message):
     epsilon: float | None = None
     earlier: int = 0
     total_epsilon: float | None = None
+    presence: dict[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ class ReleaseInfo(Message):
     epsilon: float | None = None
     earlier: int = 0
     total_epsilon: float | None = None
+    presence: dict[str, float] | None = None
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,19 @@ from typing import Any, ClassVar
 from sfumato.classifiers.factory import choose_classifier
 from sfumato.errors import SchemaError
 from sfumato.guarantee import space_of
-from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
+from sfumato.jobs.strength import Presence
+from sfumato.mechanisms import MECHANISMS, Mechanism, ModelDrawing, make_mechanism
 from sfumato.mechanisms.base import count_of
 from sfumato.mechanisms.basis import NAMES
 from sfumato.noise.expression_operator import operator_name
 from sfumato.noise.own_laws import is_own, own_law
+from sfumato.protocol.asked_guarantee import Asked, asked_guarantee
 from sfumato.protocol.canonical import canonical_json, hash_of
 from sfumato.protocol.names import check_line
 from sfumato.protocol.quota import Quota
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding, Schema
 
-EMPIRICAL_ALLOWED = "empirical-allowed"
 DEFAULT_CLASSIFIERS = ("naive-bayes", "knn")
 _KEYS = (
     "kind",
@@ -40,7 +41,8 @@ _SPACE = re.compile("sha256:[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class PoolStudy:
-    """What every site's release must be. `epsilon_record` None: releases without a formal guarantee are allowed.
+    """What every site's release must be. Without `epsilon_record` and `presence`: releases without a formal guarantee
+    are allowed.
 
     The mechanism's name is binding, its parameters where they are given. `space` says which rows mean the same: it is
     computed from the schema where mechanism and parameters settle it, else copied from the first release's card.
@@ -61,6 +63,7 @@ class PoolStudy:
     classifiers: tuple[str, ...] = DEFAULT_CLASSIFIERS
     quota: Quota | None = None
     largest_site_share: float | None = None
+    presence: Presence | None = None
 
     @property
     def hash(self) -> str:
@@ -72,14 +75,13 @@ class PoolStudy:
         return Encoding(self.schema)
 
     def to_dict(self) -> dict[str, Any]:
-        asked: Any = EMPIRICAL_ALLOWED if self.epsilon_record is None else {"epsilon_record": self.epsilon_record}
         return {
             "kind": self.kind,
             "name": self.name,
             "description": self.description,
             "schema": self.schema.to_dict(),
             "mechanism": {"name": self.mechanism, "parameters": dict(self.parameters)},
-            "guarantee": asked,
+            "guarantee": Asked(self.epsilon_record, self.presence).to_dict(),
             "space": self.space,
             "classifiers": list(self.classifiers),
             # left out where there are none: studies that never had one keep their hash
@@ -98,7 +100,7 @@ class PoolStudy:
                 raise SchemaError(f"The study lacks the key {key!r}.")
         schema = _schema(found["schema"])
         name, parameters = _mechanism(found["mechanism"])
-        epsilon = _epsilon(found["guarantee"], schema)
+        asked = asked_guarantee(found["guarantee"], schema)
         description = found.get("description") or ""
         if not isinstance(description, str) or len(description) > 5000:
             raise SchemaError("The study's `description` must be text of at most 5000 characters.")
@@ -107,7 +109,8 @@ class PoolStudy:
             schema=schema,
             mechanism=name,
             parameters=parameters,
-            epsilon_record=epsilon,
+            epsilon_record=asked.epsilon_record,
+            presence=asked.presence,
             space=_space(found.get("space"), name, parameters, Encoding(schema)),
             description=description,
             classifiers=_classifiers(found.get("classifiers"), schema),
@@ -115,8 +118,15 @@ class PoolStudy:
             largest_site_share=_share(found.get("largest_site_share")),
         )
 
+    @property
+    def draws(self) -> bool:
+        """Whether released rows are drawn from a noisy model: they are spread as the table was, and need no mending."""
+        return issubclass(MECHANISMS[self.mechanism], ModelDrawing)
+
     def reconstructible(self) -> tuple[str, ...] | None:
         """Columns whose distribution can be reconstructed; None where only a release's card names its columns."""
+        if self.draws:
+            return ()
         if not MECHANISMS[self.mechanism].columnwise:
             return None
         return tuple(group.column.name for group in self.encoding.groups if not group.is_constant)
@@ -168,23 +178,6 @@ def _mechanism(found: Any) -> tuple[str, dict[str, Any]]:
             "spelling, and so no hash."
         ) from None
     return found["name"], dict(parameters)
-
-
-def _epsilon(found: Any, schema: Schema) -> float | None:
-    if found == EMPIRICAL_ALLOWED:
-        return None
-    epsilon = found.get("epsilon_record") if isinstance(found, Mapping) and len(found) == 1 else None
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon < 1e6:
-        raise SchemaError(
-            "The study's `guarantee` must be `epsilon_record: NUMBER`, the weakest guarantee that a release can "
-            "have, or {EMPIRICAL_ALLOWED}."
-        )
-    if schema.learned:
-        raise SchemaError(
-            f"The study asks for a formal guarantee, and column {schema.learned[0]!r} is not `source: public`: no "
-            "release could have one. Give bounds and categories that everybody may know, with a `reason`."
-        )
-    return float(epsilon)
 
 
 def _space(found: Any, name: str, parameters: Mapping[str, Any], encoding: Encoding) -> str:

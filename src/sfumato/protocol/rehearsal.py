@@ -12,7 +12,7 @@ from sfumato.array_types import Codes, Matrix
 from sfumato.errors import SchemaError, TableError, UsageError
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.jobs.strength import leaves_strength_open
-from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
+from sfumato.mechanisms import MECHANISMS, Mechanism, ModelDrawing, make_mechanism
 from sfumato.mechanisms.base import count_of
 from sfumato.mechanisms.basis import NAMES
 from sfumato.noise import Streams
@@ -33,6 +33,7 @@ def rehearse(study: PoolStudy) -> None:
             f"The study asks for a formal guarantee, and {study.mechanism} gives no proof, so no release would be "
             "accepted. Choose another mechanism, or `guarantee: empirical-allowed`."
         )
+    _check_presence(study)
     parameters = _as_a_site_has_them(study)
     schema: Schema | None = study.schema
     tried, width = dict(parameters), study.encoding.width
@@ -49,9 +50,36 @@ def rehearse(study: PoolStudy) -> None:
     _check_strength(study, parameters)
 
 
+def _check_presence(study: PoolStudy) -> None:
+    """Hiding who is in the table and blurring what a record says are different claims."""
+    hides = study.draws
+    if study.presence is not None and not hides:
+        raise SchemaError(
+            f"The study asks for rows that hide who is in the table, and {study.mechanism} perturbs records one by "
+            "one. Use tree-resampling, or ask for `epsilon_record`."
+        )
+    if study.epsilon_record is not None and hides:
+        raise SchemaError(
+            f"{study.mechanism} releases rows that belong to nobody, and hides who is in the table. Ask for that: "
+            "`guarantee: {epsilon: 1.0, delta: 1.0e-6}` instead of `epsilon_record`."
+        )
+    if study.presence is None or not hides:
+        return
+    mechanism = make_mechanism(study.mechanism, {**study.presence._asdict(), **study.parameters})
+    assert isinstance(mechanism, ModelDrawing)
+    reached = dataclasses.replace(mechanism.planned, delta=study.presence.delta).epsilon
+    if reached > study.presence.epsilon * (1 + 1e-9):
+        words = f"an epsilon of {rounded_up(reached, 9)}" if np.isfinite(reached) else "no epsilon at all"
+        raise SchemaError(
+            f"The study asks for an epsilon of at most {study.presence.epsilon:.9g} at delta {study.presence.delta:g}, "
+            f"and its own parameters of {study.mechanism} come to {words} there. Ask for less, or leave `epsilon` and "
+            "`delta` to the guarantee."
+        )
+
+
 def _as_a_site_has_them(study: PoolStudy) -> dict[str, Any]:
     """The study's parameters, the strength from its guarantee where they leave it open; no file is looked for."""
-    parameters = dict(study.parameters)
+    parameters = {**(study.presence._asdict() if study.presence else {}), **study.parameters}
     if isinstance(parameters.get("basis"), str) and parameters["basis"] not in NAMES:
         del parameters["basis"]
     if (

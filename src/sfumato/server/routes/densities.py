@@ -34,6 +34,12 @@ class Wish(BaseModel):
     method: Annotated[str, Field(max_length=60, json_schema_extra={"enum": list(METHODS)})] = "parzen-program"
 
 
+NO_NOISE_TO_TAKE_AWAY = (
+    "Released rows of this study are drawn from noisy models, and are spread as the tables were: there is no noise on "
+    "them to take away. Look at the rows themselves."
+)
+
+
 @router.post("", status_code=202, responses=declared(400, 403, 413))
 def reconstruct(wish: Wish, caller: Owner, context: Ctx) -> DensityInfo:
     """Ask for the density of a column; a worker reconstructs it in the background, from all that sites pushed."""
@@ -45,6 +51,8 @@ def queue_density(column: str, caller: Caller, context: Context, method: str = "
     if method not in METHODS:
         raise ApiError(422, "invalid", f"There is no such method. Choose one of: {', '.join(METHODS)}.")
     study = pool_of(context, caller.study)
+    if study.draws:
+        raise ApiError(409, "invalid", NO_NOISE_TO_TAKE_AWAY)
     if (names := study.reconstructible()) is not None and column not in names:
         raise ApiError(422, "invalid", f"There is no such column. The study's are: {', '.join(names)}.")
     check_queue(context, caller.study)

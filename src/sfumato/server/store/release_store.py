@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, case, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
+from sfumato.guarantee.all_releases import hidden_presence
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.protocol.messages import Receipt, ReleaseInfo
 from sfumato.protocol.quota import Quota
@@ -216,10 +217,13 @@ class ReleaseStore:
 def _all_releases(epsilon: float | None, card: dict[str, Any]) -> dict[str, Any]:
     """What the card says of earlier releases of the same rows; never less than what was recomputed for this one."""
     stated = card.get("earlier_releases") or {}
+    hidden = hidden_presence(card)
+    presence = {} if hidden is None else {"presence_epsilon": hidden.epsilon, "presence_delta": hidden.delta}
     earlier, total = min(int(stated.get("count") or 0), MOST_EARLIER), stated.get("total_epsilon_record")
     if not earlier:
-        return {"earlier": 0, "total_epsilon": epsilon}
-    return {"earlier": earlier, "total_epsilon": None if total is None or epsilon is None else max(total, epsilon)}
+        return {"earlier": 0, "total_epsilon": epsilon, **presence}
+    bounded = None if total is None or epsilon is None else max(total, epsilon)
+    return {"earlier": earlier, "total_epsilon": bounded, **presence}
 
 
 def _find(connection: Connection, study: str, sha256: str, *, lock: bool = False) -> Any:
@@ -257,10 +261,11 @@ def _release(row: Any) -> ReleaseInfo:
         rows=row.rows,
         received=row.received,
         withdrawn=row.withdrawn is not None,
-        guarantee=guarantee_words(row.epsilon, row.earlier, row.total_epsilon),
+        guarantee=guarantee_words(row.epsilon, row.earlier, row.total_epsilon, presence_of(row)),
         epsilon=row.epsilon,
         earlier=row.earlier,
         total_epsilon=row.total_epsilon,
+        presence=presence_of(row),
         card=json.loads(row.card),
     )
 
@@ -284,8 +289,21 @@ def _check_quota(connection: Connection, quota: Quota, study: str, site: str, si
         raise QuotaExceededError(exceeded)
 
 
-def guarantee_words(epsilon: float | None, earlier: int, total: float | None) -> str:
+def presence_of(row: Any) -> dict[str, float] | None:
+    """Epsilon and delta of somebody's presence, where they were recorded."""
+    if row.presence_epsilon is None:
+        return None
+    return {"epsilon": row.presence_epsilon, "delta": row.presence_delta}
+
+
+def guarantee_words(
+    epsilon: float | None, earlier: int, total: float | None, presence: dict[str, float] | None = None
+) -> str:
     """What was recomputed, in short, for people; programs have the numbers."""
+    if presence is not None:
+        with_earlier = ", with earlier releases" if earlier else ""
+        delta = f", delta {presence['delta']:g}" if presence["delta"] else ""
+        return f"epsilon at most {rounded_up(presence['epsilon'])}{delta} for presence{with_earlier}"
     if epsilon is None:
         return "no formal guarantee"
     if not earlier:

@@ -12,7 +12,7 @@ from sfumato.errors import UsageError
 from sfumato.protocol.messages import Invited, SiteInfo
 from sfumato.protocol.names import check_name, skeleton, spelled
 from sfumato.server.store.database import Database
-from sfumato.server.store.release_store import guarantee_words
+from sfumato.server.store.release_store import guarantee_words, presence_of
 from sfumato.server.store.sql_tables import releases, sites, studies, tokens
 from sfumato.server.store.token_store import SITE, add_token, new_token
 
@@ -76,6 +76,9 @@ class SiteStore:
                 func.max(releases.c.earlier).label("earlier"),
                 func.max(releases.c.total_epsilon).label("total_epsilon"),
                 func.count(releases.c.total_epsilon).label("bounded"),
+                func.max(releases.c.presence_epsilon).label("presence_epsilon"),
+                func.max(releases.c.presence_delta).label("presence_delta"),
+                func.count(releases.c.presence_epsilon).label("hidden"),
             )
             .where(kept)
             .group_by(releases.c.site)
@@ -105,6 +108,9 @@ class SiteStore:
                 pushed.c.earlier,
                 pushed.c.total_epsilon,
                 pushed.c.bounded,
+                pushed.c.presence_epsilon,
+                pushed.c.presence_delta,
+                pushed.c.hidden,
                 latest.c.good,
                 func.coalesce(latest.c.expires, ever.c.expires).label("expires"),
             )
@@ -121,6 +127,7 @@ class SiteStore:
     def _site(self, row: Any) -> SiteInfo:
         weakest = row.epsilon if row.releases and row.formal == row.releases else None
         total = row.total_epsilon if row.releases and row.bounded == row.releases else None
+        presence = presence_of(row) if row.releases and row.hidden == row.releases else None
         return SiteInfo(
             name=row.name,
             created=row.created,
@@ -129,10 +136,11 @@ class SiteStore:
             releases=row.releases or 0,
             rows=int(row.rows or 0),
             last_push=row.last_push,
-            guarantee=guarantee_words(weakest, row.earlier, total) if row.releases else None,
+            guarantee=guarantee_words(weakest, row.earlier, total, presence) if row.releases else None,
             epsilon=weakest,
             earlier=row.earlier or 0,
             total_epsilon=total,
+            presence=presence,
         )
 
 

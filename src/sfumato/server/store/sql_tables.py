@@ -94,6 +94,8 @@ releases = Table(
     Column("epsilon", Double),
     Column("earlier", Integer, nullable=False, server_default="0"),
     Column("total_epsilon", Double),
+    Column("presence_epsilon", Double),
+    Column("presence_delta", Double),
     Column("card", Text, nullable=False),
     Column("identity", String(64)),
     Column("sketch", LargeBinary),

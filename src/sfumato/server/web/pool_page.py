@@ -76,7 +76,7 @@ def pool_page(
             columns=PoolStudy.from_dict(study.definition).reconstructible(),
         )
     releases = context.store.releases.all(study.id, caller.site)
-    shown = [(one, guarantee(one.epsilon, one.earlier, one.total_epsilon)) for one in reversed(releases)]
+    shown = [(one, guarantee(one.epsilon, one.earlier, one.total_epsilon, one.presence)) for one in reversed(releases)]
     return page("site", status, **values, releases=shown, totals=site_totals(releases))
 
 

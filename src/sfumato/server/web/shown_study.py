@@ -8,7 +8,9 @@ from typing import Any
 
 from sfumato.guarantee import AllReleases
 from sfumato.guarantee import Guarantee as Stated
-from sfumato.guarantee.guarantee import LOCAL_DP, infinite
+from sfumato.guarantee.all_releases import hidden_presence
+from sfumato.guarantee.concentrated import Central
+from sfumato.guarantee.guarantee import LOCAL_DP, WEAK_CENTRAL, infinite, presence
 from sfumato.protocol.messages import ReleaseInfo, SiteInfo
 from sfumato.server.store.release_store import guarantee_words
 
@@ -42,8 +44,18 @@ class Totals:
     last_push: str
 
 
-def guarantee(epsilon: float | None, earlier: int = 0, total: float | None = None) -> Guarantee:
-    """Figures as what they let somebody become sure of who sees this release, and all `earlier` ones of its rows."""
+def guarantee(
+    epsilon: float | None, earlier: int = 0, total: float | None = None, hidden: dict[str, float] | None = None
+) -> Guarantee:
+    """Figures as what they let somebody become sure of who sees this release, and all `earlier` ones of its rows.
+
+    `hidden`: epsilon and delta of somebody's presence, of rows that belong to nobody.
+    """
+    if hidden is not None:
+        central = Central(pure=hidden["epsilon"], delta=hidden["delta"])
+        seeing = "what all of its releases show together" if earlier else "this release"
+        state = "weak" if central.epsilon > WEAK_CENTRAL else "formal"
+        return Guarantee(guarantee_words(epsilon, earlier, total, hidden), state, presence(central, seeing))
     record = infinite(epsilon)
     alone = Stated(record, record, record, exact=False)
     together = AllReleases.of(alone, {"count": earlier, "total_epsilon_record": total})
@@ -57,7 +69,10 @@ def used_guarantee(used: Mapping[str, Any]) -> Guarantee:
     earlier = used.get("earlier_releases") or {}
     if "epsilon_record" not in used:
         return Guarantee("proved" if used.get("guarantee") == LOCAL_DP else "none that is proved", "none", "")
-    return guarantee(used["epsilon_record"], int(earlier.get("count") or 0), earlier.get("total_epsilon_record"))
+    count, total = int(earlier.get("count") or 0), earlier.get("total_epsilon_record")
+    hidden = hidden_presence({"guarantee": {"kind": used.get("guarantee"), **used}, "earlier_releases": earlier})
+    figures = None if hidden is None else {"epsilon": hidden.epsilon, "delta": hidden.delta}
+    return guarantee(used["epsilon_record"], count, total, figures)
 
 
 def shown_site(site: SiteInfo, today: str) -> ShownSite:
@@ -66,7 +81,9 @@ def shown_site(site: SiteInfo, today: str) -> ShownSite:
 
 
 def _of_site(site: SiteInfo) -> Guarantee | None:
-    return guarantee(site.epsilon, site.earlier, site.total_epsilon) if site.releases else None
+    if not site.releases:
+        return None
+    return guarantee(site.epsilon, site.earlier, site.total_epsilon, site.presence)
 
 
 def totals(sites: Sequence[SiteInfo]) -> Totals:
@@ -109,6 +126,9 @@ def _asked_share(found: Any) -> str:
 
 
 def _asked_guarantee(found: Any) -> str:
+    if isinstance(found, Mapping) and "delta" in found:
+        figures = f"epsilon at most {float(found['epsilon']):.9g} at delta {float(found['delta']):g}"
+        return f"proved, {figures} for somebody's presence in the table"
     if isinstance(found, Mapping):
         return f"proved, epsilon at most {float(found.get('epsilon_record', 0)):.9g} for a whole record"
     return "no proof is required (empirical releases are allowed)"
