@@ -192,6 +192,10 @@ def explained(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise OutputError(f"The disk that holds {path} is full. Nothing was written; free some space.") from error
+        if error.errno == errno.EFBIG:
+            raise OutputError(
+                f"{path} needs a larger file than this system allows (ulimit -f). Nothing was written; raise the limit."
+            ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise OutputError(f"{path} cannot be written: permission denied. Choose a folder of your own.") from error
         raise OutputError(f"{path} cannot be written: {error.strerror or type(error).__name__}.") from error

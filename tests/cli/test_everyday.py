@@ -155,3 +155,14 @@ def test_progress_without_a_terminal_is_a_line_every_few_seconds(capsys):
     for done in range(1, 5):
         progress("Attacking", done, 19)
     assert capsys.readouterr().err.splitlines() == ["Attacking 2 of 19 ...", "Attacking 4 of 19 ..."]
+
+
+def test_progress_tells_rows_per_second_and_time_left(capsys):
+    now = iter([0.0, 1.0, 11.0, 12.0, 112.0])
+    progress = ProgressLines(every=5.0, clock=lambda: next(now))
+    progress("Perturbing", 500_000, 9_000_000)  # the rows that an earlier run finished
+    progress("Perturbing", 1_500_000, 9_000_000)
+    progress("Reading", 100, None)
+    progress("Reading", 300, None)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["Perturbing 1,500,000 of 9,000,000, 100,000 rows/s, 1:15 left ...", "Reading 300, 2 rows/s ..."]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -207,6 +208,23 @@ def test_a_block_that_was_damaged_on_the_disk_is_made_again(stopped):
     labels = pq.read_table(folder / "out" / "release.parquet")["ill"].to_pylist()
     assert labels == [("no", "yes")[number % 2] for number in trace]
     assert whole.card.rows == ROWS
+
+
+def test_a_file_that_may_not_grow_is_told_and_the_work_kept(stopped):
+    folder, given = stopped
+    sanitize(folder / "t.parquet", folder / "out", given)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, hard))
+        with pytest.raises(OutputError, match=r"ulimit -f.*What is finished is kept"):
+            sanitize(folder / "t.parquet", folder / "second", given)
+        with pytest.raises(OutputError, match=r"raise the limit\.$"):
+            sanitize(folder / "t.parquet", folder / "third", replace(given, resume=False))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert blocks_of(folder / ".second.unfinished")
+    assert not (folder / ".third.unfinished").exists()
+    sanitize(folder / "t.parquet", folder / "second", given)
 
 
 @pytest.mark.parametrize(

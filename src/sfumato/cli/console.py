@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.blocks import OptionBlock
+from sfumato.cli.pace import Pace
 from sfumato.errors import OutputError, SfumatoError, UsageError
 
 INTERRUPTED = 130
@@ -124,15 +125,18 @@ class ProgressLines:
 
     def __init__(self, every: float = 5.0, clock: Callable[[], float] = time.monotonic):
         self.every, self.clock = every, clock
-        self.said = clock()
+        self.said = now = clock()
+        self._now = now
+        self._pace = Pace(lambda: self._now)
 
     def __call__(self, step: str, done: int, total: int | None) -> None:
-        now = self.clock()
+        self._now = now = self.clock()
+        pace = self._pace(step, done, total)
         if now - self.said < self.every:
             return
         self.said = now
         of = f" {done:,} of {total:,}" if total else (f" {done:,}" if done else "")
-        print(f"{step}{of} ...", file=sys.stderr, flush=True)
+        print(f"{step}{of}{pace and f', {pace}'} ...", file=sys.stderr, flush=True)
 
 
 def _no_progress(step: str, done: int, total: int | None) -> None:
@@ -145,14 +149,21 @@ def _bar() -> Iterator[Progress]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as RichProgress
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[pace]}"),
+    )
     with RichProgress(*columns, console=RichConsole(stderr=True), transient=True) as bar:
         tasks: dict[str, Any] = {}
+        pace = Pace()
 
         def progress(step: str, done: int, total: int | None) -> None:
             if step not in tasks:
-                tasks[step] = bar.add_task(step, total=total)
-            bar.update(tasks[step], completed=done, total=total)
+                tasks[step] = bar.add_task(step, total=total, pace="")
+            bar.update(tasks[step], completed=done, total=total, pace=pace(step, done, total))
 
         yield progress
 
