@@ -1,9 +1,12 @@
 """One block of options for every command that reads a table: --decimal, --encoding and - for standard input."""
 
 import io
+import json
 import sys
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sfumato.cli.app import app
@@ -94,3 +97,30 @@ def test_numbers_are_the_same_either_way(run, tmp_path):
     from sfumato.jobs.release import Release
 
     np.testing.assert_array_equal(Release.open(tmp_path / "a").Z, Release.open(tmp_path / "b").Z)
+
+
+def test_arrow_goes_in_and_comes_out_through_pipes(run, tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    table = pa.table({"a": rng.random(ROWS), "y": ["no", "yes"] * (ROWS // 2)})
+    words = ("sanitize", "-", "--label", "y", "--mechanism", "additive-noise", "--stdout")
+    for name, new in (("file", pa.ipc.new_file), ("stream", pa.ipc.new_stream)):
+        piped, out = io.BytesIO(), io.BytesIO()
+        with new(piped, table.schema) as writer:
+            writer.write_table(table)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", io.TextIOWrapper(out))
+            code, _, err = run(*words, "--out", name, piped=piped.getvalue())
+            written = out.getvalue()
+        assert code == 0
+        assert "Released 60 rows" in err
+        released = pa.ipc.open_stream(written).read_all()
+        assert released.replace_schema_metadata().equals(
+            pq.read_table(tmp_path / name / "release.parquet").replace_schema_metadata()
+        )
+        assert json.loads(released.schema.metadata[b"sfumato.card"]) == json.loads(
+            (tmp_path / name / "card.json").read_text()
+        )
+    code, out, err = run(*words, "--out", "cut", piped=piped.getvalue()[:-400])
+    assert (code, out) == (3, "")
+    assert "damaged or truncated" in err
+    assert "--json" in run(*words, "--out", "json", "--json", piped=piped.getvalue())[2]

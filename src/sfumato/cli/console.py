@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import typer
 
@@ -87,10 +87,12 @@ class Console(OptionBlock):
     quiet: Quiet = False
     as_json: Json = False
     warnings: list[str] = field(default_factory=list, init=False)
+    stream: IO[str] | None = field(default=None, init=False)
+    """Where words go; None for standard output."""
 
     def say(self, text: str = "") -> None:
         if not self.quiet and not self.as_json:
-            print(text)
+            print(text, file=self.stream)
 
     def result(self, data: dict[str, Any]) -> None:
         """The object of `--json`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -97,6 +98,9 @@ def sanitize(
     reason: Annotated[str | None, typer.Option(help="Why the rows of --basis-from are public.")] = None,
     query: Query = None,
     format: Annotated[str, typer.Option(help="parquet or csv.")] = "parquet",
+    stdout: Annotated[
+        bool, typer.Option("--stdout", help="When done, write the released rows to standard output too, as Arrow.")
+    ] = False,
     like_original: Annotated[bool, typer.Option(help="Round and clip back to the source's kinds.")] = False,
     out_of_bounds: Annotated[str, typer.Option(help="Values outside declared bounds: clip or refuse.")] = "clip",
     unlabelled: Annotated[bool, typer.Option(help="Release rows to be classified, without the label.")] = False,
@@ -129,12 +133,20 @@ def sanitize(
       sfumato sanitize a.csv --schema s.yaml --epsilon-record 4 --basis-from b.csv --reason "a census" --out r
       sfumato sanitize "patients/year=*/*.parquet" --schema schema.yaml --engine stream --out r
       sfumato sanitize a.csv --schema s.yaml --mechanism tree-resampling --epsilon 1 --out r
+      cat patients.arrow | sfumato sanitize - --schema schema.yaml --out r --stdout > release.arrows
       sfumato sanitize february.csv --study study.yaml --only-new --out february
       sfumato sanitize new.csv --schema schema.yaml --mechanism random-rotation --key key.json --unlabelled --out q
     """
     from sfumato.door.sanitize import sanitize as run
     from sfumato.door.study_terms import study_terms
 
+    if stdout and (dry_run or console.as_json):
+        other = "--dry-run" if dry_run else "--json"
+        raise UsageError(
+            f"--stdout writes rows to standard output, which {other} has no use for. Leave out one of them."
+        )
+    if stdout:
+        console.stream = sys.stderr
     if out is None and not dry_run:
         raise UsageError("Say where the release is to be written: --out DIR. To try without a release: --dry-run.")
     terms = None if study is None else study_terms(study)
@@ -224,6 +236,10 @@ def sanitize(
             "search": None if done.search is None else done.search.to_dict(),
         }
     )
+    if stdout and out is not None:
+        from sfumato.jobs.pipe_release import pipe_release
+
+        pipe_release(out, format, sys.stdout.buffer)
 
 
 @with_blocks
@@ -240,8 +256,6 @@ def forget(
 
     Example: sfumato forget january
     """
-    import sys
-
     from sfumato.jobs.only_new import forget_release
 
     if not yes:
