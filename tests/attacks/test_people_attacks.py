@@ -12,6 +12,7 @@ from sfumato.attacks.membership import Membership
 from sfumato.attacks.nearest_row import NearestRow
 from sfumato.attacks.observation import noise_weights
 from sfumato.channels import Additive, RandomizedResponse
+from sfumato.metrics import Truth, score_guess
 from sfumato.noise import Laplace, Uniform
 from sfumato.table import Encoding
 
@@ -78,13 +79,65 @@ def test_members_score_above_others_and_less_so_with_more_noise(unit, statistic)
     assert gaps[0] >= gaps[1] > gaps[2] > 0.45
 
 
-def test_likelihood_by_brute_force(unit):
+def test_the_likelihood_ratio_by_brute_force(unit):
+    """The mean over rows of f(z | x) / f(z), f(z) the mean over everybody; who is in both lists counts once."""
     rng = np.random.default_rng(0)
     Z, people, law = rng.random((20, 3)), rng.random((9, 3)), Laplace(0.3)
-    known = Knowledge(Z, unit(3), noise=told(law, law, law), candidates=people[:5], sample=people[5:])
     density = np.array([[np.prod(law.pdf(z - x)) for x in people] for z in Z])
-    brute = np.log((density / density.sum(axis=1, keepdims=True)).max(axis=0)[:5])
-    assert_allclose(Membership().run(known).scores, brute)
+    brute = np.log((density / density.mean(axis=1, keepdims=True)).mean(axis=0)[:5])
+    for sample in (people[5:], people[2:]):
+        known = Knowledge(Z, unit(3), noise=told(law, law, law), candidates=people[:5], sample=sample)
+        assert_allclose(Membership("likelihood").run(known).scores, brute)
+        links = NearestRow().run(replace(known, targets=people[:5]))
+        ratios = (density / density.mean(axis=1, keepdims=True))[:, :5]
+        assert links.index.tolist() == ratios.argmax(axis=0).tolist()
+        assert_allclose(links.distance, -np.log(ratios.max(axis=0) / ratios.sum(axis=0)))
+
+
+def test_a_label_weighs_people_as_its_own_law_says(unit):
+    """An exact label rules the other class out; one told at random weighs it by its probability."""
+    rng = np.random.default_rng(1)
+    Z, people, law = rng.random((12, 2)), rng.random((8, 2)), Laplace(0.3)
+    y, own = rng.integers(2, size=12), np.arange(8) % 2
+    density = np.array([[np.prod(law.pdf(z - x)) for x in people] for z in Z])
+    for keep in (1.0, 0.7):
+        joint = density * np.where(y[:, None] == own, keep, 1.0 - keep)
+        brute = np.log((joint / joint.mean(axis=1, keepdims=True)).mean(axis=0))
+        known = Knowledge(Z, unit(2), noise=told(law, law), labels=y, candidates=people, candidate_labels=own)
+        assert_allclose(Membership("likelihood").run(replace(known, label_keep=keep)).scores, brute)
+
+
+def test_a_release_of_other_people_tells_nobody_s_membership(unit):
+    """Neither means, nor the choice between them, finds members where there are none."""
+    rng = np.random.default_rng(5)
+    X = rng.beta(2, 5, size=(1500, 4))
+    noise = told(*[Laplace(0.05)] * 4)
+    known = Knowledge(
+        X[:500] + rng.laplace(scale=0.05, size=(500, 4)), unit(4), noise=noise, candidates=X[500:], sample=X[1000:]
+    )
+    guess = Membership().run(replace(known, noise_covariance=noise.covariance()))
+    truth = Truth(unit(4), X[:500], members=np.arange(1000) < 500)
+    assert set(guess.others) == {"distance"}
+    scored = score_guess(guess, truth)
+    assert abs(scored.details["auc"] - 0.5) < 0.06
+    assert scored.details["chosen_on"] == scored.details["reported_on"] == 500
+    real = score_guess(Membership().run(replace(known, candidates=np.vstack([X[:500], X[500:1000]]))), truth)
+    assert real.details["auc"] > 0.62  # the same adversary where there are members
+    assert "chosen on 500 of the candidates and reported on the 500 others" in real.chosen
+
+
+def test_links_by_the_law_of_the_class_find_more_than_distances(unit):
+    rng, n = np.random.default_rng(0), 300
+    X, y = rng.random((n, 3)), np.arange(n) % 2
+    scales = {0: (0.02, 0.2, 0.2), 1: (0.2, 0.02, 0.2)}
+    by_class = {code: tuple(Additive(Laplace(s)) for s in some) for code, some in scales.items()}
+    Z = X + rng.laplace(size=X.shape) * np.array([scales[code] for code in y])
+    noise = KnownNoise.of(tuple(Additive(Laplace(0.2)) for _ in range(3)), X, by_class)
+    known = Knowledge(Z, unit(3), targets=X, noise_covariance=noise.covariance())
+    near = np.mean(NearestRow().run(known).index == np.arange(n))
+    found = NearestRow().run(replace(known, noise=noise, labels=y, target_labels=y))
+    assert np.mean(found.index == np.arange(n)) > near + 0.15
+    assert (y[found.index] == y).all()
 
 
 def test_people_who_are_impossible_under_bounded_noise_come_last(unit):

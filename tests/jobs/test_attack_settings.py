@@ -41,7 +41,7 @@ def test_every_setting_is_declared_described_and_documented(name):
         ({"posterior-breach.rho1": 0.6}, "must be below rho2"),
         ({"posterior-breach": 0.6}, "ATTACK.NAME=VALUE"),
         ({"hard-interval.reach": 1}, "has no parameter 'reach'. It has none."),
-        ({"membership.statistic": "luck"}, "one of likelihood, distance"),
+        ({"membership.statistic": "luck"}, "one of best, likelihood, distance"),
     ],
 )
 def test_what_does_not_exist_is_refused_with_what_does(given, says):

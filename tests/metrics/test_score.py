@@ -92,6 +92,28 @@ def test_membership_is_rescaled_so_that_a_coin_scores_zero():
     assert score_guess(MembershipScores(-scores - 20 * members), truth).score == 0
 
 
+def test_the_better_of_two_means_is_chosen_on_one_half_and_scored_on_the_other():
+    """A mean that is right about everybody is found; two useless ones score what a coin does, not the better half."""
+    rng = np.random.default_rng(2)
+    members = np.arange(400) % 2 == 0
+    truth = Truth(Encoding.unit(1), np.zeros((200, 1)), members=members)
+    sure = score_guess(MembershipScores(rng.normal(size=400), "likelihood", {"distance": members * 1.0}), truth)
+    assert sure.score == 1
+    assert sure.chosen.startswith("by distance, chosen on 200 of the candidates")
+    useless = []
+    for _ in range(60):
+        coins = rng.normal(size=(21, 400))
+        others = {f"coin {i}": coin for i, coin in enumerate(coins[1:])}
+        useless.append(score_guess(MembershipScores(coins[0], "coin", others), truth).details["auc"])
+    assert abs(np.mean(useless) - 0.5) < 0.015  # the best of 21 coins gets .57 where it was chosen
+    few = score_guess(MembershipScores(np.arange(8.0), "likelihood", {"distance": np.zeros(8)}), truth_of(8))
+    assert few.chosen == "by likelihood; too few candidates to choose between that and distance"
+
+
+def truth_of(count):
+    return Truth(Encoding.unit(1), np.zeros((count, 1)), members=np.arange(count) % 2 == 0)
+
+
 def test_secrets_average_over_columns_with_a_control():
     X = np.random.default_rng(0).random((40, 2))
     truth = Truth(Encoding.unit(2), X, targets=X, control_targets=X[::-1])

@@ -171,18 +171,15 @@ class Knowledge:
     An item that nobody has is None. What stands on every card, and how guesses are scored, is always visible.
 
     release: n x s, in the encoded units of the release. labels: n class codes, as released; `label_keep` is the
-    probability that one is true. columnwise: every release column is an encoded source column.
-    tolerance: a number counts as guessed within this share of its range.
-    noise: the channels that values went through.
-    noise_covariance: s x s. column_distributions: per encoded source column a sorted sample of its values.
-    known_rows: rows with their images. sample: rows of the same distribution that are not in the release, sample_labels
-    their classes.
-    register: original rows of everybody in the table, without saying whose is which release row;
-    register_labels: their classes.
+    probability that one is true. columnwise: every release column is an encoded source column. tolerance: a number
+    counts as guessed within this share of its range. noise: the channels that values went through. noise_covariance: s
+    x s. column_distributions: per encoded source column a sorted sample of its values. known_rows: rows with their
+    images. sample: rows of the same distribution that are not in the release, sample_labels their classes. register:
+    original rows of everybody in the table, without saying whose is which release row; register_labels: their classes.
     candidates: rows of which some are in the table. targets: original rows that the adversary already holds, NaN where
-    it does not. images: of each target its row in the release. secret: position in `encoding.groups` of the column it
-    wants to learn. lineups: for some release rows people of whom one is behind it. guided: the map of a release that is
-    guided by earlier ones: a survey's projection, or stages.
+    it does not. candidate_labels, target_labels: their classes. images: of each target its row in the release. secret:
+    position in `encoding.groups` of the column it wants to learn. lineups: for some release rows people of whom one is
+    behind it. guided: the map of a release that is guided by earlier ones: a survey's projection, or stages.
     """
 
     release: Matrix
@@ -200,7 +197,9 @@ class Knowledge:
     register: Matrix | None = None
     register_labels: Codes | None = None
     candidates: Matrix | None = None
+    candidate_labels: Codes | None = None
     targets: Matrix | None = None
+    target_labels: Codes | None = None
     images: Codes | None = None
     secret: int | None = None
     guided: Guided | Staged | None = None

@@ -37,10 +37,14 @@ class Values(Guess):
 
 @dataclass(frozen=True)
 class Links(Guess):
-    """For each target the release row that the adversary takes for the target's, and how far away it is."""
+    """For each target the release row that the adversary takes for the target's, and how far away it is.
+
+    `by_likelihood`: the distance is a doubt, minus the log of the row's share of what speaks for all rows.
+    """
 
     index: Codes
     distance: Matrix
+    by_likelihood: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,15 @@ class Picks(Guess):
 
 @dataclass(frozen=True)
 class MembershipScores(Guess):
-    """For each candidate a number that is higher the surer the adversary is that the person is in the table."""
+    """For each candidate a number that is higher the surer the adversary is that the person is in the table.
+
+    `by` says what was compared, `others` the same by other means. Where there are any, the score chooses among all of
+    them on one half of the candidates, and is that of the other half.
+    """
 
     scores: Matrix
+    by: str = ""
+    others: Mapping[str, Matrix] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

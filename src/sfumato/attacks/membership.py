@@ -11,37 +11,44 @@ from sfumato.accepted import Word
 from sfumato.array_types import Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, MembershipScores
 from sfumato.attacks.gaps import nearest_reported
-from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood
+from sfumato.attacks.likelihood import embed
 from sfumato.attacks.observation import noise_weights
-
-MOST_COMPARED = 2_000
-"""People of the sample beside whom the candidates are judged: more make the comparison slower, not sharper."""
-EXACT_WIDTH = 0.01
-"""What stands for the noise of an exact column beside noisy ones, in encoded units."""
+from sfumato.attacks.row_ratios import MOST_COMPARED, has_law, log_ratios, log_sum
 
 
 class Membership(Attack):
     """The adversary holds the records of some people and asks of each whether they were in the table.
 
-    `statistic="likelihood"`: of all the people he can think of (the candidates, and a `sample` where he has one), how
-    far the person alone explains some release row z under the known noise law: the largest over z of f(z | x), which is
-    f(z - (A x + c)) for added noise, over its sum over all these people. (The mean of f over the rows, which needs no
-    comparison, mostly tells who is ordinary.) `statistic="distance"`, and whenever no column has a law: how near the
-    nearest release row is.
+    By likelihood, where the noise has a law: how much likelier the release is if one of its rows is the person's than
+    if none is, the mean over its rows z of f(z | x) / f(z), with the law of the row's class. f(z) is the mean over all
+    the people he can think of: the candidates, and a `sample` where he has one. By distance: how near the nearest
+    release row is, in units of the noise. Which of the two tells more is not known beforehand. With `statistic="best"`
+    both are tried on one half of the candidates, and the better one is scored on the other half.
 
     Parameters
     ----------
-    statistic : {"likelihood", "distance"}, default="likelihood"
+    statistic : {"best", "likelihood", "distance"}, default="best"
         What is compared.
     """
 
     name = "membership"
     reads_gaps = True
     knows = frozenset({"release", "candidates"})
-    helps = frozenset({"transform", "noise", "noise_covariance", "sample", "guided"})
-    accepts = MappingProxyType({"statistic": Word(("likelihood", "distance"))})
+    helps = frozenset(
+        {
+            "transform",
+            "noise",
+            "noise_covariance",
+            "labels",
+            "candidate_labels",
+            "sample",
+            "sample_labels",
+            "guided",
+        }
+    )
+    accepts = MappingProxyType({"statistic": Word(("best", "likelihood", "distance"))})
 
-    def __init__(self, statistic: Literal["likelihood", "distance"] = "likelihood") -> None:
+    def __init__(self, statistic: Literal["best", "likelihood", "distance"] = "best") -> None:
         self.statistic = statistic
 
     def guess(self, known: Knowledge) -> Guess:
@@ -49,34 +56,34 @@ class Membership(Attack):
         if not known.columnwise and known.transform is None and known.guided is None:
             return Abstain("needs the transform of a release that mixes columns")
         assert known.candidates is not None
-        people = Suspects.of(known, known.candidates)
-        lawful = known.noise is not None and not known.noise.is_exact
-        if self.statistic == "likelihood" and lawful:
-            return MembershipScores(largest_responsibility(known, people))
-        weights = noise_weights(known)
-        distance, _ = nearest_reported(people.E * weights, known.release * weights)
-        return MembershipScores(-distance[:, 0])
+        lawful = has_law(known, len(known.candidates), MOST_COMPARED)
+        placed = known.guided is None  # where a person would lie in the release
+        if lawful and (self.statistic == "likelihood" or not placed):
+            return MembershipScores(log_likelihood_ratio(known), "likelihood")
+        if not placed:
+            return Abstain("the release has no distances, and is too large for likelihoods")
+        near = nearness(known)
+        if not lawful or self.statistic == "distance":
+            return MembershipScores(near, "distance")
+        return MembershipScores(log_likelihood_ratio(known), "likelihood", {"distance": near})
 
 
-def largest_responsibility(known: Knowledge, people: Suspects) -> Matrix:
-    """Per person the largest log share of a release row's likelihood; impossible people share the lowest score."""
-    count, everybody = len(people.X), people
-    if known.sample is not None:
-        everybody = Suspects.of(known, np.vstack([people.X, known.sample[:MOST_COMPARED]]))
-    scores = np.full(count, -np.inf)
-    for block in blocks(len(known.release), len(everybody.X)):
-        log = log_likelihood(known, known.release[block], everybody, exact_width=EXACT_WIDTH)
-        possible = np.isfinite(log.max(axis=1))
-        if possible.any():
-            log = log[possible]
-            share = log[:, :count] - _logsumexp(log)
-            scores = np.maximum(scores, share.max(axis=0))
+def nearness(known: Knowledge) -> Matrix:
+    """Per candidate minus the distance of the nearest release row, every column in units of its noise."""
+    assert known.candidates is not None
+    weights = noise_weights(known)
+    distance, _ = nearest_reported(embed(known, known.candidates) * weights, known.release * weights)
+    return -distance[:, 0]
+
+
+def log_likelihood_ratio(known: Knowledge) -> Matrix:
+    """Per candidate the log of the mean over release rows of f(z | x) / f(z); impossible people share the lowest."""
+    assert known.candidates is not None
+    scores = np.full(len(known.candidates), -np.inf)
+    for rows, people, log in log_ratios(known, known.candidates, known.candidate_labels):
+        del rows
+        scores[people] = np.logaddexp(scores[people], log_sum(log, axis=0))
+    scores -= np.log(len(known.release))
     possible = np.isfinite(scores)
     floor = scores[possible].min() - 1.0 if possible.any() else 0.0
     return np.where(possible, scores, floor)
-
-
-def _logsumexp(log: Matrix) -> Matrix:
-    """Per row the logarithm of the sum of exponentials, as a column."""
-    top = log.max(axis=1, keepdims=True)
-    return np.asarray(top + np.log(np.exp(log - top).sum(axis=1, keepdims=True)))

@@ -13,16 +13,20 @@ from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Links
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import embed
 from sfumato.attacks.observation import noise_weights, own_columns, reversed_release
+from sfumato.attacks.row_ratios import MOST_COMPARED, has_law, log_ratios, log_sum
 
 
 class NearestRow(Attack):
-    """The adversary holds somebody's original record and looks for the release row that lies nearest to it.
+    """The adversary holds original records of people in the table and looks for the release row that is likeliest to be
+    each person's.
 
-    He carries the record into the release's space when he knows the transform, and counts a difference in a column
-    for less the more noise that column has. `columns` names the positions (in the schema's private columns) of what
-    he holds of the record; None: all of it. With only some columns of a release that mixes them, he turns the
-    transform back and compares in the source space. The same attack on people who were not in the table says how near
-    a stranger comes.
+    Where the noise has a law, that is the row z with the largest f(z | x) / f(z): how well the person explains it, by
+    the law of the row's class, over how well anybody does. The others whose records he holds, and a `sample`, stand for
+    anybody. Else it is the row that lies nearest to the record. He carries the record into the release's space when he
+    knows the transform, and counts a difference in a column for less the more noise that column has. `columns` names
+    the positions (in the schema's private columns) of what he holds of the record; None: all of it. With only some
+    columns of a release that mixes them, he turns the transform back and compares in the source space. The same attack
+    on people who were not in the table says how near a stranger comes.
 
     Parameters
     ----------
@@ -33,18 +37,35 @@ class NearestRow(Attack):
     name = "nearest-row"
     reads_gaps = True
     knows = frozenset({"release", "targets"})
-    helps = frozenset({"transform", "noise", "noise_covariance", "column_moments"})
+    helps = frozenset(
+        {
+            "transform",
+            "noise",
+            "noise_covariance",
+            "column_moments",
+            "labels",
+            "target_labels",
+            "sample",
+            "sample_labels",
+            "guided",
+        }
+    )
     accepts = MappingProxyType({"columns": Either((Several(Whole(0, 100_000)), Nothing()))})
 
     def __init__(self, columns: Sequence[int] | None = None) -> None:
         self.columns = columns
 
     def guess(self, known: Knowledge) -> Guess:
-        """The nearest release row of every target."""
-        if not known.columnwise and known.transform is None:
+        """The likeliest, or nearest, release row of every target."""
+        if not known.columnwise and known.transform is None and known.guided is None:
             return Abstain("needs the transform of a release that mixes columns")
         assert known.targets is not None
-        if self.columns is None and not np.isnan(known.targets).any():
+        whole = self.columns is None and not np.isnan(known.targets).any()
+        if whole and has_law(known, len(known.targets), MOST_COMPARED):
+            return likeliest_rows(known)
+        if known.guided is not None:
+            return Abstain("needs the whole record, and a release that is not too large for likelihoods")
+        if whole:
             weights = noise_weights(known)
             queries, rows = embed(known, known.targets) * weights, known.release * weights
         else:
@@ -56,6 +77,27 @@ class NearestRow(Attack):
             queries, rows = known.targets[:, held] * weights, rows * weights
         distance, index = nearest_reported(queries, rows)
         return Links(index[:, 0].astype(np.int64), distance[:, 0])
+
+
+def likeliest_rows(known: Knowledge) -> Links:
+    """Per target the row with the largest f(z | x) / f(z), and minus the log of its share of all rows' ratios.
+
+    Somebody who can be behind no row at all is given the first one, in more doubt than anybody else.
+    """
+    assert known.targets is not None
+    count = len(known.targets)
+    best, total = np.full(count, -np.inf), np.full(count, -np.inf)
+    index = np.zeros(count, dtype=np.int64)
+    for rows, people, log in log_ratios(known, known.targets, known.target_labels):
+        top = log.argmax(axis=0)
+        value = log[top, np.arange(len(people))]
+        better = value > best[people]
+        best[people[better]], index[people[better]] = value[better], rows[top[better]]
+        total[people] = np.logaddexp(total[people], log_sum(log, axis=0))
+    possible = np.isfinite(best)
+    doubt = np.where(possible, total, 0.0) - np.where(possible, best, 0.0)
+    doubt[~possible] = doubt.max(initial=0.0) + 1.0
+    return Links(index, np.maximum(doubt, 0.0), by_likelihood=True)
 
 
 def held_slots(known: Knowledge, columns: Sequence[int] | None) -> Codes:

@@ -9,14 +9,11 @@ import numpy as np
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Sources
 from sfumato.attacks.gaps import nearest_reported
+from sfumato.attacks.like_people import label_likelihood
 from sfumato.attacks.likelihood import Suspects, blocks, embed, log_likelihood
 from sfumato.attacks.observation import noise_weights
+from sfumato.attacks.row_ratios import EXACT_WIDTH, has_law
 from sfumato.statistics import NO_CLASS
-
-MOST_CELLS = 2_000_000_000
-"""Rows times people times columns up to which likelihoods are computed; beyond, the nearest record is taken."""
-EXACT_WIDTH = 0.01
-"""What stands for the noise of an exact column beside noisy ones, in encoded units."""
 
 
 class NearestSource(Attack):
@@ -35,50 +32,68 @@ class NearestSource(Attack):
 
     def guess(self, known: Knowledge) -> Guess:
         """The likeliest or nearest person of every release row."""
-        if not known.columnwise and known.transform is None:
+        if not known.columnwise and known.transform is None and known.guided is None:
             return Abstain("needs the transform of a release that mixes columns")
         assert known.register is not None
+        lawful = has_law(known, len(known.register))
+        if known.guided is not None and not lawful:
+            return Abstain("the release has no distances, and is too large for likelihoods")
         index = np.empty(len(known.release), dtype=np.int64)
         doubt = np.empty(len(index))
-        for code, rows, people in _classes(known):
-            index[rows], doubt[rows] = _sources(known, code, rows, people)
+        for code, rows, people, told in _classes(known):
+            if lawful:
+                index[rows], doubt[rows] = _likeliest(known, code, rows, people, told)
+            else:
+                index[rows], doubt[rows] = _nearest(known, rows, people)
         return Sources(index, doubt)
 
 
-def _classes(known: Knowledge) -> Iterator[tuple[int, Codes, Codes]]:
-    """Rows of each released class, and the people of the register who may be behind them."""
+def _classes(known: Knowledge) -> Iterator[tuple[int, Codes, Codes, Matrix]]:
+    """Rows of each released class, the people of the register who may be behind them, and what the label says of them.
+
+    An exact label leaves people of its class; one told by randomized response weighs everybody by its likelihood.
+    """
     assert known.register is not None
     everybody = np.arange(len(known.register))
     if known.labels is None:
-        yield NO_CLASS, np.arange(len(known.release)), everybody
+        yield NO_CLASS, np.arange(len(known.release)), everybody, np.zeros(len(everybody))
         return
     for code in np.unique(known.labels).tolist():
-        mine = everybody
-        if known.register_labels is not None and known.label_keep == 1.0:
-            mine = everybody[known.register_labels == code]
-        yield code, np.flatnonzero(known.labels == code), mine if len(mine) else everybody
+        told = np.zeros(len(everybody))
+        if known.register_labels is not None:
+            same = known.register_labels == code
+            told = label_likelihood(same, known.label_keep, max(len(known.encoding.classes), 2))
+        mine = everybody[np.isfinite(told)]
+        if not len(mine):
+            mine, told = everybody, np.zeros(len(everybody))
+        yield code, np.flatnonzero(known.labels == code), mine, told[mine]
 
 
-def _sources(known: Knowledge, code: int, rows: Codes, people: Codes) -> tuple[Codes, Matrix]:
-    """Whom each row is taken for, and how doubtful: minus the log of the share of the likelihood, or a distance."""
+def _nearest(known: Knowledge, rows: Codes, people: Codes) -> tuple[Codes, Matrix]:
     assert known.register is not None
-    weights, X = noise_weights(known), known.register[people]
-    lawful = known.noise is not None and all(channel.is_stated for channel in known.noise.channels)
-    too_many = len(rows) * len(people) * X.shape[1] > MOST_CELLS
-    if known.noise is None or not lawful or known.noise.is_exact or too_many:
-        distance, index = nearest_reported(known.release[rows] * weights, embed(known, X) * weights)
-        return people[index[:, 0]], distance[:, 0]
-    suspects, noise = Suspects.of(known, X), known.noise.of_class(code)
+    weights = noise_weights(known)
+    placed = embed(known, known.register[people]) * weights
+    distance, index = nearest_reported(known.release[rows] * weights, placed)
+    return people[index[:, 0]], distance[:, 0]
+
+
+def _likeliest(known: Knowledge, code: int, rows: Codes, people: Codes, told: Matrix) -> tuple[Codes, Matrix]:
+    """Whom each row is taken for, and how doubtful: minus the log of the person's share of the likelihood."""
+    assert known.register is not None
+    assert known.noise is not None
+    suspects, noise = Suspects.of(known, known.register[people]), known.noise.of_class(code)
     found, doubt = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
     for block in blocks(len(rows), len(people), 2_000_000):
-        log = log_likelihood(known, known.release[rows[block]], suspects, EXACT_WIDTH, noise)
+        log = log_likelihood(known, known.release[rows[block]], suspects, EXACT_WIDTH, noise) + told
         top = log.max(axis=1)
-        found[block] = log.argmax(axis=1)
+        found[block] = people[log.argmax(axis=1)]
         with np.errstate(invalid="ignore"):
             doubt[block] = np.log(np.exp(log - top[:, None]).sum(axis=1))
     nobody = ~np.isfinite(doubt)
     if nobody.any():
-        distance, index = nearest_reported(known.release[rows[nobody]] * weights, suspects.E * weights)
         worst = float(doubt[~nobody].max(initial=0.0))
-        found[nobody], doubt[nobody] = index[:, 0], worst + 1.0 + distance[:, 0]
-    return people[found], doubt
+        doubt[nobody] = worst + 1.0
+        if known.guided is None:
+            found[nobody], distance = _nearest(known, rows[nobody], people)
+            doubt[nobody] += distance
+    return found, doubt

@@ -169,6 +169,7 @@ def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:
             score, baseline, control = (_figure(attack[item]) for item in ("score", "baseline", "control"))
             changed = ", ".join(f"{one}={value}" for one, value in attack.get("parameters", {}).items())
             words = [f"with {changed}"] if changed else []
+            words += [attack["chosen"]] if attack.get("chosen") else []
             words += [WORSE_THAN_GUESSING] if worse_than_guessing(attack) else []
             yield f"{name:<22}{score:>9}{baseline:>10}{control:>9}" + (f"   {'; '.join(words)}" if words else "")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.array_types import Codes, Matrix
+from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.attacks.base import Abstain, Links, MembershipScores, Picks, Sources
 from sfumato.metrics.privacy import (
     Interval,
@@ -17,15 +17,18 @@ from sfumato.metrics.privacy import (
 )
 from sfumato.metrics.scored import ScoredGuess, Truth
 
+LEAST_TO_CHOOSE = 5
+"""Members, and others, in each half of the candidates: with fewer a choice between two means is a coin toss."""
+
 
 def score_links(guess: Links, truth: Truth, control_guess: Links | None = None) -> ScoredGuess | Abstain:
     """Share of targets that are linked to their own row; a row of an identical person counts as their own.
 
     baseline: a row of the same class, drawn at random. control: share of people who were not in the table
     (`control_guess`, of `truth.control_targets`) that are linked to a row of somebody identical to them. worst: share
-    of right links among the 1% of which the adversary is surest (smallest distance). Details: median distances of both,
-    and `strangers_as_near`: the probability that somebody outside comes nearer to a release row than somebody of the
-    table (.5 is safest, 0 worst).
+    of right links among the 1% of which the adversary is surest (smallest distance or doubt). Details: its median for
+    both, and `strangers_as_near`: the probability that somebody outside comes nearer to a release row than somebody of
+    the table (.5 is safest, 0 worst).
     """
     if truth.targets is None:
         return Abstain("no target to score against")
@@ -33,11 +36,12 @@ def score_links(guess: Links, truth: Truth, control_guess: Links | None = None) 
     surest = worst_records(-guess.distance, truth.share)
     exposed = np.flatnonzero(right)
     exposed = exposed[np.argsort(guess.distance[exposed], kind="stable")][: len(surest)]
-    details = {"median_distance": float(np.median(guess.distance))}
+    away = "median_doubt" if guess.by_likelihood else "median_distance"
+    details = {away: float(np.median(guess.distance))}
     control = None
     if control_guess is not None and truth.control_targets is not None:
         control = float(same_rows(truth.rows[control_guess.index], truth.control_targets).mean())
-        details["median_distance_control"] = float(np.median(control_guess.distance))
+        details[f"{away}_control"] = float(np.median(control_guess.distance))
         details["strangers_as_near"] = auc(-control_guess.distance, -guess.distance)
     return ScoredGuess(
         score=float(right.mean()),
@@ -124,15 +128,34 @@ def score_picks(guess: Picks, truth: Truth) -> ScoredGuess | Abstain:
 def score_membership(guess: MembershipScores, truth: Truth) -> ScoredGuess | Abstain:
     """2 AUC - 1 (0 when below): 0 is a coin toss, 1 tells every member from every other person.
 
-    baseline: 0. control: None, since the candidates hold the control people already. worst: share of members found at
-    1% false alarms. `auc` is among the details.
+    Where the adversary has several means, the one with the largest AUC on one half of the candidates is taken, and
+    everything is reported on the other half, which had no part in the choice. baseline: 0. control: None, since the
+    candidates hold the control people already. worst: share of members found at 1% false alarms. `auc` is among the
+    details.
     """
-    if truth.members is None or truth.members.all() or not truth.members.any():
+    members = truth.members
+    if members is None or members.all() or not members.any():
         return Abstain("needs candidates of both kinds, in the table and not")
-    inside, outside = guess.scores[truth.members], guess.scores[~truth.members]
+    scores, kept, chosen = guess.scores, np.arange(len(members)), ""
+    details: dict[str, float] = {}
+    if guess.others:
+        aside, rest = _halves(members)
+        if len(aside):
+            means = {guess.by: guess.scores, **guess.others}
+            areas = {by: auc(one[aside][members[aside]], one[aside][~members[aside]]) for by, one in means.items()}
+            best = max(areas, key=lambda by: areas[by])
+            scores, kept = means[best], rest
+            chosen = f"by {best}, chosen on {len(aside):,} of the candidates and reported on the {len(rest):,} others"
+            details = {"chosen_on": float(len(aside)), "reported_on": float(len(rest))}
+            details |= {f"choice_auc_{by}": area for by, area in areas.items()}
+        else:
+            chosen = f"by {guess.by}; too few candidates to choose between that and {', '.join(guess.others)}"
+    elif guess.by:
+        chosen = f"by {guess.by}, the only means here"
+    inside, outside = scores[kept[members[kept]]], scores[kept[~members[kept]]]
     area, (low, high) = auc(inside, outside), auc_interval(inside, outside)
     alarm = float(np.quantile(outside, 0.99, method="higher"))
-    found = np.flatnonzero(truth.members)[np.argsort(-inside, kind="stable")]
+    found = kept[members[kept]][np.argsort(-inside, kind="stable")]
     return ScoredGuess(
         score=max(0.0, 2 * area - 1),
         baseline=0.0,
@@ -140,5 +163,19 @@ def score_membership(guess: MembershipScores, truth: Truth) -> ScoredGuess | Abs
         interval=Interval(max(0.0, 2 * low - 1), max(0.0, 2 * high - 1)),
         worst=float(np.mean(inside > alarm)),
         riskiest=tuple(found[: max(1, round(truth.share * len(found)))].tolist()),
-        details={"auc": area, "auc_low": low, "auc_high": high},
+        details={"auc": area, "auc_low": low, "auc_high": high, **details},
+        chosen=chosen,
     )
+
+
+def _halves(members: Flags) -> tuple[Codes, Codes]:
+    """Positions of one half of the members and of the others, and of the rest; empty where there are too few."""
+    rng = np.random.default_rng(0)  # fixed: scoring twice gives the same figure
+    aside = []
+    for kind in (members, ~members):
+        own = rng.permutation(np.flatnonzero(kind))
+        if len(own) < 2 * LEAST_TO_CHOOSE:
+            return np.empty(0, dtype=np.int64), np.arange(len(members))
+        aside.append(own[: len(own) // 2])
+    chosen_on = np.sort(np.concatenate(aside))
+    return chosen_on, np.setdiff1d(np.arange(len(members)), chosen_on)

@@ -60,7 +60,8 @@ class ScoredGuess:
     baseline: the same score for somebody who never saw the release. control: the same score on people who were not in
     the table (None where it has no meaning). interval: 95%, of `score`. worst: see the scorer. riskiest: positions of
     the records (release rows, or targets) at most risk, worst first: private. upper_bound: the best of several
-    guesses was taken, for which the adversary would need the truth.
+    guesses was taken, for which the adversary would need the truth. chosen: by which of several means, and on whom that
+    was decided, in words.
     """
 
     score: float
@@ -72,6 +73,7 @@ class ScoredGuess:
     columns: tuple[dict[str, Any], ...] = ()
     details: dict[str, float] = field(default_factory=dict)
     upper_bound: bool = False
+    chosen: str = ""
 
 
 def unseen_guess(truth: Truth, labels: Codes | None, rows: int) -> Matrix:

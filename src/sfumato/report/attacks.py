@@ -14,6 +14,9 @@ from sfumato.report.wording import detail_rows, ends, figure, known_words, quant
 
 FEW_COLUMNS = 5
 """A table of so many columns stands open; a longer one is folded away."""
+NOT_OF_VALUES = {"auc", "out_of", "predicates", "eligible", "source_hits", "bounds_hold"}
+NOT_OF_VALUES |= {"median_distance", "median_doubt"}
+"""Figures that come with attacks whose success counts something else than values guessed right."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Told:
     value: str
     scores: list[Score]
     upper_bound: str
+    chosen: str
     details: list[tuple[str, str, str]]
     columns: list[dict[str, str]]
     has_control: bool
@@ -73,6 +77,7 @@ def _told(entry: Mapping[str, Any], state: str, tolerance: float | None) -> Told
         value=figure(entry["score"]),
         scores=_scores(entry, details.pop("worst_baseline", None)),
         upper_bound=_upper_bound(entry, details.pop("own_choice", None)),
+        chosen=f"{chosen[:1].upper()}{chosen[1:]}." if (chosen := str(entry.get("chosen") or "")) else "",
         details=detail_rows(details),
         columns=column_rows(columns),
         has_control=any(column.get("control") is not None for column in columns),
@@ -103,7 +108,7 @@ def measure(details: Mapping[str, Any], tolerance: float | None) -> str:
         return "Success is the share of a column's range that the interval leaves out, 0 where it misses the truth."
     if "eligible" in details:
         return "Success is the share of people about whom something unlikely became believable, and is true."
-    if "median_distance" in details:
+    if "median_distance" in details or "median_doubt" in details:
         return "Success is the share of people whose own released row was found."
     right = "Success is the share of private values that were guessed right"
     if tolerance is None:
@@ -122,9 +127,7 @@ def grouped_reasons(attacks: Sequence[Mapping[str, Any]]) -> list[tuple[str, str
 
 def counts_values(entry: Mapping[str, Any]) -> bool:
     """Whether success counts values guessed right, so that columns of different attacks can be compared."""
-    return not {"auc", "out_of", "predicates", "eligible", "median_distance", "source_hits", "bounds_hold"} & set(
-        entry.get("details") or ()
-    )
+    return not NOT_OF_VALUES & set(entry.get("details") or ())
 
 
 def _scores(entry: Mapping[str, Any], worst_baseline: float | None) -> list[Score]:

@@ -30,6 +30,12 @@ DETAILS = {
     "auc": ("Chance to tell a member from a stranger (AUC; 0.5 is a coin toss)", "figure"),
     "median_distance": ("Median distance of a person in the table to the nearest released row", "figure"),
     "median_distance_control": ("The same for a person who is not in the table", "figure"),
+    "median_doubt": ("Median doubt about a person's row: minus the log of its share of the likelihood", "figure"),
+    "median_doubt_control": ("The same for a person who is not in the table", "figure"),
+    "chosen_on": ("People on whom it was decided what is compared", "count"),
+    "reported_on": ("Other people, on whom success is measured", "count"),
+    "choice_auc_likelihood": ("AUC by likelihood where that was decided", "figure"),
+    "choice_auc_distance": ("AUC by distance where that was decided", "figure"),
     "strangers_as_near": ("Strangers who lie as near (0.5: members lie no nearer than strangers)", "figure"),
     "out_of": ("People among whom the right one is to be found", "count"),
     "source_hits": (

@@ -84,15 +84,17 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
     people, people_y, holdout = evidence.people.X, evidence.people.y, evidence.holdout
     targets = sampled(len(people), MOST_TARGETS, rng)
     strangers = None if holdout is None else holdout.X
-    control_targets = None if strangers is None else strangers[sampled(len(strangers), MOST_TARGETS, rng)]
-    candidates, members, inside = None, None, np.empty(0, dtype=np.int64)
+    aside_of = None if strangers is None else sampled(len(strangers), MOST_TARGETS, rng)
+    control_targets = None if strangers is None else strangers[aside_of]
+    candidates, candidate_labels, members, inside = None, None, None, np.empty(0, dtype=np.int64)
     outside = strangers_without_twins(evidence.register, strangers)
-    if len(outside):
+    if len(outside) and strangers is not None:
         everybody = evidence.register
         chosen = sampled(len(everybody), MOST_CANDIDATES, rng)
         inside = chosen[chosen < len(people)]  # people whom no row was drawn from come after these
         outside = outside[sampled(len(outside), MOST_CANDIDATES, rng)]
-        candidates = np.vstack([everybody[chosen], outside])
+        candidates = np.vstack([everybody[chosen], strangers[outside]])
+        candidate_labels = _both(evidence.register_labels, chosen, None if holdout is None else holdout.y, outside)
         members = np.arange(len(candidates)) < len(chosen)
     population = people if strangers is None or len(strangers) < 2 else strangers
     pairs, paired, images, lent = None, targets[:0], None, targets[:0]
@@ -123,7 +125,9 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         register=evidence.register,
         register_labels=evidence.register_labels,
         candidates=candidates,
+        candidate_labels=candidate_labels,
         targets=people[targets],
+        target_labels=None if people_y is None else people_y[targets],
         images=images,
         guided=known_guidance(evidence),
         lineups=None if lined_up is None else lined_up[0],
@@ -147,7 +151,10 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         label_keep=evidence.label_keep,
         tolerance=tolerance,
     )
-    aside = None if control_targets is None else replace(known, targets=control_targets, images=None)
+    aside = None
+    if control_targets is not None and holdout is not None:
+        control_labels = None if holdout.y is None else holdout.y[aside_of]
+        aside = replace(known, targets=control_targets, target_labels=control_labels, images=None)
     return Arena(evidence, known, aside, truth, targets, inside, paired, lent)
 
 
@@ -171,12 +178,18 @@ def known_transform(evidence: Evidence) -> Transform | None:
     return Transform(*evidence.affine) if evidence.noise is None else evidence.noise.on_average(*evidence.affine)
 
 
-def strangers_without_twins(people: Matrix, strangers: Matrix | None) -> Matrix:
-    """People whose record is not in the table: one that is identical to a member's is in it, whoever it belongs to."""
+def strangers_without_twins(people: Matrix, strangers: Matrix | None) -> Codes:
+    """Positions of people whose record is not in the table: one that is identical to a member's is in it, whoever it
+    belongs to."""
     if strangers is None or not len(strangers):
-        return people[:0]
+        return np.empty(0, dtype=np.int64)
     codes = row_codes(np.vstack([people, strangers]))
-    return strangers[~np.isin(codes[len(people) :], codes[: len(people)])]
+    return np.flatnonzero(~np.isin(codes[len(people) :], codes[: len(people)]))
+
+
+def _both(mine: Codes | None, chosen: Codes, theirs: Codes | None, others: Codes) -> Codes | None:
+    """Classes of some people of the table, then of some outside."""
+    return None if mine is None or theirs is None else np.concatenate([mine[chosen], theirs[others]])
 
 
 def moments_of(X: Matrix) -> ColumnMoments:

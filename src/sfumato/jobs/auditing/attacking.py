@@ -82,6 +82,8 @@ class Attempt:
             "columns": [] if scored is None else [dict(column) for column in scored.columns],
             "details": {**({} if scored is None else scored.details), **(self.details or {})},
         }
+        if scored is not None and scored.chosen:
+            entry["chosen"] = scored.chosen
         if self.parameters:
             entry["parameters"] = dict(self.parameters)
         if self.assumes:
@@ -166,9 +168,10 @@ def distances(guess: Guess | list[Guess], control: Guess | list[Guess] | None) -
     """How near people of the table and strangers come to a release row, where links cannot be checked."""
     if not isinstance(guess, Links):
         return {}
-    found = {"median_distance": float(np.median(guess.distance))}
+    away = "median_doubt" if guess.by_likelihood else "median_distance"
+    found = {away: float(np.median(guess.distance))}
     if isinstance(control, Links):
-        found["median_distance_control"] = float(np.median(control.distance))
+        found[f"{away}_control"] = float(np.median(control.distance))
         found["strangers_as_near"] = auc(-control.distance, -guess.distance)
     return found
 
