@@ -19,7 +19,7 @@ import numpy as np
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 SIZES = ((100_000, 20), (1_000_000, 20), (1_000_000, 100))
-CHECKED = 200
+CHECKED = 50
 
 
 def neighbours():
@@ -83,7 +83,7 @@ def main() -> None:
         with device.on_device(given.device, given.memory):
             nearest.nearest(a[:2000], b[:2000])  # the first product loads the library
             taken, (_, index) = clocked(torch, lambda a=a, b=b: nearest.nearest(a, b), given.device)
-        arrays = device.TorchArrays(given.device)
+        arrays = device.arrays_for(given.device)
         settled = device.nearest_on_device(
             arrays, a[:20_000], b, 1, exclude_self=False, frame=None, memory=given.memory
         )[2].mean()

@@ -18,7 +18,7 @@ def arrays():
         import torch  # noqa: F401
     except ImportError:
         return found
-    from sfumato.neighbours.device import TorchArrays
+    from sfumato.neighbours.arrays import TorchArrays
 
     return [*found, TorchArrays("cpu")]
 

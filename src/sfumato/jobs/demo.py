@@ -26,8 +26,9 @@ from sfumato.table import write_table
 
 LABEL = "diagnosis"
 CLASSIFIERS = ("auto", "reconstructed-naive-bayes", "noise-aware-lda", "radius-vote")
-RISK, SECONDS = 0.2, 6.0
-"""What the strongest adversary may gain in the demonstration, and how long a setting for that is looked for."""
+RISK, SECONDS = 0.2, 0.0
+"""What the strongest adversary may gain in the demonstration, and the time to look: none, so that only the first
+mechanism is searched and the demonstration is the same on every machine."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Neighbours: exact distances, nearest rows and radius votes by blocked matrix products."""
 
-from sfumato.neighbours.device import DeviceMemoryWarning, NumpyArrays, on_device
+from sfumato.neighbours.arrays import NumpyArrays
+from sfumato.neighbours.device import DeviceMemoryWarning, on_device
 from sfumato.neighbours.frame import Frame, error_bound, pair_squares
 from sfumato.neighbours.nearest import nearest
 from sfumato.neighbours.tiles import distance_blocks

@@ -49,10 +49,9 @@ def search(
     candidate: Candidate,
     wish: Wish,
     measure: Callable[[dict[str, Any]], Outcome],
-    go_on: Callable[[], bool] = lambda: True,
     steps: int = STEPS,
 ) -> list[Setting]:
-    """Every setting that was measured, the best first; once it may not `go_on`, with what it has."""
+    """Every setting that was measured, the best first."""
     found: dict[float, Setting] = {}
     refusals: list[SfumatoError] = []
 
@@ -70,8 +69,6 @@ def search(
         low, high = 0.0, 1.0
         for _ in range(steps):
             middle = (low + high) / 2.0
-            if found and not go_on():
-                break
             try:
                 kept = holds(middle)
             except SfumatoError as error:
