@@ -129,17 +129,17 @@ def test_constant_columns_come_back_constant():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"law": "cauchy"}, "The 'law' parameter of AdditiveNoise must be one of laplace, normal, uniform, student-t"),
+        ({"law": "cauchy"}, "The 'law' parameter of additive-noise must be one of laplace, normal, uniform, student-t"),
         ({"law": "gamma"}, "as gamma(2), or table:FILE. Got 'gamma' instead."),
-        ({"scale": 0}, "The 'scale' parameter of AdditiveNoise must be a positive number. Got 0 instead."),
-        ({"scale": -1}, "The 'scale' parameter of AdditiveNoise must be a positive number. Got -1 instead."),
-        ({"noise": "secure"}, "The 'noise' parameter of AdditiveNoise must be one of exact, float"),
-        ({"category_epsilon": 0}, "The 'category_epsilon' parameter of AdditiveNoise must be a positive number"),
-        ({"df": 3}, "The 'df' parameter of Laplace must be left out"),
-        ({"low": 0, "high": 1}, "The 'low' parameter of Laplace must be left out"),
-        ({"law": "uniform", "low": 1, "high": 0}, "The 'high' parameter of Uniform must be above"),
-        ({"law": "uniform", "low": 1}, "The 'high' parameter of Uniform must be a finite number"),
-        ({"law": "uniform", "low": 0, "high": 1, "scale": 3}, "The 'scale' parameter of Uniform must be left out"),
+        ({"scale": 0}, "The 'scale' parameter of additive-noise must be a positive number. Got 0 instead."),
+        ({"scale": -1}, "The 'scale' parameter of additive-noise must be a positive number. Got -1 instead."),
+        ({"noise": "secure"}, "The 'noise' parameter of additive-noise must be one of exact, float"),
+        ({"category_epsilon": 0}, "The 'category_epsilon' parameter of additive-noise must be a positive number"),
+        ({"df": 3}, "The 'df' parameter of laplace must be left out"),
+        ({"low": 0, "high": 1}, "The 'low' parameter of laplace must be left out"),
+        ({"law": "uniform", "low": 1, "high": 0}, "The 'high' parameter of uniform must be above"),
+        ({"law": "uniform", "low": 1}, "The 'high' parameter of uniform must be a finite number"),
+        ({"law": "uniform", "low": 0, "high": 1, "scale": 3}, "The 'scale' parameter of uniform must be left out"),
     ],
 )
 def test_wrong_parameters_are_refused(parameters, message):

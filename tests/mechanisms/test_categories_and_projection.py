@@ -62,7 +62,7 @@ def test_the_record_is_the_sum_of_its_columns():
 def test_numbers_are_refused_with_advice():
     with pytest.raises(SchemaError, match=r"'n1' is numeric. Use additive-noise"):
         RandomizedResponse().fit(np.zeros((2, 3)), encoding=domain("2n"))
-    with pytest.raises(UsageError, match="The 'epsilon' parameter of RandomizedResponse must be a positive number"):
+    with pytest.raises(UsageError, match="The 'epsilon' parameter of randomized-response must be a positive number"):
         RandomizedResponse(0).fit(np.zeros((2, 2)), encoding=domain("2"))
 
 
@@ -109,7 +109,7 @@ def test_keys_of_another_kind_are_refused():
         RandomProjection(2).fit(X, encoding=domain("n3n"), key=key)
     with pytest.raises(CardError, match="needs a key"):
         RandomProjection(2).fit_statistics(None, domain("nn3"))
-    with pytest.raises(UsageError, match="The 'components' parameter of RandomProjection must be between 1 and the 5"):
+    with pytest.raises(UsageError, match="The 'components' parameter of random-projection must be between 1 and the 5"):
         RandomProjection(6).fit(X, encoding=domain("nn3"))
     with pytest.raises(UsageError, match="has no key"):
         RandomizedResponse().draw_key(domain("2"))

@@ -141,7 +141,7 @@ def test_every_kind_of_column_comes_through(shape, seed):
 
 @pytest.mark.parametrize("k", [1, 0, -3, 2.5, True, "ten"])
 def test_k_is_checked(k):
-    with pytest.raises(UsageError, match="'k' parameter of Condensation must be a whole number above 1"):
+    with pytest.raises(UsageError, match="'k' parameter of condensation must be a whole number above 1"):
         Condensation(k).fit(np.zeros((4, 2)))
 
 

@@ -304,10 +304,10 @@ def test_every_kind_of_column_comes_through(shape, seed, kernel):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"kernel": "cosine"}, "'kernel' parameter of KernelResampling must be one of epanechnikov, gaussian"),
+        ({"kernel": "cosine"}, "'kernel' parameter of kernel-resampling must be one of epanechnikov, gaussian"),
         (
             {"bandwidth": "silverman"},
-            "'bandwidth' parameter of KernelResampling must be pooling, scaled, published, likelihood or a positive",
+            "'bandwidth' parameter of kernel-resampling must be pooling, scaled, published, likelihood, matrix",
         ),
         ({"bandwidth": -0.1}, "'bandwidth' parameter"),
         ({"bandwidth": True}, "'bandwidth' parameter"),
@@ -316,11 +316,11 @@ def test_every_kind_of_column_comes_through(shape, seed, kernel):
         ({"bandwidth": {"age": 0.1}}, "there is no numeric column 'age'"),
         ({"bandwidth": {"by_class": {"7": 0.1}}}, "there is no class '7'; there are 0, 1"),
         ({"bandwidth": {"by_class": 0.1}}, "by_class is followed by classes"),
-        ({"rows": 0}, "'rows' parameter of KernelResampling must be a count"),
+        ({"rows": 0}, "'rows' parameter of kernel-resampling must be a count"),
         ({"rows": -0.5}, "'rows' parameter"),
         ({"rows": "half"}, "'rows' parameter"),
         ({"rows": True}, "'rows' parameter"),
-        ({"category_mixing": 1.0}, "'category_mixing' parameter of KernelResampling must be a probability below 1"),
+        ({"category_mixing": 1.0}, "'category_mixing' parameter of kernel-resampling must be a probability below 1"),
         ({"category_mixing": "some"}, "'category_mixing' parameter"),
     ],
 )

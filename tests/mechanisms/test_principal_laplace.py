@@ -177,7 +177,7 @@ def test_fractions_and_counts_of_components(wine):
     ids=str,
 )
 def test_wrong_parameters_are_refused_in_one_shape(wine, parameters, name):
-    with pytest.raises(UsageError, match=rf"The '{name}' parameter of PrincipalLaplace must be"):
+    with pytest.raises(UsageError, match=rf"The '{name}' parameter of principal-laplace must be"):
         fit(wine, **parameters)
 
 

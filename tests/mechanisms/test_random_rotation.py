@@ -234,9 +234,9 @@ def test_keys_of_another_kind_and_wrong_parameters_are_refused():
     with pytest.raises(CardError, match="needs a key"):
         RandomRotation().fit_statistics(None, encoding)
     for wrong, words in (
-        ({"centre": "middle"}, "'centre' parameter of RandomRotation must be one of random, zero"),
-        ({"noise": "loud"}, "'noise' parameter of RandomRotation must be one of"),
-        ({"scale": 0, "noise": "laplace"}, "'scale' parameter of RandomRotation must be a positive number"),
+        ({"centre": "middle"}, "'centre' parameter of random-rotation must be one of random, zero"),
+        ({"noise": "loud"}, "'noise' parameter of random-rotation must be one of"),
+        ({"scale": 0, "noise": "laplace"}, "'scale' parameter of random-rotation must be a positive number"),
         ({"noise": "normal", "epsilon_record": 2.0}, "needs Laplace noise"),
         ({"epsilon_record": 1e-14}, "rounding to the grid alone costs more"),
     ):

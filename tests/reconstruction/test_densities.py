@@ -7,11 +7,11 @@ from scipy import stats
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.metrics.information import information_loss
 from sfumato.noise import Branch, Operator, OperatorNoise, make_law, make_operator
+from sfumato.noise.sum_law import SumLaw
 from sfumato.reconstruction import Density, ExpectationMaximization, ParzenProgram, reconstruct
 from sfumato.reconstruction.described import Described
 from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.reconstruct import check_same_column
-from sfumato.reconstruction.sum_law import SumLaw
 
 SUPPORT = (1.0, 9.0)
 MULTIPLICATIVE = OperatorNoise(make_operator("multiplicative"), make_law("uniform", low=1, high=3))

@@ -31,7 +31,7 @@ from sfumato.attacks.guesses import (
     Values,
 )
 from sfumato.attacks.window import TOLERANCE
-from sfumato.channels import Channel, Guided, Line, NotApplicableError, Staged
+from sfumato.channels import Channel, Guided, Line, NotApplicableError, Staged, apart
 from sfumato.channels.maps import places
 from sfumato.errors import SfumatoError, UsageError
 from sfumato.table import Encoding
@@ -156,7 +156,8 @@ class KnownNoise:
         found = np.zeros(self.places[-1].stop)
         for slot, line in self._numbers():
             found[slot] = line.covariance[0, 0]
-        return np.diag(found)
+        shared = apart(self.channels)
+        return np.diag(found) + (0.0 if shared is None else shared.between(len(found)))
 
     def _numbers(self) -> Iterator[tuple[int, Line]]:
         for place, channel, line in zip(self.places, self.channels, self.lines, strict=True):

@@ -17,6 +17,8 @@ from sfumato.attacks.likelihood import blocks
 from sfumato.attacks.listed_beliefs import ListedBeliefs
 from sfumato.attacks.mixed_beliefs import MixedBeliefs
 from sfumato.attacks.people_posterior import CELLS
+from sfumato.attacks.shared_beliefs import SharedBeliefs
+from sfumato.channels import apart
 
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 """How far people may stand for others like them, as shares of the spread of their class."""
@@ -100,6 +102,10 @@ class BayesWindow(Attack):
         if known.guided is not None:
             return ListedBeliefs(known, people, self.cells)
         noise = known.noise.of_class(people.code)
+        if known.columnwise and apart(noise.channels) is not None:
+            if all(channel.width == 1 for channel in noise.channels):
+                return SharedBeliefs(known, noise, people, self.cells)
+            return ListedBeliefs(known, people, self.cells, noise)
         if known.columnwise:
             return ColumnBeliefs(noise, known.encoding, people, self.cells)
         return MixedBeliefs(known, noise, people, self.cells)

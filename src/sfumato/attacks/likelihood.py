@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist
 from sfumato.array_types import Matrix
 from sfumato.attacks.base import Knowledge, KnownNoise
 from sfumato.attacks.observation import own_columns, transform_of
+from sfumato.channels import apart
 
 
 def embed(known: Knowledge, X: Matrix) -> Matrix:
@@ -50,16 +51,19 @@ def log_likelihood(
     noise = known.noise if noise is None else noise
     if noise is None:
         return total - 0.5 * _distances(Z, people.E, dict.fromkeys(range(Z.shape[1]), exact_width), "sqeuclidean")
+    given, channels = people.given, noise.channels
+    if (shared := apart(channels)) is not None:
+        Z, given, channels = shared.white(Z), shared.white(given), shared.channels
     # Some laws are distances, which scipy adds up without a matrix per column.
     added: dict[str, dict[int, float]] = {"cityblock": {}, "sqeuclidean": {}}
-    for place, channel in zip(noise.places, noise.channels, strict=True):
+    for place, channel in zip(noise.places, channels, strict=True):
         metric = ("sqeuclidean", exact_width) if channel.is_exact else channel.metric
         if metric is None:
-            total += channel.blurred(exact_width).log_likelihood(Z[:, place], people.given[:, place])
+            total += channel.blurred(exact_width).log_likelihood(Z[:, place], given[:, place])
         else:
             added[metric[0]].update(dict.fromkeys(range(place.start, place.stop), metric[1]))
-    total -= _distances(Z, people.given, added["cityblock"], "cityblock")
-    return np.asarray(total - 0.5 * _distances(Z, people.given, added["sqeuclidean"], "sqeuclidean"))
+    total -= _distances(Z, given, added["cityblock"], "cityblock")
+    return np.asarray(total - 0.5 * _distances(Z, given, added["sqeuclidean"], "sqeuclidean"))
 
 
 def _distances(Z: Matrix, E: Matrix, scales: dict[int, float], metric: str) -> Matrix:

@@ -1,5 +1,6 @@
-"""What is believed of every column behind a release whose map is no line: the bits of a survey, a release in stages.
+"""What is believed of every column where the map is no line, or where numbers share noise beside categories.
 
+The bits of a survey and a release in stages are of the first kind.
 The likelihood of everybody on the list is exact. Beliefs about a number are smoothed afterwards.
 """
 
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.array_types import Codes, Matrix
-from sfumato.attacks.base import Knowledge
+from sfumato.attacks.base import Knowledge, KnownNoise
 from sfumato.attacks.column_beliefs import LEAST, best_guess
 from sfumato.attacks.like_people import Likely
 from sfumato.attacks.likelihood import Suspects, log_likelihood, normalised
@@ -26,8 +27,9 @@ EXACT_WIDTH = 0.01
 class ListedBeliefs:
     """People of one class as they are."""
 
-    def __init__(self, known: Knowledge, people: Likely, cells: int) -> None:
-        self.known, self.log_prior = known, people.log_prior
+    def __init__(self, known: Knowledge, people: Likely, cells: int, noise: KnownNoise | None = None) -> None:
+        """`noise`: that of the class, where classes differ."""
+        self.known, self.log_prior, self.noise = known, people.log_prior, noise or known.noise
         self.suspects = Suspects.of(known, people.X)
         self.groups = known.encoding.groups
         self.supports = [Support.of_group(group, cells) for group in self.groups]
@@ -47,12 +49,12 @@ class ListedBeliefs:
 
     def told(self, Z: Matrix) -> list[Any]:
         """The log-weights of all people, given these rows."""
-        return [log_likelihood(self.known, Z, self.suspects, EXACT_WIDTH) + self.log_prior]
+        return [log_likelihood(self.known, Z, self.suspects, EXACT_WIDTH, self.noise) + self.log_prior]
 
     def simulated(self, own: Codes, rng: np.random.Generator) -> Matrix:
         """These people of the list, released as the channels would."""
-        assert self.known.noise is not None
-        return draw(self.known.noise.channels, np.array(self.suspects.given[own]), rng)
+        assert self.noise is not None
+        return draw(self.noise.channels, np.array(self.suspects.given[own]), rng)
 
     def fit(self, Z: Matrix, told: Sequence[Any], own: Codes) -> float:
         """How much is believed of the truth behind simulated rows, in logarithms, by a list without these people."""

@@ -34,12 +34,17 @@ FINER = 2
 class MixedBeliefs:
     """People of one class behind an affine map and known channels of its components."""
 
-    def __init__(self, known: Knowledge, noise: KnownNoise, people: Likely, cells: int) -> None:
+    def __init__(
+        self, known: Knowledge, noise: KnownNoise, people: Likely, cells: int, transform: Transform | None = None
+    ) -> None:
+        """`transform`: the map that mixes columns, where it is not the release's own."""
         if any(channel.width != 1 for channel in noise.channels):
             raise NotApplicableError("some components of the release were perturbed together, not one by one")
         self.encoding, self.noise, self.X, self.cells = known.encoding, noise, people.X, cells
         self.log_prior, self.has_gaps = people.log_prior, bool(np.isnan(known.release).any())
-        self.map, self.variance = _given(known, noise)
+        transform = known.transform if transform is None else transform
+        assert transform is not None
+        self.map, self.variance = _given(transform, noise)
         self.given = people.X @ self.map.matrix.T + self.map.offset
         ends = zip(self.given.min(axis=0), self.given.max(axis=0), strict=True)
         self.supports = [Support.between(float(low), float(high), FINER * cells) for low, high in ends]
@@ -147,10 +152,9 @@ class MixedBeliefs:
                 sure[:, number] = np.where(missing, chance, (1.0 - chance) * mass)
 
 
-def _given(known: Knowledge, noise: KnownNoise) -> tuple[Transform, Matrix]:
+def _given(transform: Transform, noise: KnownNoise) -> tuple[Transform, Matrix]:
     """The map to what the channels are given, and the variance that each adds in these units."""
-    assert known.transform is not None
-    matrix, offset = (np.array(part, dtype=np.float64) for part in known.transform)
+    matrix, offset = (np.array(part, dtype=np.float64) for part in transform)
     variance = np.zeros(len(offset))
     for slot, (channel, line) in enumerate(zip(noise.channels, noise.lines, strict=True)):
         if line is None:

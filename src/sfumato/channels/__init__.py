@@ -22,6 +22,7 @@ from sfumato.channels.hides_missing import HidesMissing
 from sfumato.channels.hybrid import Hybrid
 from sfumato.channels.laplace import laplace_channels
 from sfumato.channels.maps import Affine, Guided, Identity, Map, Secret
+from sfumato.channels.mixed import Mixed, apart
 from sfumato.channels.or_missing import OrMissing
 from sfumato.channels.piecewise import Piecewise
 from sfumato.channels.recipe import Recipe, draw
@@ -53,6 +54,7 @@ __all__ = [
     "Identity",
     "Line",
     "Map",
+    "Mixed",
     "NotApplicableError",
     "OrMissing",
     "Piecewise",
@@ -64,6 +66,7 @@ __all__ = [
     "Staged",
     "UnitVector",
     "Unstated",
+    "apart",
     "draw",
     "laplace_channels",
 ]

@@ -33,6 +33,7 @@ from sfumato.channels.base import (
 from sfumato.channels.laplace import draw_laplace, fineness
 from sfumato.channels.maps import NOTHING, Identity, Map, carried_groups, places, read_map
 from sfumato.channels.measured import Measurement
+from sfumato.channels.mixed import apart
 from sfumato.channels.reports import check_counts, choose, draw_chosen
 from sfumato.channels.staged import Staged
 from sfumato.errors import CardError, TableError, UsageError
@@ -166,8 +167,10 @@ class Recipe:
     def log_likelihood(self, Z: Matrix, X: Matrix) -> Matrix:
         """log f(z_i | x_j) of released rows and encoded candidates, len(Z) x len(X), up to a constant per row."""
         E = self.map.apply(X)
-        total = np.zeros((len(Z), len(X)))
-        for place, channel in zip(self.places, self.channels, strict=True):
+        total, channels = np.zeros((len(Z), len(X))), self.channels
+        if (shared := apart(channels)) is not None:
+            Z, E, channels = shared.white(Z), shared.white(E), shared.channels
+        for place, channel in zip(self.places, channels, strict=True):
             total += channel.log_likelihood(Z[:, place], E[:, place])
         return total
 
@@ -179,6 +182,8 @@ class Recipe:
         for place, channel in zip(self.places, self.channels, strict=True):
             one = channel.line(E[:, place])
             gain[place, place], offset[place], covariance[place, place] = one
+        if (shared := apart(self.channels)) is not None:
+            covariance += shared.between(self.width)
         affine = self.map.affine()
         if affine is None:
             return Line(gain, offset, covariance)
@@ -246,6 +251,8 @@ class Recipe:
         made_of = Staged.from_dict(transform, encoding, channels) if staged else read_map(transform, encoding, width)
         measured, delta = _measured(found), float(found.get("delta", 0.0))
         made = cls(encoding, made_of, channels, found["rows"], by_class, reports, measured, delta, found.get("model"))
+        for some in (channels, *by_class.values()):
+            apart(some)  # refuses noise that cannot be shared so
         if made.is_columnwise:
             for some in (channels, *by_class.values()):
                 carried_groups(some, encoding)  # refuses channels that do not fit the columns
@@ -258,6 +265,8 @@ class Recipe:
 
 def draw(channels: Sequence[Channel], E: Matrix, rng: np.random.Generator) -> Matrix:
     """Send rows through their channels. Laplace noise of neighbouring columns is drawn together, which is quicker."""
+    if (shared := apart(channels)) is not None:
+        return shared.back(draw(shared.channels, shared.white(E), rng))
     out = np.empty((len(E), sum(channel.width for channel in channels)), order="F")
     pairs = zip(places(channels), channels, strict=True)
     for together, run in groupby(pairs, key=lambda pair: fineness(pair[1])):

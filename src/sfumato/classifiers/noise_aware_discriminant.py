@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.array_types import Floats
-from sfumato.channels import Recipe
+from sfumato.channels import Recipe, apart
 from sfumato.classifiers.noise_moments import class_moments
 from sfumato.classifiers.reads_noise import GivesProbabilities, softmax
 from sfumato.classifiers.release_columns import recipe_of
@@ -115,6 +115,8 @@ class NoiseAwareDiscriminant(GivesProbabilities):
         offset = np.zeros(recipe.width)
         for place, channel in zip(recipe.places, recipe.channels, strict=True):
             gain[place, place], offset[place], added[place, place] = channel.line(centre[:, place])
+        if (shared := apart(recipe.channels)) is not None:
+            added += shared.between(recipe.width)
         own = self.covariance_ if self.kind == "quadratic" else [self.covariance_] * len(self.classes_)
         scores = np.empty((len(rows), len(self.classes_)))
         for code, (mean, covariance) in enumerate(zip(self.means_, own, strict=True)):

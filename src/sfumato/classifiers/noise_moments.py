@@ -6,9 +6,9 @@ Every released entry is first made unbiased, E[w | x] = x (entries in the encodi
 - a one-hot entry under randomized response, kept with probability p among k: w = (z - q) / (p - q), q = (1-p)/(k-1);
 - a number that may be missing, reported truly with probability p: w = 1/2 + (z - 1/2) / p where shown, 1/2 where not.
 
-Noise of different columns is independent, so E[w_i w_j] = E[x_i x_j] between columns, and only the entries within one
-source column need more: E[x x'] = diag(E[x]) for one-hot entries, and for numbers, with Var(w | x) = v + r x^2,
-E[x^2] = (E[w^2] - v) / (1 + r).
+Where noise of different columns is independent, E[w_i w_j] = E[x_i x_j] between columns; where they share it, its
+covariance is taken off. Only the entries within one source column need more: E[x x'] = diag(E[x]) for one-hot entries,
+and for numbers, with Var(w | x) = v + r x^2, E[x^2] = (E[w^2] - v) / (1 + r).
 
 Where rows leave cells out, whatever these hold, every sum is taken over the rows that report what it needs, and scaled
 to all of them.
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.array_types import Floats
+from sfumato.channels import apart
 from sfumato.classifiers.label_noise import response_matrix
 from sfumato.classifiers.reads_noise import Rows
 from sfumato.classifiers.release_columns import ReleaseColumn, clean_columns, columns_of, recipe_of
@@ -97,6 +98,8 @@ def _part_sums(part: Rows, classes: int, centre: Floats) -> _Sums:
     plain = second.copy()
     for noise in noises:
         noise.within(part.Z, mine, inverse, rows, first, plain)
+    if recipe is not None and (shared := apart(recipe.channels)) is not None:
+        plain -= rows[:, None, None] * shared.between(recipe.width)
     spread, share = np.nanvar(W, axis=0), np.mean(~np.isnan(W), axis=0)
     precision = share / np.where(spread > 0, spread, 1.0)
     return _Sums(

@@ -45,6 +45,10 @@ def audit(
         list[str] | None,
         typer.Option(metavar="ATTACK.NAME=VALUE", help="Setting of an attack; repeatable. See docs/attacks.md."),
     ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Splits to train classifiers on; 0: none. 10, or 0 with --attack, by default."),
+    ] = None,
     max_rows: Annotated[int, typer.Option(help="Attack a random sample if there are more rows.")] = 20_000,
     seed: Annotated[int, typer.Option(help="For the audit's own sampling.")] = 0,
     unknown: Annotated[
@@ -104,6 +108,7 @@ def audit(
         schema=schema,
         key=key,
         max_rows=max_rows,
+        repeats=repeats,
         seed=seed,
         unknown=unknown,
         parameters=settings,
@@ -127,6 +132,7 @@ def audit(
             out=place,
             attacks=attack or None,
             parameters=settings,
+            repeats=repeats,
             max_rows=max_rows,
             seed=seed,
             unknown=unknown,

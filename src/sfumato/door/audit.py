@@ -14,7 +14,7 @@ from sfumato.errors import UsageError
 from sfumato.jobs.audit import AuditRequest
 from sfumato.jobs.audit import audit as run_audit
 from sfumato.jobs.auditing.document import write_audit
-from sfumato.jobs.auditing.request import MAX_ROWS, REPEATS
+from sfumato.jobs.auditing.request import MAX_ROWS
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.release import Release
 from sfumato.neighbours import on_device
@@ -115,7 +115,7 @@ def audit(
     parameters: Mapping[str, Any] | None = None,
     public: bool = False,
     max_rows: int = MAX_ROWS,
-    repeats: int = REPEATS,
+    repeats: int | None = None,
     tolerance: float = TOLERANCE,
     unknown: str = "missing",
     published: bool = False,
@@ -156,7 +156,7 @@ def audit(
         Leave out everything that shows original rows, and round the rest.
     max_rows : int, default 20000
         Attack a random sample if there are more people; at least 2.
-    repeats : int, default 10
+    repeats : int, default 10, or 0 where attacks are named
         Splits of the table for measuring accuracy, at least 0; 0 leaves it out.
     tolerance : float, default 0.05
         How near a guessed number counts as right, as a share of the column's range, between 0 and 1.

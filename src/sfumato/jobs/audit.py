@@ -52,7 +52,7 @@ def audit(request: AuditRequest, progress: Progress = silent) -> Audit:
         request,
         attacks=entries,
         measures=measures(evidence, entries),
-        utility=utility(evidence, request.repeats, request.seed, progress, published=request.published),
+        utility=utility(evidence, request.splits, request.seed, progress, published=request.published),
         clusters=clusters_lost(evidence, request.clusters, request.seed),
         distributions=distributions(evidence, request.public),
         correlations=correlations(evidence, request.public),
@@ -91,6 +91,6 @@ def _settings(request: AuditRequest, evidence: Evidence, arena: Arena, attempts:
         "alignment": evidence.alignment,
         "targets": len(arena.targets),
         "candidates": 0 if arena.known.candidates is None else len(arena.known.candidates),
-        "repeats": request.repeats,
+        "repeats": request.splits,
         **({"as_published": True} if request.published else {}),
     }

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sfumato.array_types import Floats
+from sfumato.channels import Mixed
 from sfumato.errors import CardError, UsageError
 from sfumato.jobs.release import Release
 from sfumato.jobs.released_values import blocks_of, check_apart, reconstruct_from
@@ -40,6 +41,7 @@ def joint_from(
     described = [[describe(release.card, column) for release in releases] for column in columns]
     for one in described:
         check_same_column(one)
+    _check_independent(releases, columns)
     axes = axis_of(described[0], bins), axis_of(described[1], bins)
     marginals = [reconstruct_from(releases, column, method, resamples=0, atoms=False, seed=seed) for column in columns]
     pair = marginals[0], marginals[1]
@@ -51,6 +53,16 @@ def joint_from(
         blocks = ((block[0], block[1]) for block in blocks_of(release, [one, other]))
         parts.append(Pairs.of(blocks, (Side.of(one, axes[0]), Side.of(other, axes[1]))))
     return reconstruct_pairs(parts, axes, pair)
+
+
+def _check_independent(releases: Sequence[Release], columns: tuple[str, str]) -> None:
+    for recipe in (release.card.made_by() for release in releases):
+        places = [recipe.names().index(column) for column in columns]
+        if all(isinstance(recipe.channels[place], Mixed) for place in places):
+            raise CardError(
+                f"Columns {columns[0]!r} and {columns[1]!r} share their noise (a bandwidth that is a matrix), and "
+                "joint densities need independent noise. Reconstruct them one by one, or a sum of them (--along)."
+            )
 
 
 def along_from(releases: Sequence[Release], expression: str, method: Method, **options: Any) -> Density:

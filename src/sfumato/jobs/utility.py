@@ -109,7 +109,7 @@ def _noise_is_known(evidence: Evidence) -> bool:
 
 def _why_not(evidence: Evidence, repeats: int) -> str | None:
     if repeats == 0:
-        return "it was not asked for (repeats=0)"
+        return "it was not asked for (repeats is 0, as where attacks are named)"
     if evidence.encoding.schema.label is None:
         return "no label was named"
     if evidence.y is None or evidence.people.y is None:

@@ -19,7 +19,11 @@ import math
 from sfumato.mechanisms.kernel_shapes import as_spread_as_published, equal_smoothing
 
 POOLING, SCALED, PUBLISHED, LIKELIHOOD = "pooling", "scaled", "published", "likelihood"
-RULES = (POOLING, SCALED, PUBLISHED, LIKELIHOOD)
+MATRIX, MATRIX_LIKELIHOOD = "matrix", "matrix-likelihood"
+"""As wide as by "pooling" and by "likelihood", with noise that is correlated as the class's columns are."""
+RULES = (POOLING, SCALED, PUBLISHED, LIKELIHOOD, MATRIX, MATRIX_LIKELIHOOD)
+MATRICES = (MATRIX, MATRIX_LIKELIHOOD)
+CHOSEN_BY_LIKELIHOOD = (LIKELIHOOD, MATRIX_LIKELIHOOD)
 
 
 def reference_width(rows: int, columns: int) -> float:
@@ -30,11 +34,11 @@ def reference_width(rows: int, columns: int) -> float:
 def rule_width(rule: str, kernel: str, rows: int, columns: int, constant: float = 1.0) -> float:
     """h_i / sigma_i by a rule. `constant` is what leave-one-out likelihood has chosen, in widths of Eq. 16."""
     width = reference_width(rows, columns)
-    if rule == POOLING:
+    if rule in (POOLING, MATRIX):
         return width * as_spread_as_published(kernel)
     if rule == PUBLISHED:
         return width
-    return width * equal_smoothing(kernel, columns) * (constant if rule == LIKELIHOOD else 1.0)
+    return width * equal_smoothing(kernel, columns) * (constant if rule in CHOSEN_BY_LIKELIHOOD else 1.0)
 
 
 def category_mixing(rows: int, columns: int) -> float:

@@ -7,6 +7,7 @@ A choice is the name of a rule or h itself, as a share of the column's range.
     [0.1, 0.2, "scaled"]                          one for each numeric column, in the table's order
     {age: 0.1, income: scaled}                    some columns; the others follow the default rule
     {by_class: {ill: 0.2, well: {age: 0.1}}}      any of these for a class; others follow the default rule
+    [[0.01, 0.004], [0.004, 0.02]]                H itself, in shares of the columns' ranges (`bandwidth_matrix`)
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import UsageError
-from sfumato.mechanisms.bandwidth import POOLING, RULES
+from sfumato.mechanisms.bandwidth import MATRICES, POOLING, RULES
+from sfumato.mechanisms.bandwidth_matrix import is_matrix
 
 Choice = str | float
+GIVEN = "given matrix"
+"""What a column has where H itself is given; nobody can ask for it by name."""
 BY_CLASS = "by_class"
 
 
@@ -39,15 +43,23 @@ def choices(bandwidth: Any, columns: Sequence[str], classes: Mapping[int, str]) 
 
 
 def _of_columns(given: Any, columns: Sequence[str]) -> dict[str, Choice]:
+    if is_matrix(given):
+        return dict.fromkeys(columns, GIVEN)
     if isinstance(given, Mapping):
         if strange := [name for name in given if name not in columns]:
             raise _wrong(f"there is no numeric column {strange[0]!r}")
-        return {name: one_choice(given.get(name, POOLING)) for name in columns}
+        return _one_matrix({name: one_choice(given.get(name, POOLING)) for name in columns})
     if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
         if len(given) != len(columns):
             raise _wrong(f"the list has {len(given)} entries for {len(columns)} numeric columns")
-        return dict(zip(columns, map(one_choice, given), strict=True))
+        return _one_matrix(dict(zip(columns, map(one_choice, given), strict=True)))
     return dict.fromkeys(columns, one_choice(given))
+
+
+def _one_matrix(chosen: dict[str, Choice]) -> dict[str, Choice]:
+    if len({choice for choice in chosen.values() if choice in MATRICES}) > 1:
+        raise _wrong(f"columns ask for {' and '.join(MATRICES)}, and a class has one matrix")
+    return chosen
 
 
 def one_choice(given: Any) -> Choice:
@@ -61,6 +73,7 @@ def one_choice(given: Any) -> Choice:
 
 def _wrong(what: str) -> UsageError:
     return UsageError(
-        f"The 'bandwidth' parameter of KernelResampling must be {', '.join(RULES)} or a positive share of the columns' "
-        f"range (0.1), for all columns, as a list, by column name or under {BY_CLASS}. Here {what}."
+        f"The 'bandwidth' parameter of kernel-resampling must be {', '.join(RULES)} or a positive share of the "
+        f"columns' range (0.1), for all columns, as a list, by column name or under {BY_CLASS}, or a matrix as a list "
+        f"of lists. Here {what}."
     )

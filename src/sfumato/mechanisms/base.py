@@ -244,7 +244,7 @@ class Mechanism(Parameters, ABC):
             number = isinstance(value, Real) and not isinstance(value, bool)
             if value is not None and not (number and 0 < value < math.inf):
                 raise UsageError(
-                    f"The {name!r} parameter of {type(self).__name__} must be a positive number. Got {value!r} instead."
+                    f"The {name!r} parameter of {self.name} must be a positive number. Got {value!r} instead."
                 )
 
     def _count_of_columns(self, wanted: int | None, default: int, there: int) -> int:
@@ -253,8 +253,7 @@ class Mechanism(Parameters, ABC):
             return max(1, min(there, default))
         if isinstance(wanted, bool) or not isinstance(wanted, Integral) or wanted < 1:
             raise UsageError(
-                f"The 'columns' parameter of {type(self).__name__} must be a whole number of at least 1. "
-                f"Got {wanted!r} instead."
+                f"The 'columns' parameter of {self.name} must be a whole number of at least 1. Got {wanted!r} instead."
             )
         if wanted > max(there, 1):
             raise UsageError(
@@ -266,7 +265,7 @@ class Mechanism(Parameters, ABC):
     def _check_law(self, law: object) -> None:
         if law not in LAWS and not is_own(law):
             raise UsageError(
-                f"The 'law' parameter of {type(self).__name__} must be one of {', '.join(LAWS)}, a distribution of "
+                f"The 'law' parameter of {self.name} must be one of {', '.join(LAWS)}, a distribution of "
                 f"scipy.stats with its parameters in brackets, as gamma(2), or table:FILE. Got {law!r} instead."
             )
 
@@ -274,8 +273,7 @@ class Mechanism(Parameters, ABC):
         for name, value in values.items():
             if value not in choices:
                 raise UsageError(
-                    f"The {name!r} parameter of {type(self).__name__} must be one of {', '.join(choices)}. "
-                    f"Got {value!r} instead."
+                    f"The {name!r} parameter of {self.name} must be one of {', '.join(choices)}. Got {value!r} instead."
                 )
 
 

@@ -66,7 +66,7 @@ def given_basis(basis: str | ArrayLike | Basis, width: int) -> Basis:
     return given
 
 
-_MUST = f"The 'basis' parameter of PrincipalLaplace must be {', '.join(map(repr, NAMES))}"
+_MUST = f"The 'basis' parameter of principal-laplace must be {', '.join(map(repr, NAMES))}"
 
 
 def _as_matrix(given: ArrayLike) -> Matrix:

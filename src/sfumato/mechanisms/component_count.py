@@ -29,10 +29,10 @@ def component_count(
 ) -> int:
     """The count that `wanted` means for this basis; `epsilon` is what the components may spend together."""
     if not isinstance(wanted, str):
-        return count_of(wanted, len(basis.matrix), "PrincipalLaplace")
+        return count_of(wanted, len(basis.matrix), "principal-laplace")
     if wanted != NOISE_AWARE and not _is_percentage(wanted):
         raise UsageError(
-            "The 'components' parameter of PrincipalLaplace must be a count (2), a fraction in (0, 1] (0.5), a share "
+            "The 'components' parameter of principal-laplace must be a count (2), a fraction in (0, 1] (0.5), a share "
             f"of the variance (90%) or {NOISE_AWARE}. Got {wanted!r} instead."
         )
     if basis.variances is None or not basis.variances.any():

@@ -42,7 +42,7 @@ class ComponentNoise:
         lost = rounding(at_one / wanted)
         if lost > wanted / 2:
             raise UsageError(
-                f"The 'epsilon_record' parameter of PrincipalLaplace must be at least {2 * lost:.1e}: below "
+                f"The 'epsilon_record' parameter of principal-laplace must be at least {2 * lost:.1e}: below "
                 f"that, rounding to the grid alone costs more. Got {wanted:g} instead."
             )
         return at_one / (wanted - lost) * FROM_BELOW

@@ -63,7 +63,7 @@ class Condensation(Mechanism):
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
         if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 2:
             raise UsageError(
-                f"The 'k' parameter of Condensation must be a whole number above 1. Got {self.k!r} instead."
+                f"The 'k' parameter of condensation must be a whole number above 1. Got {self.k!r} instead."
             )
         self.encoding_ = encoding
         self.groups_, self.smallest_group_, self.degenerate_groups_ = 0, 0, 0

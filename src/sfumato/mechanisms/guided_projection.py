@@ -172,10 +172,10 @@ def _given(text: str, width: int) -> tuple[Matrix, bool]:
     try:
         numbers = len(base64.b64decode(text, validate=True)) / 8
     except (binascii.Error, ValueError, TypeError):
-        raise UsageError("The 'guidance' parameter of GuidedProjection must be base64 of a matrix.") from None
+        raise UsageError("The 'guidance' parameter of guided-projection must be base64 of a matrix.") from None
     if numbers % width or not numbers:
         raise UsageError(
-            f"The 'guidance' parameter of GuidedProjection must have a row for each of the {width} encoded columns."
+            f"The 'guidance' parameter of guided-projection must have a row for each of the {width} encoded columns."
         )
     return decode_matrix(text, width, int(numbers) // width), borrowed
 
@@ -188,7 +188,7 @@ def _from_card(path: Path) -> tuple[str, bool]:
         return data["transform"]["guidance"], LEARNED_GUIDANCE in told or BORROWED_GUIDANCE in told
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
-            "The 'guidance' parameter of GuidedProjection must be base64 of a matrix or the path of a card that has "
+            "The 'guidance' parameter of guided-projection must be base64 of a matrix or the path of a card that has "
             "guidance. {path} is not such a card."
         ) from error
 

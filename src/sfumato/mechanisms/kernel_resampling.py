@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, Self
@@ -13,11 +13,20 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.array_types import Codes, Matrix
-from sfumato.channels import Additive, Channel, Exact, Identity, OrMissing, RandomizedResponse, Recipe
+from sfumato.channels import Additive, Channel, Exact, Identity, Mixed, OrMissing, RandomizedResponse, Recipe
 from sfumato.errors import TableError, UsageError
 from sfumato.guarantee import Key
-from sfumato.mechanisms.bandwidth import LIKELIHOOD, POOLING, PUBLISHED, category_mixing, rule_width
-from sfumato.mechanisms.bandwidth_choice import Choice, choices, one_choice
+from sfumato.mechanisms.bandwidth import (
+    CHOSEN_BY_LIKELIHOOD,
+    MATRICES,
+    POOLING,
+    PUBLISHED,
+    RULES,
+    category_mixing,
+    rule_width,
+)
+from sfumato.mechanisms.bandwidth_choice import BY_CLASS, GIVEN, Choice, choices, one_choice
+from sfumato.mechanisms.bandwidth_matrix import correlated_root, given_matrices, given_root
 from sfumato.mechanisms.kernel_shapes import KERNELS
 from sfumato.mechanisms.knob import Knob
 from sfumato.mechanisms.leave_one_out import RowSample, best_constant
@@ -36,6 +45,10 @@ MOVED = {
     True: "at most h, with certainty",
     False: "normal noise of standard deviation h (within 3 h in 997 of 1,000 cases)",
 }
+SHARED = (
+    "Columns share their noise (a bandwidth that is a matrix): a column's h is the length of its weights, and "
+    "combinations of columns in which the class varies little are moved little. "
+)
 PER_DRAW = "Categories and empty cells are kept with the stated probability; the resulting bound holds per draw only. "
 TILE = 1 << 14
 """Values smoothed at a time, so that noise and rows meet in a core's cache."""
@@ -51,6 +64,9 @@ class ClassKernel:
 
     widths: Matrix
     responses: dict[int, RandomizedResponse]
+    block: Codes
+    """Columns that share noise, and how: z = x + root u. Rows of `root` are as long as their columns' widths."""
+    root: Matrix
 
 
 class KernelResampling(RowDrawing):
@@ -68,7 +84,9 @@ class KernelResampling(RowDrawing):
     bandwidth : "pooling" (as spread as the paper's kernel, whichever kernel is used; d counts the columns that vary in
         the class), "scaled" (best for the density of normal rows), "likelihood" (chosen in each class by leave-one-out
         likelihood), "published" (Eq. 16 as it stands), or h itself as a share of the column's range, which then depends
-        on no data. A list or a mapping gives one for each column, ``{"by_class": {...}}`` for each class.
+        on no data. "matrix" and "matrix-likelihood" are as wide as "pooling" and "likelihood", with noise that is
+        correlated as the class's columns are; a list of lists is the matrix H itself, in shares of the ranges.
+        A list or a mapping gives one for each column, ``{"by_class": {...}}`` for each class.
     rows : rows to release: None as many as there are, a count (1000), or a share (0.5).
     category_mixing : m; None lets it follow from N and d, so that categories lose as much correlation as numbers.
     """
@@ -89,7 +107,7 @@ class KernelResampling(RowDrawing):
     def __init__(
         self,
         kernel: str = "epanechnikov",
-        bandwidth: Choice | Sequence[Choice] | Mapping[str, Any] = POOLING,
+        bandwidth: Choice | Sequence[Any] | Mapping[str, Any] = POOLING,
         rows: float | int | None = None,
         category_mixing: float | None = None,
     ):
@@ -121,6 +139,13 @@ class KernelResampling(RowDrawing):
         words = {code: encoding.classes[code] if 0 <= code < len(encoding.classes) else str(code) for code in classes}
         columns = [group.column for group in self._numbers()]
         found = choices(self.bandwidth, [column.name for column in columns], words)
+        given = given_matrices(self.bandwidth, BY_CLASS, words)
+        self.given_roots_ = {code: given_root(one, len(columns)) for code, one in given.items()}
+        if given and (unfit := [column.name for column in columns if column.missing or column.choices.bandwidth]):
+            raise UsageError(
+                f"Column {unfit[0]!r} may be missing or has a bandwidth of its own, so it cannot share noise by a "
+                "given matrix. Use the rule 'matrix', which leaves such columns to themselves."
+            )
         own = {c.name: one_choice(c.choices.bandwidth) for c in columns if c.choices.bandwidth is not None}
         return {code: {**chosen, **own} for code, chosen in found.items()}
 
@@ -129,17 +154,17 @@ class KernelResampling(RowDrawing):
         return group.column.choices.kernel or self.kernel
 
     def _uses_a_rule(self, code: int) -> bool:
-        return any(isinstance(choice, str) for choice in self.choices_[code].values())
+        return any(choice in RULES for choice in self.choices_[code].values())
 
     def _settle(self, constants: Mapping[int, float]) -> None:
         """The kernels of all classes, and the recipe that says so."""
         self.kernels_ = {code: self._class_kernel(code, constants[code]) for code in self.counts_}
-        by_class = {code: self._channels(kernel.widths, kernel.responses) for code, kernel in self.kernels_.items()}
+        by_class = {code: self._channels(kernel) for code, kernel in self.kernels_.items()}
         self.recipe_ = Recipe(self.encoding_, Identity(self.encoding_.width), self._widest(), "drawn", by_class)
 
     @property
     def needs_second_pass(self) -> bool:
-        return any(LIKELIHOOD in choice.values() for choice in self.choices_.values())
+        return any(choice in CHOSEN_BY_LIKELIHOOD for one in self.choices_.values() for choice in one.values())
 
     def second_statistics(self, X: Matrix, y: Codes | None) -> RowSample:
         """Rows of each class, to be held against each other."""
@@ -147,28 +172,37 @@ class KernelResampling(RowDrawing):
 
     def fit_second(self, statistics: Statistics) -> Self:
         assert isinstance(statistics, RowSample)
-        chosen = {
-            code: best_constant(statistics.rows.get(code), self._sigma(self.moments_[code])) for code in self.counts_
-        }
-        self._settle(chosen)
+        self._settle({code: self._best_constant(code, statistics.rows.get(code)) for code in self.counts_})
         return self
 
+    def _best_constant(self, code: int, rows: Matrix | None) -> float:
+        sigma = self._sigma(self.moments_[code])
+        if not any(choice in MATRICES for choice in self.choices_[code].values()):
+            return best_constant(rows, sigma)
+        return best_constant(rows, sigma, *self._shared(code, sigma))
+
     def _widest(self) -> tuple[Channel, ...]:
-        """Of the class with the widest kernel, column by column."""
+        """Of the class with the widest kernel, column by column; where columns share noise, of one class as it is."""
         kernels = list(self.kernels_.values())
+        if any(len(kernel.block) for kernel in kernels):
+            return self._channels(max(kernels, key=lambda kernel: float((kernel.widths**2).sum())))
         places = kernels[0].responses
         loosest = {place: min((k.responses[place] for k in kernels), key=lambda r: r.keep) for place in places}
-        return self._channels(np.max([kernel.widths for kernel in kernels], axis=0), loosest)
+        widths = np.max([kernel.widths for kernel in kernels], axis=0)
+        return self._channels(replace(kernels[0], widths=widths, responses=loosest))
 
-    def _channels(self, widths: Matrix, responses: dict[int, RandomizedResponse]) -> tuple[Channel, ...]:
+    def _channels(self, kernel: ClassKernel) -> tuple[Channel, ...]:
         found: list[Channel] = []
+        weights = dict(zip(kernel.block.tolist(), kernel.root.tolist(), strict=True))
         for place, group in enumerate(self.encoding_.groups):
-            width = float(widths[group.start])
-            number: Channel = Additive(KERNELS[self._kernel_of(group)].law(width)) if width > 0 else Exact()
+            width, law = float(kernel.widths[group.start]), KERNELS[self._kernel_of(group)].law
+            number: Channel = Additive(law(width)) if width > 0 else Exact()
             if group.is_onehot:
-                number = responses[place]
+                number = kernel.responses[place]
             elif group.has_indicator:
-                number = OrMissing(number, responses[place].keep, anywhere=not group.is_constant)
+                number = OrMissing(number, kernel.responses[place].keep, anywhere=not group.is_constant)
+            elif group.start in weights:
+                number = Mixed.of(law(1.0), weights[group.start])
             found.append(number)
         return tuple(found)
 
@@ -176,7 +210,7 @@ class KernelResampling(RowDrawing):
         mixing = self.category_mixing
         if mixing is not None and (isinstance(mixing, bool) or not isinstance(mixing, Real) or not 0 <= mixing < 1):
             raise UsageError(
-                "The 'category_mixing' parameter of KernelResampling must be a probability below 1. "
+                "The 'category_mixing' parameter of kernel-resampling must be a probability below 1. "
                 f"Got {mixing!r} instead."
             )
 
@@ -199,6 +233,8 @@ class KernelResampling(RowDrawing):
         widths = np.zeros_like(sigma)
         for group in self._numbers():
             choice = chosen[group.column.name]
+            if choice == GIVEN:
+                continue
             if isinstance(choice, str):
                 columns = len(chosen) if choice == PUBLISHED else varying
                 widths[group.start] = sigma[group.start] and sigma[group.start] * rule_width(
@@ -206,6 +242,11 @@ class KernelResampling(RowDrawing):
                 )
             elif not group.is_constant:
                 widths[group.start] = choice
+        block, root = self._shared(code, sigma)
+        if code in self.given_roots_:
+            widths[block] = np.linalg.norm(root, axis=1)
+        else:
+            root = root * (widths[block] / sigma[block])[:, None]  # all by the same factor
         columns = len(chosen) if PUBLISHED in chosen.values() else varying
         mixing = category_mixing(moments.n, columns) if self.category_mixing is None else float(self.category_mixing)
         responses = {
@@ -213,7 +254,24 @@ class KernelResampling(RowDrawing):
             for place, group in enumerate(self.encoding_.groups)
             if group.is_onehot or group.has_indicator
         }
-        return ClassKernel(widths, responses)
+        return ClassKernel(widths, responses, block, root)
+
+    def _shared(self, code: int, sigma: Matrix) -> tuple[Codes, Matrix]:
+        """Columns of the class that share noise, and B of one bandwidth. What may be missing keeps to itself, since an
+        empty cell would take its part of the noise with it, and so does what is constant."""
+        chosen = self.choices_[code]
+        numbers = [group for group in self._numbers() if chosen[group.column.name] in (*MATRICES, GIVEN)]
+        if code in self.given_roots_:
+            wanted = numbers
+        else:
+            wanted = [group for group in numbers if not group.has_indicator and sigma[group.start] > 0]
+        if len({self._kernel_of(group) for group in wanted}) > 1:
+            raise UsageError("Columns that share noise by a matrix have one kernel. Give all of them the same.")
+        block: Codes = np.array([group.start for group in wanted], dtype=np.int64)
+        if code in self.given_roots_:
+            return block, self.given_roots_[code]
+        covariance = self.moments_[code].covariance()[np.ix_(block, block)]
+        return block, correlated_root(covariance, sigma[block]) if len(block) else np.zeros((0, 0))
 
     def _warn_of_constants(self) -> None:
         wide = [group.start for group in self._numbers() if not group.is_constant]
@@ -228,9 +286,11 @@ class KernelResampling(RowDrawing):
 
     def smooth(self, columns: Matrix, code: int, rng: np.random.Generator) -> None:
         kernel = self.kernels_[code]
+        if len(kernel.block):
+            self._add_shared(columns, kernel, rng)
         for group in self._numbers():
             width = float(kernel.widths[group.start])
-            if width > 0:
+            if width > 0 and group.start not in kernel.block:
                 law, values = KERNELS[self._kernel_of(group)].law(width), columns[group.start]
                 for start in range(0, len(values), TILE):
                     part = values[start : start + TILE]
@@ -245,6 +305,14 @@ class KernelResampling(RowDrawing):
             if was_empty is not None:
                 self._fill(columns, group, was_empty, rng)
 
+    def _add_shared(self, columns: Matrix, kernel: ClassKernel, rng: np.random.Generator) -> None:
+        first = next(group for group in self._numbers() if group.start == kernel.block[0])
+        law, rows = KERNELS[self._kernel_of(first)].law(1.0), columns.shape[1]
+        step = max(1, TILE // len(kernel.block))
+        for start in range(0, rows, step):
+            stop = min(start + step, rows)
+            columns[kernel.block, start:stop] += kernel.root @ law.sample(rng, (len(kernel.block), stop - start))
+
     def _fill(self, columns: Matrix, group: Group, was_empty: Any, rng: np.random.Generator) -> None:
         """A cell that was empty and is now shown has a value from anywhere; one that is empty now has none."""
         empty = columns[group.stop - 1] > 0.5
@@ -255,29 +323,45 @@ class KernelResampling(RowDrawing):
     def sentence(self) -> str:
         has_categories = any(kernel.responses for kernel in self.kernels_.values())
         used = {self._kernel_of(group) for group in self._numbers()} or {self.kernel}
-        bounded = all(KERNELS[kernel].bounded for kernel in used)
+        shared = any(len(kernel.block) for kernel in self.kernels_.values())
+        bounded = all(KERNELS[kernel].bounded for kernel in used) and not shared
+        moved = MOVED[bounded]
+        if shared:
+            spread = max(math.sqrt(KERNELS[kernel].variance) for kernel in used)
+            moved = f"noise of a standard deviation of up to {spread:.2f} h"
         return NO_GUARANTEE.format(
             near=NEAR[bounded],
-            moved=MOVED[bounded],
-            categories=PER_DRAW if has_categories else "",
+            moved=moved,
+            categories=(SHARED if shared else "") + (PER_DRAW if has_categories else ""),
         )
 
     def learned(self) -> list[str]:
         found = [*super().learned(), "number of rows of every class"]
         if any(map(self._uses_a_rule, self.choices_)):
             found.append("bandwidths, from the standard deviation of every column in every class")
+        if any(choice in MATRICES for one in self.choices_.values() for choice in one.values()):
+            found.append("how noise is correlated, from the correlations of the columns in every class")
         if self.needs_second_pass:
             found.append("how wide a kernel fits best, from the distances between the rows of every class")
         return found
 
     def parameters_used(self) -> dict[str, Any]:
         used = super().parameters_used()
+        if self.given_roots_:
+            return used | {"bandwidth": _plain(self.bandwidth)}
         if "bandwidth" not in used:  # a list: a card says which column each belongs to
             used["bandwidth"] = next(iter(self.choices_.values()))
         return used
 
     def notes(self) -> dict[str, Any]:
         return {"unsmoothed_columns": self.unsmoothed_} if self.unsmoothed_ else {}
+
+
+def _plain(bandwidth: Any) -> Any:
+    """Matrices as lists, wherever they stand."""
+    if isinstance(bandwidth, Mapping):
+        return {str(name): _plain(one) for name, one in bandwidth.items()}
+    return np.asarray(bandwidth).tolist() if isinstance(bandwidth, np.ndarray | Sequence) else bandwidth
 
 
 def kept_epsilon(mixing: float, group: Group) -> float:

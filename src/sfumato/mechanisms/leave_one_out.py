@@ -4,9 +4,10 @@ h_i = c h_i(Eq. 16), and c is what makes the mean of log f_{-j}(x_j) largest, wi
 
     f_{-j}(x) = 1/(n-1) sum over k != j of prod_i K((x_i - x_ki) / h_i) / h_i.
 
-K is Gaussian here whichever kernel is drawn from, and the result is carried over to it: under a bounded kernel a row
-that lies apart has likelihood 0 for every h that is of use. Of a large class a sample is enough: c is chosen for the
-sample's size, and Eq. 16 says how h falls with the number of rows.
+With a matrix in the place of the h_i, rows are whitened by it first. K is Gaussian here whichever kernel is drawn
+from, and the result is carried over to it: under a bounded kernel a row that lies apart has likelihood 0 for every h
+that is of use. Of a large class a sample is enough: c is chosen for the sample's size, and Eq. 16 says how h falls with
+the number of rows.
 """
 
 from __future__ import annotations
@@ -51,10 +52,17 @@ def _lowest(rows: Matrix) -> Matrix:
     return rows[np.argsort(mixed, kind="stable")[:MOST_ROWS]]
 
 
-def best_constant(rows: Matrix | None, sigma: Matrix) -> float:
-    """c of the highest mean log-likelihood; 1, as in Eq. 16, where no two rows can be compared."""
+def best_constant(rows: Matrix | None, sigma: Matrix, block: Codes | None = None, root: Matrix | None = None) -> float:
+    """c of the highest mean log-likelihood; 1, as in Eq. 16, where no two rows can be compared.
+
+    `root`: B of the columns `block` that share noise; its rows are as long as their `sigma`.
+    """
     if rows is None or len(rows) < 2 or not (sigma > 0).any():
         return 1.0
+    if block is not None and root is not None:
+        rows, sigma = rows.copy(), sigma.copy()
+        rows[:, block] = np.linalg.solve(root, rows[:, block].T).T
+        sigma[block] = 1.0
     return float(CONSTANTS[int(np.argmax(log_likelihoods(rows, sigma).mean(axis=0)))])
 
 

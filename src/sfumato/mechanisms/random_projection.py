@@ -40,13 +40,13 @@ class RandomProjection(Mechanism):
         return False
 
     def draw_key(self, encoding: Encoding) -> Key:
-        count = count_of(self.components, encoding.width, type(self).__name__)
+        count = count_of(self.components, encoding.width, self.name)
         generator = Streams().generator(0, b"random projection", b"")
         matrix = generator.standard_normal((count, encoding.width)) / math.sqrt(count)
         return Key.draw(self.name, encoding.fingerprint(), {"matrix": matrix})
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
-        count = count_of(self.components, encoding.width, type(self).__name__)
+        count = count_of(self.components, encoding.width, self.name)
         if key is None:
             raise CardError("RandomProjection needs a key: draw one with draw_key, or give --key.")
         key.check(self.name, encoding.fingerprint())

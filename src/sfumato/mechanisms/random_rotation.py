@@ -99,7 +99,7 @@ class RandomRotation(Mechanism):
             self._check_choice(tuple(LAWS), noise=self.noise)
         if self.epsilon_record is not None and self.noise not in (None, "laplace"):
             raise UsageError(
-                "The 'epsilon_record' parameter of RandomRotation needs Laplace noise: only that is drawn exactly, "
+                "The 'epsilon_record' parameter of random-rotation needs Laplace noise: only that is drawn exactly, "
                 f"and {self.noise} noise is not. Use noise=laplace."
             )
         if key is None:
@@ -148,7 +148,7 @@ class RandomRotation(Mechanism):
         rounding = math.fsum(channel.rounding for channel in self._recipe(at_one / wanted).channels)
         if rounding > wanted / 2:
             raise UsageError(
-                f"The 'epsilon_record' parameter of RandomRotation must be at least {2 * rounding:.1e}: below that, "
+                f"The 'epsilon_record' parameter of random-rotation must be at least {2 * rounding:.1e}: below that, "
                 f"rounding to the grid alone costs more. Got {wanted:g} instead."
             )
         return at_one / (wanted - rounding) * (1 + 1e-12)

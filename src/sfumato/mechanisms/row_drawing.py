@@ -56,7 +56,7 @@ class RowDrawing(Mechanism):
             return there
         if not number or not 0 < self.rows < math.inf:
             raise UsageError(
-                f"The 'rows' parameter of {type(self).__name__} must be a count (1000) or a share of the table (0.5). "
+                f"The 'rows' parameter of {self.name} must be a count (1000) or a share of the table (0.5). "
                 f"Got {self.rows!r} instead."
             )
         return int(self.rows) if isinstance(self.rows, Integral) else max(1, round(self.rows * there))
@@ -109,7 +109,7 @@ class RowDrawing(Mechanism):
         unknown = set(np.unique(codes).tolist()) - set(self.counts_)
         if unknown:
             raise TableError(
-                f"{type(self).__name__} was fitted on rows with different classes. Fit it on the same table, "
+                f"{self.name} was fitted on rows with different classes. Fit it on the same table, "
                 "with the label or without it."
             )
         return codes

@@ -83,23 +83,23 @@ class TreeResampling(ModelDrawing):
         self._check_positive(epsilon=self.epsilon)
         if self.epsilon > 100:
             raise UsageError(
-                f"An epsilon of {self.epsilon:g} protects nobody. The 'epsilon' parameter of TreeResampling must be at "
-                "most 100; up to 1 protects well, above 10 hardly."
+                f"An epsilon of {self.epsilon:g} protects nobody. The 'epsilon' parameter of tree-resampling must be "
+                "at most 100; up to 1 protects well, above 10 hardly."
             )
         number = isinstance(self.delta, Real) and not isinstance(self.delta, bool)
         if not number or not 0 <= self.delta < 1:
             raise UsageError(
-                "The 'delta' parameter of TreeResampling must be 0 or a small probability such as 1e-6. "
+                "The 'delta' parameter of tree-resampling must be 0 or a small probability such as 1e-6. "
                 f"Got {self.delta!r} instead."
             )
         whole = isinstance(self.rows, Integral) and not isinstance(self.rows, bool)
         if self.rows is not None and not (whole and 1 <= self.rows <= 10**12):
             raise UsageError(
-                f"The 'rows' parameter of TreeResampling must be a count (1000). Got {self.rows!r} instead."
+                f"The 'rows' parameter of tree-resampling must be a count (1000). Got {self.rows!r} instead."
             )
         if not isinstance(self.forest, bool):
             raise UsageError(
-                f"The 'forest' parameter of TreeResampling must be true or false. Got {self.forest!r} instead."
+                f"The 'forest' parameter of tree-resampling must be true or false. Got {self.forest!r} instead."
             )
 
     def check_schema(self, encoding: Encoding) -> None:

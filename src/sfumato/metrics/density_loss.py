@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sfumato.array_types import Codes, Matrix
-from sfumato.channels import Channel
+from sfumato.channels import Channel, apart
 from sfumato.channels.maps import places
 from sfumato.channels.recipe import draw
 from sfumato.errors import UsageError
@@ -67,9 +67,13 @@ class RowDensity:
 
     def _log(self, Z: Matrix) -> Matrix:
         total = np.full((len(Z), len(self.rows)), -math.log(len(self.rows)))
-        for place, channel in zip(places(self.channels), self.channels, strict=True):
+        rows, channels = self.rows, self.channels
+        if (shared := apart(channels)) is not None:
+            Z, rows, channels = shared.white(Z), shared.white(rows), shared.channels
+            total -= shared.log_volume
+        for place, channel in zip(places(channels), channels, strict=True):
             # two estimates agree on a constant only if it is the same
-            total += channel.blurred(POINT).log_likelihood(Z[:, place], self.rows[:, place])
+            total += channel.blurred(POINT).log_likelihood(Z[:, place], rows[:, place])
         return np.asarray(logsumexp(total, axis=1))
 
     def sample(self, count: int, rng: np.random.Generator) -> Matrix:

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from sfumato.array_types import Codes, Flags, Floats, Matrix
-from sfumato.channels import Channel, Exact, NotApplicableError, Recipe
+from sfumato.channels import Channel, Exact, NotApplicableError, Recipe, apart
 from sfumato.errors import CardError, UsageError
 from sfumato.table import Group
 
@@ -113,6 +113,11 @@ def pieces_of(recipe: Recipe, channels: Sequence[Channel]) -> list[Piece]:
 def see(parts: Sequence[Part]) -> list[Seen]:
     """All rows of all parts, one after the other. Constant columns tell nothing and are left out."""
     split = [pieces_of(part.recipe, part.channels) for part in parts]
+    if any(apart(part.channels) is not None for part in parts):
+        raise CardError(
+            "Not applicable: columns of the release share their noise (a bandwidth that is a matrix), and clusters are "
+            "sought column by column. Use a release with independent noise."
+        )
     found = []
     for column in zip(*split, strict=True):
         group = column[0].group

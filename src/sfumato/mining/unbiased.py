@@ -3,7 +3,8 @@
 w has E[w | x] = x in the encoding of plain rows, and `extra` is an unbiased estimate, row by row, of what noise adds to
 the square: E[w^2 - extra | x] = x^2. It is the noise's variance where noise is added. Where (z - o) = f (x - o), it is
 (w - o)^2 r / (1 + r) with r = Var f / (E f)^2. A one-hot entry is its own square, so extra = w^2 - w, and products of
-two slots of one column are 0. Noise of different columns is independent and adds nothing to their products.
+two slots of one column are 0. Noise of different columns is independent and adds nothing to their products, unless they
+share it (`channels.mixed`): then its covariance is taken off.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.array_types import Matrix
-from sfumato.channels import Channel, NotApplicableError
+from sfumato.channels import Channel, NotApplicableError, apart
 from sfumato.errors import CardError, UsageError
 from sfumato.mining.seen import Part, Piece, pieces_of
 
@@ -48,7 +49,9 @@ def unbiased(part: Part) -> Unbiased:
             _numbers(piece, part.Z, W, extra)
     onehot = tuple(piece.place for piece in pieces if piece.is_category)
     if recipe.is_columnwise:
-        return Unbiased(W, extra, np.zeros((W.shape[1],) * 2), onehot)
+        shared = apart(part.channels)
+        together = np.zeros((W.shape[1],) * 2) if shared is None else shared.between(W.shape[1])
+        return Unbiased(W, extra, together, onehot)
     return _mapped_back(part, W, extra)
 
 

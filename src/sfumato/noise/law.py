@@ -130,11 +130,11 @@ def settle(law: Law, **values: float) -> None:
 
 
 def check_positive(law: Law, parameter: str, value: Any) -> float:
-    return _number(type(law).__name__, parameter, value, "a positive number", positive=True)
+    return _number(law.name, parameter, value, "a positive number", positive=True)
 
 
 def check_finite(law: Law, parameter: str, value: Any) -> float:
-    return _number(type(law).__name__, parameter, value, "a finite number", positive=False)
+    return _number(law.name, parameter, value, "a finite number", positive=False)
 
 
 def _number(owner: str, parameter: str, value: Any, must: str, *, positive: bool) -> float:

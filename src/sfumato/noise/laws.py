@@ -122,11 +122,11 @@ class Uniform(Law):
             return
         low, high = check_finite(self, "low", self.low), check_finite(self, "high", self.high)
         if not low < high:
-            raise UsageError(f"The 'high' parameter of Uniform must be above low = {low}. Got {high} instead.")
+            raise UsageError(f"The 'high' parameter of uniform must be above low = {low}. Got {high} instead.")
         scale = (high - low) / (2.0 * _SQRT_3)
         if self.scale is not None and not math.isclose(scale, check_positive(self, "scale", self.scale), rel_tol=1e-9):
             raise UsageError(
-                "The 'scale' parameter of Uniform must be left out if low and high are given. "
+                "The 'scale' parameter of uniform must be left out if low and high are given. "
                 f"Got {self.scale} instead."
             )
         settle(self, scale=self.scale or scale, low=low, high=high)  # as a card stated it, to the last digit
@@ -255,7 +255,7 @@ def make_law(
     given = {key: value for key, value in stated.items() if value is not None}
     for key in given:
         if key not in law.__dataclass_fields__:
-            raise UsageError(f"The {key!r} parameter of {law.__name__} must be left out. Got {given[key]!r} instead.")
+            raise UsageError(f"The {key!r} parameter of {law.name} must be left out. Got {given[key]!r} instead.")
     if "scale" not in given and law is not Uniform:
         return law(scale=None)  # type: ignore[call-arg]  # the law's own check says what it must be
     return law(**given)

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.array_types import Floats
+from sfumato.channels import Mixed
 from sfumato.errors import CardError, UsageError
 from sfumato.guarantee import Card
 from sfumato.noise import Law, OperatorNoise, Uniform, make_operator
 from sfumato.noise.expression import parse_expression
+from sfumato.noise.sum_law import SumLaw
 from sfumato.reconstruction.described import describe
-from sfumato.reconstruction.sum_law import SumLaw
 
 _QUOTED = re.compile(r"`([^`]*)`")
 
@@ -65,6 +66,8 @@ class Projection:
     def noise(self, card: Card) -> tuple[OperatorNoise, float, float]:
         """The noise of the sum, which is the weighted sum of its columns' noises, and the range of the true sum."""
         laws: list[Law] = []
+        channels = dict(zip((recipe := card.made_by()).names(), recipe.channels, strict=True))
+        shared: dict[Law, Floats] = {}
         low = high = self.offset
         for name, weight in self.weights.items():
             one = describe(card, name)
@@ -74,9 +77,16 @@ class Projection:
                 )
             if one.missing_keep is not None:
                 raise CardError(f"Column {name!r} may be missing; a sum with it is not defined for everybody.")
-            laws.append(reflected(one.noise.law, weight))
+            channel = channels[name]
+            if isinstance(channel, Mixed) and channel.source is not None:  # columns that share noise add it up first
+                added = weight * (one.high - one.low) * np.array(channel.weights)
+                shared[channel.source] = shared.get(channel.source, np.zeros(len(added))) + added
+            else:
+                laws.append(reflected(one.noise.law, weight))
             low += min(weight * one.low, weight * one.high)
             high += max(weight * one.low, weight * one.high)
+        for source, added in shared.items():
+            laws += [source.scaled(abs(weight)) for weight in added.tolist() if weight]
         return OperatorNoise(make_operator("additive"), SumLaw.of(laws)), low, high
 
     def values(self, columns: Mapping[str, Floats]) -> Floats:

@@ -30,7 +30,8 @@ class AuditRequest:
     label, schema: of a release without a card; a card knows both. key: a key file that is not in the folder.
     out: where to write; the folder of the release by default, nowhere if there is none.
     public: write what others may see. seed: of the audit's own sampling; the same seed gives the same audit.
-    max_rows: how many people of a large table are audited. repeats: splits for utility; 0 leaves utility out.
+    max_rows: how many people of a large table are audited. repeats: splits for utility; 0 leaves utility out,
+    and None means 10, or 0 where attacks are named.
     attacks: names of attacks to run; all by default. parameters: of attacks, for example
     {"posterior-breach.rho1": 0.05}. tolerance: how near a guessed number counts as right, as a share of the column's
     range. unknown: whether categories of the holdout that the original does not have are taken as "missing" (and
@@ -52,7 +53,7 @@ class AuditRequest:
     public: bool = False
     seed: int = 0
     max_rows: int = MAX_ROWS
-    repeats: int = REPEATS
+    repeats: int | None = None
     attacks: tuple[str, ...] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     tolerance: float = TOLERANCE
@@ -86,7 +87,7 @@ class AuditRequest:
         settings_of(self.parameters, published=self.published)
         if self.max_rows < 2:
             raise UsageError(f"--max-rows must be at least 2. Got {self.max_rows} instead.")
-        if self.repeats < 0:
+        if self.repeats is not None and self.repeats < 0:
             raise UsageError(f"--repeats must not be negative. Got {self.repeats} instead.")
         if self.clusters < 0 or self.clusters == 1:
             raise UsageError(f"--clusters must be at least 2, or 0 for none. Got {self.clusters} instead.")
@@ -94,6 +95,11 @@ class AuditRequest:
             raise UsageError(f"--seed must not be negative. Got {self.seed} instead.")
         if not 0 < self.tolerance < 1:
             raise UsageError(f"--tolerance must be a share of the range between 0 and 1. Got {self.tolerance} instead.")
+
+    @property
+    def splits(self) -> int:
+        """Of people, on which classifiers are trained; whoever names attacks wants these."""
+        return (0 if self.attacks else REPEATS) if self.repeats is None else self.repeats
 
     @property
     def target(self) -> Path | None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.signal import fftconvolve
 
 from sfumato.array_types import Floats
-from sfumato.noise import Law
-from sfumato.noise.law import floats
+from sfumato.noise.law import Law, floats
 
 _STEPS = 1 << 15
 _TAIL = 1e-7
@@ -30,19 +30,26 @@ def _reach(law: Law) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class SumLaw(Law):
-    """Noise that is the sum of independent noises, on a fine grid: cell probabilities of each, convolved."""
+    """Noise that is the sum of independent noises, on a fine grid: cell probabilities of each, convolved.
+
+    The grid is made when a density is first asked for: many have only to draw.
+    """
 
     terms: tuple[Law, ...]
-    edges: Floats = field(repr=False, compare=False, default_factory=lambda: np.zeros(0))
-    cumulative: Floats = field(repr=False, compare=False, default_factory=lambda: np.zeros(0))
+    steps: int = _STEPS
     name: ClassVar[str] = "sum"
 
     @classmethod
-    def of(cls, terms: Sequence[Law]) -> SumLaw:
-        ends = [_reach(term) for term in terms]
-        step = sum(high - low for low, high in ends) / _STEPS
+    def of(cls, terms: Sequence[Law], steps: int = _STEPS) -> SumLaw:
+        return cls(tuple(terms), steps)
+
+    @cached_property
+    def _grid(self) -> tuple[Floats, Floats]:
+        """Edges of the cells, and P(Z <= edge)."""
+        ends = [_reach(term) for term in self.terms]
+        step = sum(high - low for low, high in ends) / self.steps
         mass, start = np.ones(1), 0.0
-        for term, (low, high) in zip(terms, ends, strict=True):
+        for term, (low, high) in zip(self.terms, ends, strict=True):
             count = max(1, int(np.ceil((high - low) / step)))
             cells = low + step * (np.arange(count + 1) - 0.5)  # cells about the points low + k step
             cells[0], cells[-1] = -np.inf, np.inf
@@ -50,7 +57,15 @@ class SumLaw(Law):
             start += low
         mass = np.maximum(mass, 0.0)
         edges: Floats = start + step * (np.arange(len(mass) + 1.0) - 0.5)
-        return cls(tuple(terms), edges, np.concatenate([[0.0], np.cumsum(mass) / mass.sum()]))
+        return edges, np.concatenate([[0.0], np.cumsum(mass) / mass.sum()])
+
+    @property
+    def edges(self) -> Floats:
+        return self._grid[0]
+
+    @property
+    def cumulative(self) -> Floats:
+        return self._grid[1]
 
     def logpdf(self, z: ArrayLike) -> Floats:
         density = np.diff(self.cumulative) / np.diff(self.edges)
@@ -89,3 +104,9 @@ class SumLaw(Law):
 
     def sample(self, rng: np.random.Generator, shape: Any) -> Floats:
         return np.asarray(sum(term.sample(rng, shape) for term in self.terms))
+
+    def scaled(self, factor: float) -> Self:
+        return type(self)(tuple(term.scaled(factor) for term in self.terms), self.steps)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"law": self.name, "terms": [term.to_dict() for term in self.terms]}
