@@ -28,6 +28,7 @@ from sfumato.mechanisms.bandwidth import (
 from sfumato.mechanisms.bandwidth_choice import BY_CLASS, GIVEN, Choice, choices, one_choice
 from sfumato.mechanisms.bandwidth_matrix import correlated_root, given_matrices, given_root
 from sfumato.mechanisms.kernel_shapes import KERNELS
+from sfumato.mechanisms.kernel_sentence import sentence
 from sfumato.mechanisms.knob import Knob
 from sfumato.mechanisms.leave_one_out import RowSample, best_constant
 from sfumato.mechanisms.row_drawing import RowDrawing
@@ -35,21 +36,6 @@ from sfumato.statistics import Moments, Statistics
 from sfumato.table import Encoding, Group
 from sfumato.wording import counted
 
-NO_GUARANTEE = (
-    "Every row lies within {near} of a real person, and there is no guarantee for the record: a released row is "
-    "somebody's row with each number moved by {moved}, where h is the bandwidth that this card states for the column "
-    "and class. {categories}A person may be drawn several times, or not at all."
-)
-NEAR = {True: "h", False: "a few h"}
-MOVED = {
-    True: "at most h, with certainty",
-    False: "normal noise of standard deviation h (within 3 h in 997 of 1,000 cases)",
-}
-SHARED = (
-    "Columns share their noise (a bandwidth that is a matrix): a column's h is the length of its weights, and "
-    "combinations of columns in which the class varies little are moved little. "
-)
-PER_DRAW = "Categories and empty cells are kept with the stated probability; the resulting bound holds per draw only. "
 TILE = 1 << 14
 """Values smoothed at a time, so that noise and rows meet in a core's cache."""
 
@@ -321,19 +307,9 @@ class KernelResampling(RowDrawing):
         columns[group.start, filled] = 0.5 if group.is_constant else rng.random(int(filled.sum()))
 
     def sentence(self) -> str:
-        has_categories = any(kernel.responses for kernel in self.kernels_.values())
         used = {self._kernel_of(group) for group in self._numbers()} or {self.kernel}
-        shared = any(len(kernel.block) for kernel in self.kernels_.values())
-        bounded = all(KERNELS[kernel].bounded for kernel in used) and not shared
-        moved = MOVED[bounded]
-        if shared:
-            spread = max(math.sqrt(KERNELS[kernel].variance) for kernel in used)
-            moved = f"noise of a standard deviation of up to {spread:.2f} h"
-        return NO_GUARANTEE.format(
-            near=NEAR[bounded],
-            moved=moved,
-            categories=(SHARED if shared else "") + (PER_DRAW if has_categories else ""),
-        )
+        kernels = self.kernels_.values()
+        return sentence(used, any(k.responses for k in kernels), any(len(k.block) for k in kernels))
 
     def learned(self) -> list[str]:
         found = [*super().learned(), "number of rows of every class"]
