@@ -27,8 +27,8 @@ from sfumato.mechanisms.bandwidth import (
 )
 from sfumato.mechanisms.bandwidth_choice import BY_CLASS, GIVEN, Choice, choices, one_choice
 from sfumato.mechanisms.bandwidth_matrix import correlated_root, given_matrices, given_root
-from sfumato.mechanisms.kernel_shapes import KERNELS
 from sfumato.mechanisms.kernel_sentence import sentence
+from sfumato.mechanisms.kernel_shapes import KERNELS
 from sfumato.mechanisms.knob import Knob
 from sfumato.mechanisms.leave_one_out import RowSample, best_constant
 from sfumato.mechanisms.row_drawing import RowDrawing
