@@ -11,7 +11,7 @@ from typing import Any
 
 from frames import LARGE, REPORTED, table_of
 from papers.page import table
-from tasks import COLUMNS, EPSILONS, KERNEL, PURE, REAL, TREE, WAVE
+from tasks import COLUMNS, EPSILONS, KERNEL, LOCAL, PURE, REAL, TREE
 
 PEERS = ("mst", "aim")
 AHEAD = f"""Each cell: mean accuracy / AUC of four ordinary learners (Gaussian naive Bayes, logistic regression, forest,
@@ -72,7 +72,7 @@ def results_text(results: Results, minutes: float, fast: bool) -> str:
     ways += [(f"tree, epsilon {epsilon:g}", TREE, epsilon) for epsilon in EPSILONS]
     ways += [("tree, pure epsilon 1", PURE, 1.0)]
     ways += [(f"columns alone, epsilon {epsilon:g}", COLUMNS, epsilon) for epsilon in (1.0, 8.0)]
-    ways += [(f"square wave, epsilon {epsilon:g}", WAVE, epsilon) for epsilon in (1.0, 4.0)]
+    ways += [(f"{way}, epsilon {epsilon:g}", way, epsilon) for way, some in LOCAL.items() for epsilon in some]
     ways += [(f"dpmm {way.upper()}, epsilon 1", way, 1.0) for way in PEERS]
     parts = [
         "# Rows that belong to nobody: results",

@@ -48,8 +48,8 @@ def people(n=4_000, seed=0):
 def fitted(X, y, rho, seed=1, epsilon=1.0):
     model = TreeModel(MIXED, Budget(rho, epsilon, np.random.default_rng(seed)), 2)
     model.measure_columns(model.count_columns(X, y))
-    while model.needs_pairs:
-        model.measure_pairs(model.count_pairs(X, y))
+    while model.needs_tables:
+        model.measure_tables(model.count_tables(X, y))
     return model
 
 
@@ -88,7 +88,7 @@ def test_one_record_changes_one_count_of_every_table_by_one():
     for key, table in whole.tables.items():
         assert np.abs(table - less.tables[key]).sum() == 1
     model.measure_columns(whole)
-    whole, less = model.count_pairs(X, y), model.count_pairs(X[1:], y[1:])
+    whole, less = model.count_tables(X, y), model.count_tables(X[1:], y[1:])
     for key, table in whole.tables.items():
         assert np.abs(table - less.tables[key]).sum() == 1
 
@@ -144,7 +144,7 @@ def test_the_forest_joins_what_depends_and_stops_where_nothing_does():
 
 
 def test_pairs_come_in_several_passes_where_memory_is_short(monkeypatch):
-    monkeypatch.setattr("sfumato.central.model.MOST_CELLS", 100)
+    monkeypatch.setattr("sfumato.central.passes.MOST_CELLS", 100)
     X, y = people(3_000)
     model = fitted(X, y, rho=20.0)
     assert any(node.parents for node in model.nodes)

@@ -13,6 +13,8 @@ from sfumato.noise.exact_choice import discrete_gaussian, discrete_laplace_of, e
 
 SHARES = {"rows": 0.02, "edges": 0.08, "columns": 0.38, "forest": 0.10, "pairs": 0.42}
 """Of all that there is. What a step does not need (no numbers, no tree) goes to a later one."""
+WITH_SECOND = {"pairs": 0.22, "second": 0.05, "triples": 0.15}
+"""What becomes of the pairs' share where columns may have two parents."""
 
 
 @dataclass

@@ -7,16 +7,18 @@ others contribute, so that only the noise is between him and the answer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.array_types import Codes, Matrix
+from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.central.column_codes import FineColumn
 from sfumato.central.model import TreeModel
+from sfumato.statistics.counts import Columns
 from sfumato.table import Encoding
 
-PARTS = ("rows", "edges", "columns", "forest", "pairs")
+PARTS = ("rows", "edges", "columns", "forest", "pairs", "second", "triples", "pairs again")
 
 
 def planted(encoding: Encoding, copies: int) -> Matrix:
@@ -57,13 +59,25 @@ class Auditor:
                 for table, of, at, codes in zip(answers["columns"], bins, cell, self.codes, strict=True)
             )
         )
-        pairs = model.chosen
-        found["forest"] = float(len(pairs))
-        joint = {place: model.columns[place].joint.of[bins[place]] for pair in pairs for place in pair}
-        found["pairs"] = 0.0  # a mean, because fits that measure fewer pairs do so with less noise
-        for (a, b), table in zip(pairs, answers.get("pairs", []), strict=True):
-            here = [joint[place][self.record[place]] for place in (a, b)]
-            others = [joint[place][self.codes[place][first]] == at for place, at in zip((a, b), here, strict=True)]
-            more = int(table[0, here[0], here[1]]) - np.count_nonzero(others[0] & others[1])
-            found["pairs"] += more / len(pairs)
+        found["forest"], found["second"] = float(len(model.chosen)), float(len(model.threes))
+        for part, measured, of in (
+            ("pairs", model.chosen, 0),
+            ("pairs again", model.chosen, 0),
+            ("triples", model.threes, 1),
+        ):
+            found[part] = self._joint(model, measured, answers[part], of, first) if part in answers else 0.0
         return found
+
+    def _joint(
+        self, model: TreeModel, measured: Sequence[Columns], answers: list[Codes], of: int, first: Flags
+    ) -> float:
+        """A mean, because fits that measure fewer tables do so with less noise."""
+        total = 0.0
+        for places, table in zip(measured, answers, strict=True):
+            columns = [model.columns[place] for place in places]
+            bins = [one.bins.then(one.as_parent(of)).of for one in columns]
+            cell = [found[self.record[place]] for found, place in zip(bins, places, strict=True)]
+            others = [found[self.codes[place][first]] for found, place in zip(bins, places, strict=True)]
+            like = np.all([codes == at for codes, at in zip(others, cell, strict=True)], axis=0)
+            total += (int(table[(0, *cell)]) - np.count_nonzero(like)) / len(measured)
+        return total

@@ -1,4 +1,4 @@
-"""Draw rows from a fitted model: class, then every column given the class and the column it depends on.
+"""Draw rows from a fitted model: class, then every column given the class and the columns it depends on.
 
 Everything here is noisy or public. The table is not needed, and any number of rows may be drawn.
 """
@@ -19,17 +19,28 @@ from sfumato.table import Encoding
 
 
 class ModelColumn(NamedTuple):
-    """One column of the model: its bins, P(bin | class), and the coarser bins of its pairs."""
+    """One column of the model: its bins, P(bin | class), the coarser bins of its pairs, and of those the rough ones of
+    tables of three."""
 
     fine: FineColumn
     bins: Bins
     shares: Floats
     coarse: Bins | None = None
+    rough: Bins | None = None
 
     @property
     def joint(self) -> Bins:
         """Coarse bins of bins, where the column takes part in a pair."""
         return self.coarse or Bins.each(self.bins.count)
+
+    @property
+    def rough_of_joint(self) -> Bins:
+        """Rough bins of coarse bins, where the column takes part in a table of three."""
+        return self.rough or Bins.each(self.joint.count)
+
+    def as_parent(self, place: int) -> Bins:
+        """The bins of bins that a child looks at: its first parent's are finer than its second's."""
+        return self.joint if place == 0 else self.joint.then(self.rough_of_joint)
 
     @property
     def joint_shares(self) -> Floats:
@@ -53,15 +64,16 @@ class DrawnModel:
         """New encoded rows and their classes."""
         classes = self._classes.draw(np.zeros(rows, dtype=np.int64), rng)
         X = np.empty((rows, self.encoding.width), order="F")
-        coarse: dict[int, Codes] = {}
-        wanted = {parent for node in self.nodes for parent in node.parents}
+        seen: dict[tuple[int, int], Codes] = {}
+        wanted = {(parent, place) for node in self.nodes for place, parent in enumerate(node.parents)}
         for node, (alias, starts, widths) in zip(self.nodes, self._laws, strict=True):
             one, states = self.columns[node.column], classes
-            for parent in node.parents:
-                states = states * self.columns[parent].joint.count + coarse[parent]
+            for place, parent in enumerate(node.parents):
+                states = states * self.columns[parent].as_parent(place).count + seen[parent, place]
             drawn = alias.draw(states, rng)
-            if node.column in wanted:
-                coarse[node.column] = one.joint.of[drawn]
+            for place in (0, 1):
+                if (node.column, place) in wanted:
+                    seen[node.column, place] = one.as_parent(place).of[drawn]
             one.fine.place(starts[drawn], widths[drawn], drawn == one.bins.count - 1, X, rng)
         return X, classes
 
@@ -80,7 +92,7 @@ class DrawnModel:
         if not node.parents:
             return one.shares
         within = one.shares / np.maximum(one.joint_shares, 1e-300)[:, one.joint.of]
-        states = math.prod(self.columns[parent].joint.count for parent in node.parents)
+        states = math.prod(self.columns[parent].as_parent(place).count for place, parent in enumerate(node.parents))
         table = self.tables[node.column].reshape(self.classes, states, one.joint.count)
         found = (table[:, :, one.joint.of] * within[:, None, :]).reshape(-1, one.bins.count)
         total = found.sum(axis=1, keepdims=True)

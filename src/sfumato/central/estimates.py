@@ -36,7 +36,7 @@ def column_shares(table: Floats, sizes: Floats, spread: float) -> Floats:
     found = np.empty_like(table, dtype=np.float64)
     for code, size in enumerate(sizes):
         expected = size * pooled
-        found[code] = on_simplex(expected + _shrunk(table[code] - expected, spread), max(size, 1e-9))
+        found[code] = on_simplex(expected + shrunk(table[code] - expected, spread), max(size, 1e-9))
     return _shares(found, pooled)
 
 
@@ -46,19 +46,20 @@ def pair_shares(table: Floats, first: Floats, second: Floats, sizes: Floats, spr
     for code, size in enumerate(sizes):
         rows, columns = size * first[code], size * second[code]
         expected = np.outer(rows, columns) / max(size, 1e-9)
-        cells = on_simplex(expected + _shrunk(table[code] - expected, spread), max(size, 1e-9))
-        found[code] = _raked(cells, rows, columns)
+        cells = on_simplex(expected + shrunk(table[code] - expected, spread), max(size, 1e-9))
+        found[code] = raked(cells, rows, columns)
     return _shares(found, second[:, None, :])
 
 
-def _shrunk(residual: Floats, spread: float) -> Floats:
+def shrunk(residual: Floats, spread: float) -> Floats:
     """James & Stein's estimate: as much of the residual as is not noise."""
     energy = float((residual**2).sum())
     noise = max(residual.size - 2, 0) * spread**2
     return residual * max(0.0, 1.0 - noise / energy) if energy > 0 else residual
 
 
-def _raked(cells: Floats, rows: Floats, columns: Floats) -> Floats:
+def raked(cells: Floats, rows: Floats, columns: Floats) -> Floats:
+    """Cells in proportion, with these margins."""
     cells = cells + 1e-9
     for _ in range(ROUNDS):
         cells *= (rows / np.maximum(cells.sum(axis=1), 1e-12))[:, None]

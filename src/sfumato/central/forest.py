@@ -47,7 +47,7 @@ def spanning_forest(scores: Mapping[Pair, int], columns: int, chooser: Chooser) 
 
 @dataclass(frozen=True)
 class Node:
-    """A column in the order of drawing, and the columns that it depends on: none, or one."""
+    """A column in the order of drawing, and the columns that it depends on: none, one, or two."""
 
     column: int
     parents: tuple[int, ...] = ()

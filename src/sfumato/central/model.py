@@ -1,8 +1,8 @@
 """The private model of a table: what was measured with noise, and how rows are drawn from it.
 
-Fitting takes a few passes over counts (see `Counts`): fine codes of every column by class; pairs of columns by class,
-in as many passes as their number needs memory; once more the chosen pairs where not all could be kept. Everything
-that is kept in the model is noisy, or public.
+Fitting takes a few passes over counts (see `Counts`): fine codes of every column by class; pairs of columns by class;
+where columns may have two parents, tables of three. Pairs and threes take as many passes as their number needs memory
+(see `Passes`). Everything that is kept in the model is noisy, or public.
 """
 
 from __future__ import annotations
@@ -14,19 +14,23 @@ from itertools import combinations
 import numpy as np
 
 from sfumato.array_types import Codes, Floats, Matrix
-from sfumato.central.budget import SHARES, Budget
+from sfumato.central.budget import SHARES, WITH_SECOND, Budget
 from sfumato.central.column_codes import Bins, FineColumn, merged
 from sfumato.central.drawing import DrawnModel, ModelColumn
 from sfumato.central.edges import halved
 from sfumato.central.estimates import class_sizes, column_shares, pair_shares
 from sfumato.central.forest import Node, Pair, in_drawing_order, score, spanning_forest
+from sfumato.central.passes import Passes
+from sfumato.central.second_parents import Expected, Triple, candidates, corrected
+from sfumato.central.second_parents import score as score_of_three
 from sfumato.statistics.counts import Columns, Counts
 from sfumato.table import Encoding
 
 FEWEST_BINS, MOST_BINS = 4, 32
 FEWEST_PAIR_BINS, MOST_PAIR_BINS = 2, 16
-MOST_CELLS = 1 << 24
-"""Counts of pairs that are kept in memory at a time: 128 MB."""
+FEWEST_ROUGH_BINS, MOST_ROUGH_BINS = 2, 8
+CROWD_OF_THREE = 27.0
+"""Second parents are looked for where a quarter of a class is so many times the noise on a table of three."""
 
 
 @dataclass
@@ -36,7 +40,7 @@ class TreeModel:
     encoding: Encoding
     budget: Budget
     classes: int
-    forest: bool = True
+    parents: int = 2
     rows: int = 0
     columns: list[ModelColumn] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
@@ -45,10 +49,13 @@ class TreeModel:
 
     def __post_init__(self) -> None:
         self.fine = [FineColumn.of(group) for group in self.encoding.groups]
-        self._scores: dict[Pair, int] = {}
-        self._kept: dict[Pair, Codes] = {}
-        self._waiting: list[list[Pair]] = []
-        self._pairs: list[Pair] | None = None
+        self.chosen: list[Pair] = []
+        self.threes: list[Columns] = []
+        self._shares = dict(SHARES)
+        self._passes: Passes | None = None
+        self._expected: Expected | None = None
+        self._pairs: dict[Columns, Codes] = {}
+        """Exact counts, until it is known whether their noise is to be lowered."""
 
     # Passes over the table
 
@@ -66,7 +73,7 @@ class TreeModel:
         crowd = self.rows / (4.0 * self.classes)
         numbers = [place for place, one in enumerate(self.fine) if one.is_ordered and one.cells > FEWEST_BINS]
         share = SHARES["columns"] + (0.0 if numbers else SHARES["edges"])
-        plants = self.forest and d > 1 and crowd >= 4.0 * self.budget.spread(SHARES["pairs"], d - 1)
+        plants = self.parents > 0 and d > 1 and crowd >= 4.0 * self.budget.spread(SHARES["pairs"], d - 1)
         if not plants:
             share += SHARES["forest"] + SHARES["pairs"]
         spread = self.spread = self.budget.spread(share, d)
@@ -94,32 +101,37 @@ class TreeModel:
 
     def _plan_pairs(self, crowd: float) -> None:
         d = len(self.columns)
-        self._spread = self.budget.spread(SHARES["pairs"], d - 1)
+        if self.parents > 1 and d > 2:
+            of_three = crowd / self.budget.spread(WITH_SECOND["triples"], d - 2)
+            if of_three >= CROWD_OF_THREE:
+                self._shares.update(WITH_SECOND)
+                self._rough = int(min(MOST_ROUGH_BINS, max(FEWEST_ROUGH_BINS, of_three ** (1 / 3))))
+        self._spread = self.budget.spread(self._shares["pairs"], d - 1)
         most = int(min(MOST_PAIR_BINS, max(FEWEST_PAIR_BINS, math.sqrt(crowd / self._spread))))
-        self.columns = [
-            one._replace(
-                coarse=merged(
-                    self.sizes @ one.shares, most, ordered=one.fine.is_ordered, missing=one.fine.group.has_indicator
-                )
-            )
-            for one in self.columns
+        self.columns = [one._replace(coarse=_merged(one, self.sizes @ one.shares, most)) for one in self.columns]
+        pairs: list[Columns] = list(combinations(range(d), 2))
+        self._passes = Passes(pairs, self._cells)
+
+    def _plan_threes(self, exact: dict[Columns, Codes]) -> None:
+        """Which second parents to try, after the forest was measured."""
+        self._choices = candidates(self.nodes)
+        if not self._choices:
+            self._measure_pairs_again(exact, self._shares["second"] + self._shares["triples"])
+            return
+        self._pairs = exact
+        self._expected = Expected(self.columns, self.nodes, self.tables, self.sizes)
+        self.columns = self._expected.columns = [
+            one._replace(rough=_merged(one, self.sizes @ one.joint_shares, self._rough)) for one in self.columns
         ]
-        batch: list[Pair] = []
-        cells = 0
-        for pair in combinations(range(d), 2):
-            size = self.classes * math.prod(self.columns[place].joint.count for place in pair)
-            if batch and cells + size > MOST_CELLS:
-                self._waiting.append(batch)
-                batch, cells = [], 0
-            batch.append(pair)
-            cells += size
-        self._waiting.append(batch)
-        self._keep_all = len(self._waiting) == 1
+        self._spread = self.budget.spread(self._shares["triples"], len(self._choices))
+        self._passes = Passes([triple for some in self._choices for triple in some], self._cells)
 
     def notes(self) -> dict[str, str]:
         """For whoever wonders what the budget was enough for; computed from noisy figures alone."""
         told = {"noise": f"a count of a column is off by about {self.spread:,.0f} of about {self.rows:,} rows"}
         told["depends_on_each_other"] = f"{len(self.chosen)} pairs of columns"
+        if self.threes:
+            told["depends_on_two_others"] = f"{len(self.threes)} columns"
         of_rows, of_classes = self.budget.spread(SHARES["rows"], 1), self.spread * math.sqrt(FEWEST_BINS * self.classes)
         if max(3.0 * of_rows, of_classes) > self.rows:
             told["too_little_budget"] = "noise hides the table, so that released rows say hardly more than the schema"
@@ -133,60 +145,97 @@ class TreeModel:
         return told
 
     @property
-    def chosen(self) -> list[Pair]:
-        """The pairs of columns that the forest joined."""
-        return self._pairs or []
-
-    @property
-    def needs_pairs(self) -> bool:
+    def needs_tables(self) -> bool:
         """Whether one more pass over the table is needed."""
-        return bool(self._waiting)
+        return self._passes is not None
 
-    def count_pairs(self, X: Matrix, y: Codes | None) -> Counts:
-        """What the next pass adds up: coarse bins of some pairs of columns by class."""
-        wanted = self._waiting[0]
-        places = {place for pair in wanted for place in pair}
-        codes = {place: self._from_fine(place).of[self.fine[place].codes(X)] for place in places}
-        sizes = {place: self.columns[place].joint.count for place in places}
-        keys: list[Columns] = list(wanted)
-        return Counts.of(codes, sizes, _classes(X, y), self.classes, keys)
+    def count_tables(self, X: Matrix, y: Codes | None) -> Counts:
+        """What the next pass adds up: bins of some pairs or threes of columns by class."""
+        wanted = self._waiting.next
+        places = {place for one in wanted for place in one}
+        bins = {place: self.columns[place].bins.then(self._joined(place)) for place in places}
+        codes = {place: bins[place].of[self.fine[place].codes(X)] for place in places}
+        sizes = {place: bins[place].count for place in places}
+        return Counts.of(codes, sizes, _classes(X, y), self.classes, wanted)
 
-    def measure_pairs(self, counts: Counts) -> None:
-        """Score the pairs that were counted; after the last of them choose the forest and measure its pairs."""
-        done = self._waiting.pop(0)
-        if self._pairs is not None:
-            self._measure_chosen({pair: counts.tables[pair] for pair in done})
+    def measure_tables(self, counts: Counts) -> None:
+        """Score what was counted; after the last of it choose, and measure what was chosen."""
+        passes = self._waiting
+        passes.take(counts.tables, self._score)
+        if passes.waiting:
             return
-        for pair in done:
-            self._scores[pair] = score(counts.tables[pair], self._noisy(pair[0]), self._noisy(pair[1]), self._spread)
-            if self._keep_all:
-                self._kept[pair] = counts.tables[pair]
-        if self._waiting:
+        if passes.chosen is None:
+            passes.choose(self._chosen(passes.scores))
+            if passes.waiting:
+                return
+        self._passes = None
+        if self._expected is None:
+            self._measure_pairs(passes.exact)
+            if "triples" in self._shares:
+                self._plan_threes(passes.exact)
             return
-        chooser = self.budget.chooser("forest", SHARES["forest"], len(self.columns) - 1)
-        self._pairs = spanning_forest(self._scores, len(self.columns), chooser)
-        self._scores.clear()
-        if self._keep_all:
-            self._measure_chosen({pair: self._kept[pair] for pair in self._pairs})
-        elif self._pairs:
-            self._waiting.append(self._pairs)
+        if passes.exact:
+            self._measure_threes(passes.exact, self._expected)
+        else:
+            self._measure_pairs_again(self._pairs, self._shares["triples"])
+        self._expected, self._pairs = None, {}
 
-    def _measure_chosen(self, exact: dict[Pair, Codes]) -> None:
-        self._kept.clear()
+    def _score(self, columns: Columns, table: Codes) -> int:
+        if self._expected is not None:
+            return score_of_three(table, self._expected.counts(_three(columns)), self._spread)
+        first, second = (self.sizes[:, None] * self.columns[place].joint_shares for place in columns)
+        return score(table, first, second, self._spread)
+
+    def _chosen(self, scores: dict[Columns, int]) -> list[Columns]:
+        if self._expected is None:
+            chooser = self.budget.chooser("forest", self._shares["forest"], len(self.columns) - 1)
+            self.chosen = spanning_forest(
+                {_pair(one): value for one, value in scores.items()}, len(self.columns), chooser
+            )
+            return list(self.chosen)
+        chooser = self.budget.chooser("second", self._shares["second"], len(self._choices))
+        for some in self._choices:
+            pick = chooser.choose(np.array([*(scores[triple] for triple in some), 0], dtype=np.int64))
+            self.threes += some[pick : pick + 1]
+        return self.threes
+
+    def _measure_pairs(self, exact: dict[Columns, Codes]) -> None:
+        spread = self.budget.spread(self._shares["pairs"], len(exact))
+        measured = self.budget.count("pairs", self._shares["pairs"], list(exact.values()))
+        self.nodes = in_drawing_order(self.chosen, len(self.columns))
+        self._noisy = {one: table.astype(np.float64) for one, table in zip(exact, measured, strict=True)}
+        self._fill_tables(spread)
+
+    def _measure_pairs_again(self, exact: dict[Columns, Codes], share: float) -> None:
+        """What second parents were not worth goes to the pairs: both answers, each by its precision."""
         if not exact:
             return
-        spread = self.budget.spread(SHARES["pairs"], len(exact))
-        measured = self.budget.count("pairs", SHARES["pairs"], list(exact.values()))
-        self.nodes = in_drawing_order(list(exact), len(self.columns))
-        noisy = dict(zip(exact, measured, strict=True))
+        spreads = [self.budget.spread(one, len(exact)) for one in (self._shares["pairs"], share)]
+        first, second = (1.0 / spread**2 for spread in spreads)
+        measured = self.budget.count("pairs again", share, list(exact.values()))
+        for one, table in zip(exact, measured, strict=True):
+            self._noisy[one] = (first * self._noisy[one] + second * table) / (first + second)
+        self._fill_tables(math.sqrt(1.0 / (first + second)))
+
+    def _fill_tables(self, spread: float) -> None:
         for node in self.nodes:
             for parent in node.parents:
-                pair = (min(node.column, parent), max(node.column, parent))
-                table = noisy[pair].astype(np.float64)
-                if parent != pair[0]:
+                table = self._noisy[min(node.column, parent), max(node.column, parent)]
+                if parent > node.column:
                     table = table.transpose(0, 2, 1)
                 first, second = self.columns[parent].joint_shares, self.columns[node.column].joint_shares
                 self.tables[node.column] = pair_shares(table, first, second, self.sizes, spread)
+
+    def _measure_threes(self, exact: dict[Columns, Codes], expected: Expected) -> None:
+        spread = self.budget.spread(self._shares["triples"], len(exact))
+        measured = self.budget.count("triples", self._shares["triples"], list(exact.values()))
+        second = {}
+        for (parent, other, column), noisy in zip(exact, measured, strict=True):
+            second[column] = Node(column, (parent, other))
+            three = [self.columns[place] for place in (parent, other, column)]
+            awaited = expected.counts((parent, other, column))
+            self.tables[column] = corrected(self.tables[column], noisy.astype(np.float64), awaited, three, spread)
+        self.nodes = [second.get(node.column, node) for node in self.nodes]
 
     def drawn(self) -> DrawnModel:
         """What rows are drawn from, without whatever the fit needed."""
@@ -194,11 +243,32 @@ class TreeModel:
 
     # Small readings
 
-    def _from_fine(self, place: int) -> Bins:
-        return self.columns[place].bins.then(self.columns[place].joint)
+    @property
+    def _waiting(self) -> Passes:
+        if self._passes is None:
+            raise RuntimeError("No pass over the table is needed.")
+        return self._passes
 
-    def _noisy(self, place: int) -> Floats:
-        return self.sizes[:, None] * self.columns[place].joint_shares
+    def _joined(self, place: int) -> Bins:
+        """The bins of bins that the present passes count."""
+        return self.columns[place].as_parent(0 if self._expected is None else 1)
+
+    def _cells(self, columns: Columns) -> int:
+        return self.classes * math.prod(self._joined(place).count for place in columns)
+
+
+def _merged(one: ModelColumn, weights: Floats, most: int) -> Bins:
+    return merged(weights, most, ordered=one.fine.is_ordered, missing=one.fine.group.has_indicator)
+
+
+def _pair(columns: Columns) -> Pair:
+    first, second = columns
+    return first, second
+
+
+def _three(columns: Columns) -> Triple:
+    first, second, third = columns
+    return first, second, third
 
 
 def _classes(X: Matrix, y: Codes | None) -> Codes:

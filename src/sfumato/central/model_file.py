@@ -21,9 +21,12 @@ from sfumato.central.forest import Node
 from sfumato.errors import CardError
 from sfumato.table import Encoding
 
-FORMAT, VERSION = "sfumato-nobodys-model", 1
+FORMAT, VERSION = "sfumato-nobodys-model", 2
+READABLE = (1, VERSION)
+"""Version 1 had no column with two parents."""
 DAMAGED = "The model of the release was edited or is damaged. Take the folder as `sfumato sanitize` wrote it."
 MOST_ROWS = 10**12
+MOST_PARENTS = 2
 
 
 def model_as_dict(model: DrawnModel) -> dict[str, Any]:
@@ -39,6 +42,7 @@ def model_as_dict(model: DrawnModel) -> dict[str, Any]:
                 "bins": one.bins.of.tolist(),
                 "shares": one.shares.tolist(),
                 "coarse": None if one.coarse is None else one.coarse.of.tolist(),
+                "rough": None if one.rough is None else one.rough.of.tolist(),
             }
             for one in model.columns
         ],
@@ -66,7 +70,7 @@ def model_from_dict(found: Any, encoding: Encoding) -> DrawnModel:
 
 
 def _read(found: Any, encoding: Encoding) -> DrawnModel:
-    _need(found["format"] == FORMAT and found["version"] == VERSION)
+    _need(found["format"] == FORMAT and found["version"] in READABLE)
     rows, sizes = found["rows"], _floats(found["classes"], 1)
     _need(type(rows) is int and 1 <= rows <= MOST_ROWS)
     _need(len(sizes) in (1, max(1, len(encoding.classes))) and math.isfinite(sizes.sum()) and sizes.sum() > 0)
@@ -84,7 +88,9 @@ def _read(found: Any, encoding: Encoding) -> DrawnModel:
     tables = {}
     for node in nodes:
         if node.parents:
-            sizes_of = [columns[place].joint.count for place in (*node.parents, node.column)]
+            _need(len(node.parents) <= MOST_PARENTS and len(set(node.parents)) == len(node.parents))
+            sizes_of = [columns[parent].as_parent(place).count for place, parent in enumerate(node.parents)]
+            sizes_of.append(columns[node.column].joint.count)
             table = _floats(found["tables"][str(node.column)], 1 + len(sizes_of))
             _need(table.shape == (len(sizes), *sizes_of))
             tables[node.column] = table
@@ -97,7 +103,9 @@ def _column(fine: FineColumn, found: Mapping[str, Any], classes: int) -> ModelCo
     shares = _floats(found["shares"], 2)
     _need(shares.shape == (classes, bins.count) and bool(np.allclose(shares.sum(axis=1), 1.0)))
     coarse = None if found["coarse"] is None else _bins(found["coarse"], bins.count)
-    return ModelColumn(fine, bins, shares, coarse)
+    given = found.get("rough")
+    rough = None if given is None else _bins(given, bins.count if coarse is None else coarse.count)
+    return ModelColumn(fine, bins, shares, coarse, rough)
 
 
 def _bins(found: Any, size: int) -> Bins:

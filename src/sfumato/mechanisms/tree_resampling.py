@@ -30,12 +30,13 @@ class TreeResampling(ModelDrawing):
     """Measure a table with noise and draw new rows from the measurements: rows that belong to nobody.
 
     For every class a tree says which column depends on which. Measured are the number of rows, edges of the numbers'
-    bins (halving at private medians), every column by class, and the pairs that the tree chose. All noise is drawn
-    exactly, from integers, at the fit. What follows (smoothing, drawing) never touches the table, so any number of
-    rows may be drawn. The whole release hides whether somebody was in the table: see `central-dp`.
+    bins (halving at private medians), every column by class, the pairs that the tree chose, and in a large table the
+    threes that say more than pairs do. All noise is drawn exactly, from integers, at the fit. What follows (smoothing,
+    drawing) never touches the table, so any number of rows may be drawn. The whole release hides whether somebody was
+    in the table: see `central-dp`.
 
     Bounds, categories and classes must be public. A cell that can be missing has a category of its own for it.
-    Whatever holds between three columns at once, such as "age is at least the years of work", is not kept.
+    Rules that hold without exception, such as "age is at least the years of work", are not kept.
 
     Parameters
     ----------
@@ -48,6 +49,9 @@ class TreeResampling(ModelDrawing):
         Rows to draw; None draws as many as the noisy count says that there are.
     forest : bool, default=True
         Whether columns may depend on each other. Without it they depend on the class alone, and get all of the budget.
+    parents : {1, 2}, default=2
+        How many others a column may depend on. A second one is looked for only where the noisy number of rows is large
+        beside the noise.
     """
 
     name = "tree-resampling"
@@ -56,7 +60,7 @@ class TreeResampling(ModelDrawing):
     papers = ("mckenna-2021-mst", "canonne-kamath-steinke-2020")
     not_protected = (
         "What holds for many people is kept, and so is what follows from it for somebody who is like them.",
-        "Relations between more than two columns (and the class) are not kept: released rows can be impossible.",
+        "Relations between more than three columns (and the class) are not kept: released rows can be impossible.",
     )
     rests_on = (
         "Neighbouring tables differ in one record that is there or is not; the table's owner is trusted with it.",
@@ -65,11 +69,14 @@ class TreeResampling(ModelDrawing):
         "Noise is drawn from integers, exactly by its stated law.",
     )
 
-    def __init__(self, epsilon: float = 1.0, delta: float = 1e-6, rows: int | None = None, forest: bool = True):
+    def __init__(
+        self, epsilon: float = 1.0, delta: float = 1e-6, rows: int | None = None, forest: bool = True, parents: int = 2
+    ):
         self.epsilon = epsilon
         self.delta = delta
         self.rows = rows
         self.forest = forest
+        self.parents = parents
 
     @property
     def planned(self) -> Central:
@@ -101,6 +108,8 @@ class TreeResampling(ModelDrawing):
             raise UsageError(
                 f"The 'forest' parameter of tree-resampling must be true or false. Got {self.forest!r} instead."
             )
+        if isinstance(self.parents, bool) or self.parents not in (1, 2):
+            raise UsageError(f"The 'parents' parameter of TreeResampling must be 1 or 2. Got {self.parents!r} instead.")
 
     def check_schema(self, encoding: Encoding) -> None:
         """Refuse what was learned from the table: there is no claim worth making for half of it."""
@@ -123,18 +132,20 @@ class TreeResampling(ModelDrawing):
         rho = planned.rho * SAFE if self.delta else None
         classes = len(encoding.classes) if labelled and encoding.classes else 1
         self.labelled_ = labelled and bool(encoding.classes)
-        self.model_ = TreeModel(encoding, Budget(rho, self.epsilon * SAFE, rng), classes, self.forest)
+        self.model_ = TreeModel(
+            encoding, Budget(rho, self.epsilon * SAFE, rng), classes, self.parents if self.forest else 0
+        )
         self.measured_columns_ = False
 
     def count(self, X: Matrix, y: Codes | None) -> Counts:
         labels = y if self.labelled_ else None
         if not self.measured_columns_:
             return self.model_.count_columns(X, labels)
-        return self.model_.count_pairs(X, labels)
+        return self.model_.count_tables(X, labels)
 
     def measure(self, counts: Counts) -> None:
         if self.measured_columns_:
-            self.model_.measure_pairs(counts)
+            self.model_.measure_tables(counts)
         else:
             self.model_.measure_columns(counts)
             self.measured_columns_ = True
@@ -159,7 +170,7 @@ class TreeResampling(ModelDrawing):
 
     @property
     def needs_counts(self) -> bool:
-        return not self.measured_columns_ or self.model_.needs_pairs
+        return not self.measured_columns_ or self.model_.needs_tables
 
     def released(self, rows: int) -> int:  # noqa: ARG002 (the true number is nobody's business)
         return self.drawn_.rows if self.rows is None else int(self.rows)
