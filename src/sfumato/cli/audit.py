@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli.audit_lines import comparison_lines
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import AsPublished, Console, Force, parse_pairs, parse_parameters
 from sfumato.cli.tables import Tables
@@ -67,6 +68,16 @@ def audit(
     hierarchy: Annotated[
         list[str] | None, typer.Option(metavar="COL=FILE", help="Hierarchy of generalised cells, as ARX; repeatable.")
     ] = None,
+    quasi_identifiers: Annotated[
+        str | None, typer.Option(metavar="COL,COL", help="What others may know of a person: count who is alike in it.")
+    ] = None,
+    sensitive: Annotated[
+        str | None,
+        typer.Option(metavar="COL,COL", help="Whose diversity to tell; by default the label, or all others."),
+    ] = None,
+    population: Annotated[
+        int | None, typer.Option(metavar="N", help="People that the table is a sample of: who is unique among them.")
+    ] = None,
     device: Annotated[
         str | None, typer.Option(help="Look for nearest rows there: cuda, or another device of PyTorch.")
     ] = None,
@@ -81,6 +92,7 @@ def audit(
       sfumato audit release --original patients.csv --public
       sfumato audit release --original patients.csv --param posterior-breach.rho1=0.05
       sfumato audit --release synthetic.csv --original patients.csv --out their-audit
+      sfumato audit --release theirs.csv --original patients.csv --quasi-identifiers age,sex,zip --out their-audit
       sfumato audit --release theirs.csv --original patients.csv --match patient_id --columns age=AGE --out their-audit
     """
     from sfumato.door.audit import audit as run
@@ -117,6 +129,9 @@ def audit(
         mapping=mapping,
         columns=names,
         hierarchies=hierarchies,
+        quasi_identifiers=listed(quasi_identifiers),
+        sensitive=listed(sensitive),
+        population=population,
     )
     asked.check()  # before anything is read
     with console.listening() as progress:
@@ -144,6 +159,9 @@ def audit(
             mapping=mapping,
             columns=names,
             hierarchies=hierarchies,
+            quasi_identifiers=listed(quasi_identifiers),
+            sensitive=listed(sensitive),
+            population=population,
             progress=progress,
         )
         found.save_report(page)
@@ -153,11 +171,18 @@ def audit(
         console.say(line)
     for line in measure_lines(found.data):
         console.say(line)
+    for line in comparison_lines(found.data):
+        console.say(line)
     for note in found.notes:
         if "clusters" in note and clusters:
             console.say(note)
     console.say(f"Report{'' if public else ' (private)'}: {page}")
     console.result({"folder": str(place), "report": str(page), **found.data})
+
+
+def listed(names: str | None) -> tuple[str, ...]:
+    """Names between commas."""
+    return tuple(name.strip() for name in (names or "").split(",") if name.strip())
 
 
 def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:

@@ -70,6 +70,21 @@ class Audit:
         return dict(self.data["measures"])
 
     @property
+    def copies(self) -> dict[str, Any]:
+        """Exact and near copies of records: shares, distance to the closest record and ratio of the two closest."""
+        return dict(self.data["copies"])
+
+    @property
+    def uniqueness(self) -> dict[str, Any]:
+        """k-anonymity, uniques, l-diversity and t-closeness; empty where no quasi-identifier was named."""
+        return dict(self.data.get("uniqueness") or {})
+
+    @property
+    def fidelity(self) -> dict[str, Any]:
+        """How far release and original are from people who are in neither: columns, pairs and a learner's view."""
+        return dict(self.data["fidelity"])
+
+    @property
     def _learned(self) -> list[dict[str, Any]]:
         return list(self.data["utility"])
 
@@ -124,6 +139,9 @@ def audit(
     mapping: Path | str | None = None,
     columns: Mapping[str, str] | None = None,
     hierarchies: Mapping[str, Path | str] | None = None,
+    quasi_identifiers: Sequence[str] = (),
+    sensitive: Sequence[str] = (),
+    population: int | None = None,
     device: str | None = None,
     device_memory: float = 4.0,
     seed: int = 0,
@@ -157,7 +175,7 @@ def audit(
     max_rows : int, default 20000
         Attack a random sample if there are more people; at least 2.
     repeats : int, default 10, or 0 where attacks are named
-        Splits of the table for measuring accuracy, at least 0; 0 leaves it out.
+        Splits of the table for measuring accuracy, at least 0; 0 leaves out all that learners would make of it.
     tolerance : float, default 0.05
         How near a guessed number counts as right, as a share of the column's range, between 0 and 1.
     unknown : {"missing", "refuse"}, default "missing"
@@ -176,6 +194,13 @@ def audit(
     hierarchies : mapping, default {}
         Files that say what generalised cells of a column stand for, in ARX's form: `{"job": "jobs.csv"}`. Ranges,
         intervals, prefixes ("902**"), sets ("{A, B}") and "*" are understood without one.
+    quasi_identifiers : sequence of str, default ()
+        Columns that others may know of a person: k-anonymity, uniques, l-diversity and t-closeness over them. By
+        default those that the schema marks with `quasi_identifier: true`.
+    sensitive : sequence of str, default ()
+        Columns whose diversity is told; by default the label, or all columns that are no quasi-identifiers.
+    population : int, optional
+        Number of people that the original is a sample of, at least its rows: estimates who is unique among them.
     device : str, optional
         Look for nearest rows on this device of PyTorch ("cuda"); the answers are the same. See docs/large-tables.md.
     device_memory : float, default 4.0
@@ -226,6 +251,9 @@ def audit(
         mapping=mapping,
         columns=dict(columns or {}),
         hierarchies=dict(hierarchies or {}),
+        quasi_identifiers=tuple(quasi_identifiers),
+        sensitive=tuple(sensitive),
+        population=population,
     )
     request.check()
     if carded:  # opened here, so that nothing is written into the release's own folder

@@ -11,8 +11,10 @@ from sfumato.jobs.auditing.arena import Arena, set_up
 from sfumato.jobs.auditing.attack_settings import settings_of
 from sfumato.jobs.auditing.attacking import Attempt, attack_all, chosen_attacks
 from sfumato.jobs.auditing.clusters import clusters_lost
+from sfumato.jobs.auditing.copies import copies
 from sfumato.jobs.auditing.document import check, document, write_audit
 from sfumato.jobs.auditing.evidence import Evidence
+from sfumato.jobs.auditing.fidelity import fidelity
 from sfumato.jobs.auditing.guess_file import attempt_from_file
 from sfumato.jobs.auditing.measures import measures
 from sfumato.jobs.auditing.pictures import correlations, distributions
@@ -20,6 +22,7 @@ from sfumato.jobs.auditing.read_folder import evidence_from_release
 from sfumato.jobs.auditing.read_tables import evidence_from_tables
 from sfumato.jobs.auditing.request import Audit, AuditRequest
 from sfumato.jobs.auditing.riskiest import riskiest_records
+from sfumato.jobs.auditing.uniqueness import uniqueness
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.release import Release
 from sfumato.jobs.utility import utility
@@ -42,11 +45,13 @@ def audit(request: AuditRequest, progress: Progress = silent) -> Audit:
             "The figures of an audit are exact facts about the original table, which this release hides: made public, "
             "they would void its guarantee. Share the card, and keep the audit. Leave --public out."
         )
+    alone = uniqueness(evidence, request)  # first, since it refuses columns that are not there
     arena = set_up(evidence, request.tolerance, rng)
     attempts = attack_all(arena, attacks, settings_of(request.parameters, published=request.published), progress)
     if request.guess is not None:
         attempts.append(attempt_from_file(Path(request.guess), arena))
     entries = [attempt.to_dict() for attempt in attempts]
+    progress("Comparing", 0, None)
     data = document(
         evidence,
         request,
@@ -58,6 +63,9 @@ def audit(request: AuditRequest, progress: Progress = silent) -> Audit:
         correlations=correlations(evidence, request.public),
         riskiest=riskiest_records(arena, attempts),
         settings=_settings(request, evidence, arena, attempts),
+        copies=copies(evidence, request.seed),
+        uniqueness=alone,
+        fidelity=fidelity(evidence, request.seed, learn=request.repeats > 0),
     )
     check(data)
     target = request.target

@@ -107,14 +107,21 @@ def _association(X: Matrix, first: Group, second: Group) -> float:
     if second.is_onehot:
         return _correlation_ratio(a[:, 0], _onehot(b))
     x, y = a[:, 0] - a[:, 0].mean(), b[:, 0] - b[:, 0].mean()
-    size = float(np.sqrt((x @ x) * (y @ y)))
-    return float(x @ y) / size if size > 0 else 0.0
+    if _is_constant(x, a[:, 0]) or _is_constant(y, b[:, 0]):
+        return 0.0
+    return float(x @ y) / float(np.sqrt((x @ x) * (y @ y)))
+
+
+def _is_constant(centred: Matrix, values: Matrix) -> bool:
+    """Whether a column differs from its mean by rounding only."""
+    return bool(np.abs(centred).max() <= 1e-12 * max(1.0, float(np.abs(values).max())))
 
 
 def _correlation_ratio(number: Matrix, onehot: Matrix) -> float:
-    total = float(((number - number.mean()) ** 2).sum())
-    if total == 0:
+    centred = number - number.mean()
+    if _is_constant(centred, number):
         return 0.0
+    total = float(centred @ centred)
     counts = onehot.sum(axis=0)
     means = np.divide(onehot.T @ number, counts, out=np.full(len(counts), number.mean()), where=counts > 0)
     return float(np.sqrt((counts * (means - number.mean()) ** 2).sum() / total))

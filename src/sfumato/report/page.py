@@ -17,6 +17,7 @@ from sfumato.report.accuracy import commonest_mark, learned, original_mark, rele
 from sfumato.report.attack_chart import baseline_mark, control_mark, interval_mark
 from sfumato.report.attacks import grouped_reasons, told_attacks
 from sfumato.report.columns import pictures
+from sfumato.report.comparison_parts import shown_copies, shown_crowds, shown_fidelity
 from sfumato.report.correlations import correlation_maps
 from sfumato.report.exposed import exposure
 from sfumato.report.guarantee import shown_guarantee
@@ -61,6 +62,7 @@ def render_report(audit: Mapping[str, Any]) -> str:
     release = {**NO_RELEASE, **(audit.get("release") or {})}
     distributions = list(audit.get("distributions") or ())
     settings = audit.get("settings") or {}
+    copied, copies_why = shown_copies(audit.get("copies"))
     told = told_attacks(attacks, settings.get("tolerance"))
     return (
         _templates()
@@ -76,6 +78,10 @@ def render_report(audit: Mapping[str, Any]) -> str:
             guarantee=shown_guarantee(audit.get("guarantee"), release["earlier_releases"]),
             risks=three_risks(attacks),
             measures=shown_measures(audit.get("measures")),
+            copies=copied,
+            copies_why=copies_why,
+            crowds=shown_crowds(audit.get("uniqueness")),
+            fidelity=shown_fidelity(audit.get("fidelity")),
             told=told,
             told_in_all=in_all(attack.verdict for attack in told),
             not_applicable=grouped_reasons(attacks),

@@ -55,6 +55,9 @@ class Column:
     edges : sequence of float, optional
         Of a categorical or ordinal column whose cells are numbers: where they are cut. Categories are then the
         intervals, and need not be named. An edge belongs to the upper interval.
+    quasi_identifier : bool, default False
+        Whether others may know it of a person already, so that it can single somebody out: an audit counts how many
+        people are alike in all such columns.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Column:
     missing: bool = False
     noise: ColumnNoise | Mapping[str, Any] | None = None
     edges: tuple[float, ...] | None = None
+    quasi_identifier: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise", ColumnNoise.of(self.noise, self.name))
@@ -122,6 +126,8 @@ class Column:
             found["edges"] = list(self.edges)
         if self.missing:
             found["missing"] = True
+        if self.quasi_identifier:
+            found["quasi_identifier"] = True
         if self.weight != 1.0:
             found["weight"] = self.weight
         if self.noise is not None:
@@ -151,7 +157,8 @@ class Column:
             if isinstance(categories, str) or not hasattr(categories, "__iter__"):
                 raise SchemaError(f"{where}: `categories` must be a list.")
             values["categories"] = tuple(_category_text(category) for category in categories)
-        values["missing"] = _truth(where, values.get("missing", False))
+        for key in ("missing", "quasi_identifier"):
+            values[key] = _truth(where, key, values.get(key, False))
         values["weight"] = _number(where, "weight", values.get("weight", 1.0))
         if values.get("reason") is not None:
             values["reason"] = str(values["reason"])
@@ -289,12 +296,12 @@ def _category_text(category: Any) -> str:
     return str(category)
 
 
-def _truth(where: str, value: Any) -> bool:
+def _truth(where: str, key: str, value: Any) -> bool:
     if isinstance(value, bool):
         return value
     if str(value).lower() in ("yes", "no"):
         return str(value).lower() == "yes"
-    raise SchemaError(f"{where}: `missing` must be true or false.")
+    raise SchemaError(f"{where}: `{key}` must be true or false.")
 
 
 def _number(where: str, key: str, value: Any) -> float:

@@ -66,6 +66,7 @@ class Draft:
     alignment: str = "trace"
     sets: Mapping[int, Sets] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    released: Table | None = None
 
 
 def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -> Evidence:
@@ -118,6 +119,10 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
         alignment=alignment,
         sampled=len(positions) < available,
         notes=draft.notes,
+        original=draft.original,
+        released=draft.released,
+        whole=draft.Z,
+        whole_y=draft.y,
     )
 
 

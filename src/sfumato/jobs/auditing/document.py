@@ -41,6 +41,9 @@ def document(
     riskiest: list[dict[str, Any]],
     settings: dict[str, Any],
     clusters: dict[str, Any] | None = None,
+    copies: dict[str, Any] | None = None,
+    uniqueness: dict[str, Any] | None = None,
+    fidelity: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """All results in the order of the report."""
     card = evidence.card
@@ -48,6 +51,8 @@ def document(
         attacks, measures, utility, distributions, correlations, clusters = published(
             [attacks, measures, utility, distributions, correlations, clusters]
         )
+        copies, fidelity = published([copies, fidelity])
+        uniqueness = None if uniqueness is None else published({**uniqueness, "original": None})
     whole: dict[str, Any] = finite(
         {
             "private": not request.public,
@@ -63,6 +68,7 @@ def document(
             "measures": measures,
             "utility": utility,
             **({} if clusters is None else {"clusters": clusters}),
+            **_if_there(copies=copies, uniqueness=uniqueness, fidelity=fidelity),
             "distributions": distributions,
             "correlations": correlations,
             "riskiest": [] if request.public else riskiest,
@@ -72,6 +78,10 @@ def document(
         }
     )
     return whole
+
+
+def _if_there(**parts: dict[str, Any] | None) -> dict[str, Any]:
+    return {name: part for name, part in parts.items() if part is not None}
 
 
 def _release(evidence: Evidence) -> dict[str, Any]:

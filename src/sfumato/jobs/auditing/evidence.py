@@ -50,7 +50,8 @@ class Evidence:
     behind: for every row of Z the position in `people` of its source, None where nobody can tell. undrawn: people of
     the table of whom no row was released, where rows are drawn.
     affine: (A, c) as far as card and key tell; key_used: it came from a secret key. noise: what the card says of the
-    channels, or an estimate; None where nothing is known.
+    channels, or an estimate; None where nothing is known. original: the table of all people; released: the cells of a
+    release without a card, as they stand; whole, whole_y: all release rows and their classes.
     """
 
     encoding: Encoding
@@ -70,6 +71,10 @@ class Evidence:
     alignment: str = "trace"
     sampled: bool = False
     notes: list[str] = field(default_factory=list)
+    original: Table | None = None
+    released: Table | None = None
+    whole: Matrix | None = None
+    whole_y: Codes | None = None
 
     @property
     def truth(self) -> Matrix | None:

@@ -23,6 +23,7 @@ from sfumato.table.cell_sets import read_hierarchy
 from sfumato.table.column import nearest
 from sfumato.table.filling import MISSING_INSTEAD
 from sfumato.table.recoding import recode
+from sfumato.table.tables import MemoryTable
 
 NOT_DECLARED = (
     "No cell of that column is empty in the original, so this is nobody's value. If the release blanks cells "
@@ -41,6 +42,7 @@ def evidence_from_tables(request: AuditRequest, rng: np.random.Generator) -> Evi
     original, release = open_table(request.original), open_table(request.release)
     notes: list[str] = []
     released = renamed(release.read(), original, request.columns)
+    as_released = MemoryTable(released)
     alignment, source = "trace", None
     if request.match is not None:
         alignment, source = "id", paired_by_id(original, released, request.match, notes)
@@ -78,6 +80,7 @@ def evidence_from_tables(request: AuditRequest, rng: np.random.Generator) -> Evi
         columnwise=True,
         alignment=alignment,
         notes=notes,
+        released=as_released,
     )
     return evidence_of(draft, request, rng)
 

@@ -39,6 +39,9 @@ class AuditRequest:
     mapping: a file of row numbers that does. columns: names in the release of columns of the original, {old: new}.
     hierarchies: of columns whose cells were generalised, as files in ARX's form. published: attacks and classifiers as
     their papers have them. clusters: look for so many and tell what is left of the original's; 0 leaves them out.
+    quasi_identifiers: columns that others may know of a person, for k-anonymity and the like; those that the schema
+    marks by default. sensitive: the columns whose diversity is told; the label, or all others. population: how many
+    people the original is a sample of, for estimates of who is unique among them.
     """
 
     original: Any
@@ -64,6 +67,9 @@ class AuditRequest:
     hierarchies: Mapping[str, Path | str] = field(default_factory=dict)
     published: bool = False
     clusters: int = 0
+    quasi_identifiers: tuple[str, ...] = ()
+    sensitive: tuple[str, ...] = ()
+    population: int | None = None
 
     def check(self) -> None:
         """Refuse what cannot be meant."""
@@ -91,10 +97,24 @@ class AuditRequest:
             raise UsageError(f"--repeats must not be negative. Got {self.repeats} instead.")
         if self.clusters < 0 or self.clusters == 1:
             raise UsageError(f"--clusters must be at least 2, or 0 for none. Got {self.clusters} instead.")
+        if (self.sensitive or self.population is not None) and not self._may_be_marked():
+            raise UsageError("--sensitive and --population need --quasi-identifiers, or a schema that marks them.")
+        if twice := set(self.sensitive) & set(self.quasi_identifiers):
+            raise UsageError(f"A column cannot be both quasi-identifier and sensitive: {', '.join(sorted(twice))}.")
+        if self.population is not None and self.population < 2:
+            raise UsageError(f"--population must be the number of people, at least 2. Got {self.population} instead.")
         if self.seed < 0:
             raise UsageError(f"--seed must not be negative. Got {self.seed} instead.")
         if not 0 < self.tolerance < 1:
             raise UsageError(f"--tolerance must be a share of the range between 0 and 1. Got {self.tolerance} instead.")
+
+    def _may_be_marked(self) -> bool:
+        return bool(self.quasi_identifiers) or self.schema is not None or self.folder is not None or self.carded
+
+    @property
+    def carded(self) -> bool:
+        """Whether the release is open and has a card."""
+        return isinstance(self.release, Release)
 
     @property
     def splits(self) -> int:

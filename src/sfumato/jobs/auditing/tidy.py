@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from sfumato.jobs.auditing.tidy_comparison import comparison_rows
+
 SCHEMA = pa.schema(
     [
         ("kind", pa.string()),
@@ -24,8 +26,9 @@ BESIDE = ("name", "baseline", "control")
 
 
 def tidy_table(audit: dict[str, Any]) -> pa.Table:
-    """kind: attack, measure, utility, distribution or correlation; attack: its name (of a utility: the classifier)."""
-    rows = [*_attacks(audit), *_measures(audit), *_utility(audit), *_distances(audit)]
+    """kind: attack, measure, utility, distribution, correlation, copies, uniqueness or fidelity; attack: its name (of a
+    utility: the classifier)."""
+    rows = [*_attacks(audit), *_measures(audit), *_utility(audit), *_distances(audit), *comparison_rows(audit)]
     return pa.Table.from_pylist([{**dict.fromkeys(SCHEMA.names), **row} for row in rows], schema=SCHEMA)
 
 

@@ -1,0 +1,150 @@
+"""Who stands out by what others may know already: crowds of alike rows in the release, and in the original."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.array_types import Codes
+from sfumato.errors import UsageError
+from sfumato.jobs.auditing.evidence import Evidence
+from sfumato.jobs.auditing.quasi_cells import CellCodes
+from sfumato.jobs.auditing.request import AuditRequest
+from sfumato.metrics.crowds import RECURSIVE_C, closeness, crowd_numbers, crowd_sizes, diversity
+from sfumato.metrics.population import log_linear, pitman
+from sfumato.table.column import nearest
+
+SMALL = (2, 3, 5, 10)
+"""Sizes of crowds below which the share of rows is told."""
+MOST_SENSITIVE = 20
+
+
+def uniqueness(evidence: Evidence, request: AuditRequest) -> dict[str, Any] | None:
+    """k-anonymity, uniques, l-diversity and t-closeness; None where no quasi-identifier was named."""
+    quasi = quasi_identifiers(evidence, request)
+    if not quasi:
+        return None
+    sensitive = _sensitive(evidence, request, quasi)
+    codes = CellCodes([*quasi, *sensitive])
+    released = _released(evidence, codes)
+    if released is None:
+        return {"quasi_identifiers": list(quasi), "not_applicable": "the release mixes columns by a secret key"}
+    left_out = [name for name in quasi if name not in released]
+    quasi = tuple(name for name in quasi if name in released)
+    if not quasi:
+        raise UsageError("The release has none of the columns that --quasi-identifiers names.")
+    original = codes.read(_original_blocks(evidence))
+    ranks = {name: codes.ranks(name) for name in sensitive}
+    return {
+        "quasi_identifiers": list(quasi),
+        "left_out": left_out,
+        "population": request.population,
+        "c": RECURSIVE_C,
+        "release": _told(released, quasi, sensitive, ranks, request.population),
+        "original": _told(original, quasi, sensitive, ranks, request.population),
+        "still_unique": _still_unique(released, original, quasi),
+    }
+
+
+def quasi_identifiers(evidence: Evidence, request: AuditRequest) -> tuple[str, ...]:
+    """As asked, else the columns that the schema marks."""
+    schema = evidence.encoding.schema
+    if not request.quasi_identifiers:
+        return tuple(column.name for column in schema.columns if column.quasi_identifier)
+    for name in (*request.quasi_identifiers, *request.sensitive):
+        if name not in schema:
+            raise UsageError(
+                f"No column {name!r} can be audited, which --quasi-identifiers or --sensitive names."
+                f"{nearest(name, schema.names)}"
+            )
+    return tuple(dict.fromkeys(request.quasi_identifiers))
+
+
+def _sensitive(evidence: Evidence, request: AuditRequest, quasi: tuple[str, ...]) -> tuple[str, ...]:
+    """As asked, else the label, else every column that is no quasi-identifier."""
+    if request.sensitive:
+        return request.sensitive
+    label = evidence.encoding.schema.label
+    if label is not None and label.name not in quasi:
+        return (label.name,)
+    names = [column.name for column in evidence.encoding.schema.private]
+    return tuple(name for name in names if name not in quasi)[:MOST_SENSITIVE]
+
+
+def _released(evidence: Evidence, codes: CellCodes) -> Mapping[str, Codes] | None:
+    """The cells as they were released; of a release with a card, as anybody could map them back."""
+    if evidence.released is not None:
+        return codes.read(evidence.released.blocks())
+    whole = evidence.Z if evidence.whole is None else evidence.whole
+    restored = replace(evidence, Z=whole).restored()
+    if restored is None:
+        return None
+    table = evidence.encoding.decode(restored)
+    label = evidence.encoding.schema.label
+    y = evidence.whole_y if evidence.whole is not None else evidence.y
+    if label is not None and y is not None:
+        names = pa.array(label.categories, pa.string())
+        table = table.append_column(label.name, names.take(pa.array(y)))
+    return codes.read([table])
+
+
+def _original_blocks(evidence: Evidence) -> Any:
+    assert evidence.original is not None
+    return evidence.original.blocks()
+
+
+def _told(
+    cells: Mapping[str, Codes],
+    quasi: tuple[str, ...],
+    sensitive: tuple[str, ...],
+    ranks: Mapping[str, Codes | None],
+    population: int | None,
+) -> dict[str, Any]:
+    columns = [np.asarray(np.unique(cells[name], return_inverse=True)[1]).reshape(-1) for name in quasi]
+    crowd = crowd_numbers(columns)
+    sizes = crowd_sizes(crowd)
+    of_row = sizes[crowd]
+    found: dict[str, Any] = {
+        "rows": len(crowd),
+        "crowds": len(sizes),
+        "k": int(sizes.min()),
+        "unique": float((of_row == 1).mean()),
+        "below": {str(size): float((of_row < size).mean()) for size in SMALL},
+        "sensitive": [_of_sensitive(name, crowd, cells[name], ranks[name]) for name in sensitive if name in cells],
+        "pitman": None,
+        "log_linear": None,
+    }
+    if population is not None and population >= len(crowd):
+        by_size, by_model = pitman(sizes, population), log_linear(columns, population)
+        found["pitman"] = None if by_size is None else by_size._asdict()
+        found["log_linear"] = None if by_model is None else by_model._asdict()
+    return found
+
+
+def _of_sensitive(name: str, crowd: Codes, values: Codes, ranks: Codes | None) -> dict[str, Any]:
+    ordered = ranks is not None
+    shown = values if ranks is None else ranks[values]
+    shown = np.asarray(np.unique(shown, return_inverse=True)[1]).reshape(-1)
+    diverse, far = diversity(crowd, shown), closeness(crowd, shown, ordered=ordered)
+    return {
+        "name": name,
+        "ordered": ordered,
+        "distinct": diverse.distinct,
+        "entropy": diverse.entropy,
+        "recursive": diverse.recursive,
+        "t": far.largest,
+        "t_mean": far.mean,
+    }
+
+
+def _still_unique(released: Mapping[str, Codes], original: Mapping[str, Codes], quasi: tuple[str, ...]) -> float:
+    """Share of the original's rows that are alone there, and whose very cells stand alone in the release too."""
+    size = len(next(iter(original.values())))
+    both = crowd_numbers([np.concatenate([original[name], released[name]]) for name in quasi])
+    count = int(both.max()) + 1
+    before, after = np.bincount(both[:size], minlength=count), np.bincount(both[size:], minlength=count)
+    return float(((before == 1) & (after == 1)).sum() / size)
