@@ -65,7 +65,7 @@ def audit(request: AuditRequest, progress: Progress = silent) -> Audit:
         settings=_settings(request, evidence, arena, attempts),
         copies=copies(evidence, request.seed),
         uniqueness=alone,
-        fidelity=fidelity(evidence, request.seed, learn=request.repeats > 0),
+        fidelity=fidelity(evidence, request.seed, learn=request.splits > 0),
     )
     check(data)
     target = request.target
