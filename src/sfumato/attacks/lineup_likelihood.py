@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from sfumato.array_types import Matrix
-from sfumato.attacks.base import Knowledge
+from sfumato.attacks.base import Attack, Guess, Knowledge, Picks
 from sfumato.attacks.likelihood import Suspects, log_likelihood
 from sfumato.channels import NotApplicableError
 from sfumato.statistics import NO_CLASS
@@ -30,3 +32,19 @@ def lineup_scores(known: Knowledge) -> Matrix:
         noise = known.noise.of_class(NO_CLASS if known.labels is None else int(known.labels[row]))
         found[number] = log_likelihood(known, known.release[[row]], some, EXACT_WIDTH, noise)[0]
     return found
+
+
+class LineUp(Attack):
+    """Picks people out of line-ups by the exact likelihood of all channels; a child says of how many."""
+
+    reads_gaps = True
+    knows = frozenset({"release", "noise", "lineups"})
+    helps = frozenset({"transform", "labels", "guided"})
+    people: ClassVar[int | None] = None
+    """How many stand in a line-up; None for all there are."""
+
+    def guess(self, known: Knowledge) -> Guess:
+        """How likely everybody in each line-up is."""
+        assert known.lineups is not None
+        found = lineup_scores(known)
+        return Picks(found, known.lineups.rows, self.people or found.shape[1])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from sfumato.attacks.base import Attack, Guess, Knowledge, Picks
-from sfumato.attacks.lineup_likelihood import lineup_scores
+from sfumato.attacks.lineup_likelihood import LineUp
 
 
-class Pair(Attack):
+class Pair(LineUp):
     """The adversary holds the records of two people of one class, knows that a released row is one of theirs, and says
     whose by the exact likelihood of all channels.
 
@@ -15,12 +14,4 @@ class Pair(Attack):
     """
 
     name = "pair"
-    reads_gaps = True
-    knows = frozenset({"release", "noise", "lineups"})
-    helps = frozenset({"transform", "labels", "guided"})
-
-    def guess(self, known: Knowledge) -> Guess:
-        """How likely everybody in each line-up is."""
-        assert known.lineups is not None
-        found = lineup_scores(known)
-        return Picks(found, known.lineups.rows, 2)
+    people = 2

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -36,3 +38,13 @@ class AtCoordinator(OptionBlock):
 
         with console.listening():
             return Coordinator(self.to, read_token(self.token_file), insecure_http=self.insecure_http)
+
+
+def until_done(ask: Callable[[], list[Any]], what: str, progress: Any, pause: float = 0.5) -> list[Any]:
+    """What the coordinator was asked to do, once all of it is done or has failed."""
+    while True:
+        found = ask()
+        progress(what, round(100 * sum(one.progress for one in found)), 100 * len(found))
+        if all(one.state in ("done", "failed") for one in found):
+            return found
+        time.sleep(pause)

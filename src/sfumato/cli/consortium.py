@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sfumato.cli.at_coordinator import until_done
 from sfumato.cli.at_server import server_part
-from sfumato.cli.study import wait_for
 from sfumato.client import Coordinator, carry_out, plan_push
 from sfumato.client.agreements import Agreements
 from sfumato.errors import CoordinatorError
@@ -88,7 +88,7 @@ def show_consortium(say: Say, sites: int | None = None) -> Shown:
                 wanted = coordinator.train(place.study, CLASSIFIER)
                 original = consortium.error(list(consortium.sites.values())).to_dict()
                 alone = {site: consortium.error([table]).to_dict() for site, table in consortium.sites.items()}
-                model = wait_for(coordinator, place.study, [wanted], lambda *_: None, pause=0.1)[0]
+                [model] = until_done(lambda: [coordinator.model(place.study, wanted)], "Training", lambda *_: None, 0.1)
         if model.state != "done" or not model.results or not model.results.get("test"):
             raise CoordinatorError(f"Training failed: {model.failure or 'no reason was given'}")
         pooled = {**model.results["test"][0], "alone": model.results["by_sites"]["alone"]}

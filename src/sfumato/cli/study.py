@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from sfumato.cli.at_coordinator import AtCoordinator
+from sfumato.cli.at_coordinator import AtCoordinator, until_done
 from sfumato.cli.at_server import AtServer
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import AsPublished, Console, Force, parse_parameters
@@ -267,7 +266,7 @@ def train(
         wanted = [connected.train(study, name, sites, parameters) for name in names]
         if wait:
             with console.listening() as progress:
-                models = wait_for(connected, study, wanted, progress)
+                models = until_done(lambda: [connected.model(study, one) for one in wanted], "Training", progress)
         else:
             models = [connected.model(study, model) for model in wanted]
     for line in model_lines(models):
@@ -275,16 +274,6 @@ def train(
     console.result({"models": [model.to_dict() for model in models]})
     if failed := [model for model in models if model.state == "failed"]:
         raise CoordinatorError(f"{len(failed)} of {len(models)} trainings failed; `sfumato study models` says why.")
-
-
-def wait_for(connected: Any, study: str, wanted: list[str], progress: Any, pause: float = 0.5) -> list[Any]:
-    """The models once all are done or failed."""
-    while True:
-        models = [connected.model(study, model) for model in wanted]
-        progress("Training", round(100 * sum(m.progress for m in models)), 100 * len(models))
-        if all(model.state in ("done", "failed") for model in models):
-            return models
-        time.sleep(pause)
 
 
 @app.command()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.at_coordinator import AtCoordinator
+from sfumato.cli.at_coordinator import AtCoordinator, until_done
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console, Force
 from sfumato.cli.study import StudyId
@@ -44,7 +43,10 @@ def reconstruct(
         asked = [connected.reconstruct(study, name, method) for name in dict.fromkeys(column)]
         if wait:
             with console.listening() as progress:
-                asked = _wait_for(connected, study, [one.id for one in asked], progress)
+                wanted = [one.id for one in asked]
+                asked = until_done(
+                    lambda: [connected.density(study, one) for one in wanted], "Reconstructing", progress
+                )
     if out is not None and all(one.state == "done" for one in asked):
         _write(asked, out, force=force)
         console.say(f"Wrote {out}.")
@@ -55,16 +57,6 @@ def reconstruct(
     console.result({"densities": [one.to_dict() for one in asked]})
     if failed := [one for one in asked if one.state == "failed"]:
         raise CoordinatorError(f"{len(failed)} of {counted(len(asked), 'column')} could not be reconstructed.")
-
-
-def _wait_for(connected: Any, study: str, wanted: list[str], progress: Any, pause: float = 0.5) -> list[Any]:
-    """The densities once all are done or failed."""
-    while True:
-        found = [connected.density(study, one) for one in wanted]
-        progress("Reconstructing", round(100 * sum(one.progress for one in found)), 100 * len(found))
-        if all(one.state in ("done", "failed") for one in found):
-            return found
-        time.sleep(pause)
 
 
 def _write(densities: list[Any], out: Path, *, force: bool) -> None:

@@ -1,10 +1,9 @@
 """Noise: its laws, the secure streams it is drawn from, and exact sampling on a grid."""
 
 from sfumato.noise.amplification import Amplification, bounded_amplification
-from sfumato.noise.epanechnikov import Epanechnikov
 from sfumato.noise.expression import Expression, parse_expression
 from sfumato.noise.grid import discrete_laplace, exact_bernoulli, uniform_integers
-from sfumato.noise.kernel_laws import Biweight, Triangular
+from sfumato.noise.kernel_laws import Biweight, Epanechnikov, Triangular
 from sfumato.noise.law import Law
 from sfumato.noise.laws import LAWS, Laplace, Normal, StudentT, Uniform, law_from_dict, make_law
 from sfumato.noise.number_noise import NumberNoise

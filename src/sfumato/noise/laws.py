@@ -17,9 +17,8 @@ from scipy import special
 
 from sfumato.array_types import Floats
 from sfumato.errors import UsageError
-from sfumato.noise.epanechnikov import Epanechnikov
 from sfumato.noise.grid import Shape
-from sfumato.noise.kernel_laws import Biweight, Triangular
+from sfumato.noise.kernel_laws import Biweight, Epanechnikov, Triangular
 from sfumato.noise.law import Law, check_finite, check_positive, check_width, floats, settle
 from sfumato.noise.own_laws import is_own, own_law
 
