@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
@@ -98,6 +98,18 @@ class Lineups(NamedTuple):
     X: Matrix
 
 
+class Simulated(NamedTuple):
+    """A release that the adversary made of people it knows: rows, labels where it has them, and whose each row is."""
+
+    Z: Matrix
+    labels: Codes | None
+    source: Codes
+
+
+Simulator = Callable[[Matrix, Codes | None, np.random.Generator], Simulated]
+"""The mechanism with its parameters: encoded rows and their classes in, a release out."""
+
+
 @dataclass(frozen=True)
 class KnownNoise:
     """The channels of a release, in the order of its columns, and the best line of each in the population.
@@ -180,7 +192,8 @@ class Knowledge:
     candidates: rows of which some are in the table. targets: original rows that the adversary already holds, NaN where
     it does not. candidate_labels, target_labels: their classes. images: of each target its row in the release. secret:
     position in `encoding.groups` of the column it wants to learn. lineups: for some release rows people of whom one is
-    behind it. guided: the map of a release that is guided by earlier ones: a survey's projection, or stages.
+    behind it. guided: the map of a release that is guided by earlier ones: a survey's projection, or stages. simulator:
+    makes releases of other people as this one was made.
     """
 
     release: Matrix
@@ -205,6 +218,7 @@ class Knowledge:
     secret: int | None = None
     guided: Guided | Staged | None = None
     lineups: Lineups | None = None
+    simulator: Simulator | None = None
     label_keep: float = 1.0
     tolerance: float = TOLERANCE
 

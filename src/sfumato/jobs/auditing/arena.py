@@ -12,6 +12,7 @@ from sfumato.channels import Guided, Staged
 from sfumato.jobs.auditing.alignment import row_codes
 from sfumato.jobs.auditing.evidence import Evidence, sampled
 from sfumato.jobs.auditing.line_up import line_up
+from sfumato.jobs.auditing.simulator import simulator_of
 from sfumato.metrics import Truth
 
 MOST_TARGETS = 1_000
@@ -131,6 +132,7 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         images=images,
         guided=known_guidance(evidence),
         lineups=None if lined_up is None else lined_up[0],
+        simulator=simulator_of(evidence),
         label_keep=evidence.label_keep,
         tolerance=tolerance,
     )
