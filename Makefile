@@ -70,7 +70,7 @@ $(SPARK)/.ready: requirements-spark.txt scripts/set-up | $(READY)
 	@scripts/set-up $(SPARK) requirements-spark.txt || echo "Spark cannot be installed here; its tests are left out."
 
 # Spark is 400 MB: it has a lock and an environment of its own, so that nobody else waits for it.
-EXTRAS := --extra sql --extra server --extra polars --extra dev
+EXTRAS := --extra sql --extra server --extra polars --extra statistics --extra dev
 COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet $(UPGRADE)
 
 lock: $(READY)

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "THIRD_PARTY_NOTICES.md"
-EXTRAS = ("sql", "polars", "server")
+EXTRAS = ("sql", "polars", "server", "statistics")
 HEAD = """\
 # Third-party notices
 

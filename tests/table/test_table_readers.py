@@ -151,7 +151,7 @@ def write(path, content):
         ("noise.parquet", bytes(range(200)), "damaged"),
         ("noise.arrow", bytes(range(200)), "damaged"),
         ("empty.parquet", b"", "damaged"),
-        ("t.xlsx", b"", "does not know"),
+        ("t.numbers", b"", "does not know"),
     ],
 )
 def test_unreadable_files(tmp_path, name, content, words):

@@ -154,7 +154,7 @@ def test_a_full_disk(table, tmp_path, ending, monkeypatch):
 
 def test_wrong_places(table, tmp_path):
     with pytest.raises(OutputError, match="cannot write"):
-        write_table(table, tmp_path / "t.xlsx")
+        write_table(table, tmp_path / "t.numbers")
     with pytest.raises(OutputError, match="cannot be written"):
         write_table(table, tmp_path / "none" / "t.csv")
     with pytest.raises(OutputError, match="without blocks"):

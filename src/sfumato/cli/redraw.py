@@ -18,7 +18,7 @@ def redraw(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
     console: Console,
     rows: Annotated[int | None, typer.Option(metavar="N", help="Rows to draw; the noisy count if not given.")] = None,
-    format: Annotated[str, typer.Option(help="parquet or csv.")] = "parquet",
+    format: Annotated[str, typer.Option(help="parquet, csv, sav, zsav, dta, xpt, xlsx or ods.")] = "parquet",
     seed: Annotated[int | None, typer.Option(help="The same rows every time; it weakens nothing.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Private ledger of releases, if not the usual one.")] = None,
     force: Force = False,

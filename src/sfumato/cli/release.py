@@ -97,7 +97,7 @@ def sanitize(
     ] = None,
     reason: Annotated[str | None, typer.Option(help="Why the rows of --basis-from are public.")] = None,
     query: Query = None,
-    format: Annotated[str, typer.Option(help="parquet or csv.")] = "parquet",
+    format: Annotated[str, typer.Option(help="parquet, csv, sav, zsav, dta, xpt, xlsx or ods.")] = "parquet",
     stdout: Annotated[
         bool, typer.Option("--stdout", help="When done, write the released rows to standard output too, as Arrow.")
     ] = False,

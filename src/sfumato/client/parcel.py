@@ -32,9 +32,8 @@ class Parcel:
         card = Card.load(folder)
         file = folder / "release.parquet"
         if not file.is_file():
-            hint = (
-                " It was written as CSV: sanitize with --format parquet." if (folder / "release.csv").is_file() else ""
-            )
+            other = next((path.suffix[1:] for path in sorted(folder.glob("release.*"))), None)
+            hint = "" if other is None else f" It was written as {other}: sanitize with --format parquet."
             raise TableError(f"There is no release.parquet in {folder}.{hint}")
         try:
             with pq.ParquetFile(file) as opened:

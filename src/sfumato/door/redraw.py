@@ -33,7 +33,7 @@ def redraw(
         Rows to draw; as many as the noisy count of the table says, if not given.
     out : path, optional
         Folder to write. Without it the release stays in memory until `Release.save`.
-    format : {"parquet", "csv"}, default "parquet"
+    format : {"parquet", "csv", "sav", "zsav", "dta", "xpt", "xlsx", "ods"}, default "parquet"
         Format of the rows in `out`.
     seed : int, optional
         The same rows every time. It weakens nothing: the noise was drawn at the fit.

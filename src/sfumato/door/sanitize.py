@@ -135,7 +135,7 @@ def sanitize(
         "stream" is for tables larger than memory, "spark" for those larger than a machine; both need `out`.
     master : str, optional
         For "spark": the cluster's address; the default is this machine (local[*]).
-    format : {"parquet", "csv"}, default "parquet"
+    format : {"parquet", "csv", "sav", "zsav", "dta", "xpt", "xlsx", "ods"}, default "parquet"
         Format of the released rows in `out`.
     force : bool, default False
         Replace an earlier release in `out`.

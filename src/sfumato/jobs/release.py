@@ -24,10 +24,11 @@ from sfumato.table import Encoding, open_table
 from sfumato.table.arrays import checked, numbers
 from sfumato.table.frames import ARROW, as_frame, kind_of
 from sfumato.table.recoding import recode, unstated
+from sfumato.table.writers import RELEASE_FORMATS
 from sfumato.wording import counted
 
 _FORMAT_METADATA = {b"ARROW:schema", b"PARQUET:field_id"}
-FILES = ("release.parquet", "release.csv")
+FILES = tuple(f"release.{format}" for format in RELEASE_FORMATS)
 
 
 class Release:
@@ -219,8 +220,8 @@ class Release:
         folder : path
             Folder to write: release.parquet, card.json and (of rows that belong to nobody) model.json to share;
             trace.parquet and key.json, which only you can read and which are never to be shared.
-        format : {"parquet", "csv"}, default "parquet"
-            Of the released rows.
+        format : {"parquet", "csv", "sav", "zsav", "dta", "xpt", "xlsx", "ods"}, default "parquet"
+            Of the released rows. All but the first two need the extra `sfumato[statistics]`.
         force : bool, default False
             Replace an earlier release in `folder`.
 
@@ -229,8 +230,8 @@ class Release:
         Path
             The folder.
         """
-        if format not in ("parquet", "csv"):
-            raise UsageError(f"There is no format {format!r}. Choose one of: parquet, csv.")
+        if format not in RELEASE_FORMATS:
+            raise UsageError(f"There is no format {format!r}. Choose one of: {', '.join(RELEASE_FORMATS)}.")
         out = Path(folder)
         check_replaceable(out, force)
         with new_folder(out, force=force) as aside:
@@ -302,7 +303,7 @@ def release_file(folder: Path) -> Path:
     for name in FILES:
         if (folder / name).is_file():
             return folder / name
-    raise TableError(f"There is no {' or '.join(FILES)} in {folder}.")
+    raise TableError(f"There is no release.parquet or release.csv (or another format of `sanitize`) in {folder}.")
 
 
 def read_release(folder: Path) -> pa.Table:

@@ -15,8 +15,8 @@ from sfumato.jobs.public_rows import PublicRows
 from sfumato.jobs.strength import MECHANISM, Strength, Terms, Wanted
 from sfumato.mechanisms import MECHANISMS, Mechanism, RandomRotation, make_mechanism
 from sfumato.table import Schema, SqlQuery, open_table
+from sfumato.table.writers import RELEASE_FORMATS
 
-FORMATS = ("parquet", "csv")
 ENGINES = ("memory", "stream", "spark")
 OUT_OF_BOUNDS = ("clip", "refuse")
 
@@ -134,8 +134,9 @@ class Options:
         """The mechanism, once all that can be checked without a table was."""
         if self.engine not in ENGINES:
             raise UsageError(f"There is no engine {self.engine!r}. Choose one of: {', '.join(ENGINES)}.")
-        if self.format not in FORMATS:
-            raise UsageError(f"There is no format {self.format!r}. Choose one of: {', '.join(FORMATS)}.")
+        if self.format not in RELEASE_FORMATS:
+            known = ", ".join(RELEASE_FORMATS)
+            raise UsageError(f"There is no format {self.format!r}. Choose one of: {known}.")
         cap = self.max_rows_per_person
         if cap is not None and cap < 1:
             raise UsageError(f"--max-rows-per-person must be at least 1. Got {cap} instead.")

@@ -1,4 +1,4 @@
-"""Open a table: Parquet, Arrow and CSV files, data frames, Arrow objects and SQL queries."""
+"""Open a table: Parquet, Arrow and CSV files, those of statistics programs, data frames and SQL queries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from sfumato.table.csv_dialect import Dialect
 from sfumato.table.csv_table import CsvTable
 from sfumato.table.file_mark import FileMark
 from sfumato.table.parts import PartsTable, files_of_folder, files_of_pattern, fixed_start, is_pattern, partition_values
+from sfumato.table.spreadsheet import SHEETS, SheetTable
 from sfumato.table.sql import SqlQuery, SqlTable
+from sfumato.table.statistical import READERS, StatisticalTable
 from sfumato.table.tables import MemoryTable, SelectedTable, Table, bare
 from sfumato.wording import counted
 
@@ -145,7 +147,11 @@ def _open_file(path: Path, columns: Sequence[str] | None, dialect: Dialect | Non
         return CsvTable(path, columns, dialect, part=part)
     if ending.endswith(ARROW_ENDINGS):
         return IpcTable(path, columns)
-    known = ", ".join((*CSV_ENDINGS, ".parquet", *ARROW_ENDINGS))
+    if ending.endswith(tuple(READERS)):
+        return StatisticalTable(path, columns)
+    if ending.endswith(SHEETS):
+        return SheetTable(path, columns)
+    known = ", ".join((*CSV_ENDINGS, ".parquet", *ARROW_ENDINGS, *READERS, *SHEETS))
     raise TableError(f"{path} has an ending that sfumato does not know. It knows {known}.")
 
 

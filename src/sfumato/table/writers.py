@@ -1,9 +1,10 @@
-"""Write tables: Parquet, CSV, Arrow; whole or not at all."""
+"""Write tables: Parquet, CSV, Arrow, files of statistics programs and sheets; whole or not at all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -13,6 +14,8 @@ import pyarrow.parquet as pq
 from sfumato.errors import OutputError
 from sfumato.files import new_file
 from sfumato.table.csv_writer import write_lines
+from sfumato.table.spreadsheet import SheetWriter
+from sfumato.table.statistical import StatisticalWriter
 from sfumato.table.tables import BLOCK_ROWS, bare
 
 
@@ -142,7 +145,11 @@ KINDS: dict[str, Any] = {
     ".arrow": _Ipc,
     ".feather": _Ipc,
     ".ipc": _Ipc,
+    **{ending: partial(StatisticalWriter, ending=ending) for ending in (".sav", ".zsav", ".dta", ".xpt")},
+    **{ending: partial(SheetWriter, ending=ending) for ending in (".xlsx", ".ods")},
 }
+RELEASE_FORMATS = ("parquet", "csv", "sav", "zsav", "dta", "xpt", "xlsx", "ods")
+"""What a release can be written as. Only Parquet carries the card inside."""
 
 
 def _kind(path: Path) -> Any:
