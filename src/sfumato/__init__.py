@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sfumato.door.law import law
     from sfumato.door.learn import Model, evaluate, load_model, predict, reconstruct, train
     from sfumato.door.mine import cluster, regress, rules
+    from sfumato.door.plan_counts import plan_counts
     from sfumato.door.recommend import recommend
     from sfumato.door.redraw import redraw
     from sfumato.door.rehearse import Rehearsal, rehearse
@@ -48,6 +49,7 @@ _WHERE = {
     "evaluate": "sfumato.door.learn",
     "load_model": "sfumato.door.learn",
     "reconstruct": "sfumato.door.learn",
+    "plan_counts": "sfumato.door.plan_counts",
     "plan_survey": "sfumato.door.survey",
     "measure_survey": "sfumato.door.survey",
     "survey_edges": "sfumato.door.survey",
@@ -102,6 +104,7 @@ __all__ = [
     "load_model",
     "measure_survey",
     "open_release",
+    "plan_counts",
     "plan_survey",
     "predict",
     "recommend",

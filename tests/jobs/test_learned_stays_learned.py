@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from domains import PUBLIC, any_records
+from sfumato.central.planning import public_plan
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Key, Ledger
 from sfumato.guarantee.borrowed import direction_hashes, is_remembered, lent_by, telling
+from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.guarantee.recompute import recomputed as recomputed_guarantee
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.mechanisms import MECHANISMS
@@ -194,10 +196,19 @@ def classified() -> dict[tuple[str, str], str]:
     return found
 
 
+def test_a_plan_that_does_not_say_where_it_comes_from(release):
+    plan = public_plan(Encoding(NUMBERS)).to_dict()
+    assert release("tree-resampling", NUMBERS, plan=plan).guarantee["kind"] == CENTRAL_DP
+    assert_learned(release("tree-resampling", NUMBERS, plan={**plan, "chosen_by": ""}), "does not say where")
+    del plan["chosen_by"]
+    assert_learned(release("tree-resampling", NUMBERS, plan=plan), "does not say where")
+
+
 TESTED_ABOVE = {
     ("principal-laplace", "basis"),
     ("principal-laplace", "component_bounds"),
     ("guided-projection", "guidance"),
+    ("tree-resampling", "plan"),
 }
 
 

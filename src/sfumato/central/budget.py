@@ -43,14 +43,18 @@ class Budget:
         """All these tables with noise: one record changes one count of each."""
         if not tables:
             return []
-        strength = self._noise(share, len(tables))
+        measured = self.measurement(what, share, len(tables))
         draw = discrete_gaussian if self.rho is not None else discrete_laplace_of
-        self.measured.append(Measurement(what, self.way, len(tables), strength))
+        self.measured.append(measured)
         sizes = np.cumsum([table.size for table in tables])
-        noise = draw(self.rng, strength, int(sizes[-1]))
+        noise = draw(self.rng, measured.strength, int(sizes[-1]))
         parts = np.split(noise, sizes[:-1])
         self.answers[what] = [table + part.reshape(table.shape) for table, part in zip(tables, parts, strict=True)]
         return self.answers[what]
+
+    def measurement(self, what: str, share: float, tables: int) -> Measurement:
+        """What counting so many tables under this share comes to."""
+        return Measurement(what, self.way, tables, self._noise(share, tables))
 
     def chooser(self, what: str, share: float, times: int) -> Chooser:
         """So many choices by scores that one record changes by at most 1."""

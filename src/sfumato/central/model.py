@@ -77,7 +77,7 @@ class TreeModel:
         if not plants:
             share += SHARES["forest"] + SHARES["pairs"]
         spread = self.spread = self.budget.spread(share, d)
-        depth = _depth(crowd / spread)
+        depth = depth_for(crowd / spread)
         chooser = self.budget.chooser("edges", SHARES["edges"], len(numbers) * depth) if numbers else None
         bins = []
         for place, one in enumerate(self.fine):
@@ -275,6 +275,6 @@ def _classes(X: Matrix, y: Codes | None) -> Codes:
     return np.zeros(len(X), dtype=np.int64) if y is None else y
 
 
-def _depth(crowd_per_noise: float) -> int:
+def depth_for(crowd_per_noise: float) -> int:
     wanted = math.floor(math.log2(max(crowd_per_noise, 1.0)))
     return max(int(math.log2(FEWEST_BINS)), min(int(math.log2(MOST_BINS)), wanted))

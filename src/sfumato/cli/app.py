@@ -32,6 +32,7 @@ from sfumato.cli import (
     respond,
     serve,
     study,
+    study_counts,
     study_reconstruct,
     survey,
     survey_before,
@@ -92,6 +93,8 @@ app.add_typer(figure.app, name="figure")
 app.command()(mine.regress)
 app.command()(push.push)
 app.command()(push.withdraw)
+study.app.command()(study_counts.plan)
+study.app.command()(study_counts.draw)
 study.app.command()(study_reconstruct.reconstruct)
 study.app.command()(rehearse.rehearse)
 app.add_typer(study.app, name="study")

@@ -33,7 +33,8 @@ def push(
     ] = None,
     purpose: Annotated[str, typer.Option(help="train, or test (rows for testing models).")] = "train",
 ) -> None:
-    """Send a release to a study: one file, DIR/release.parquet, with its card inside. Nothing else leaves.
+    """Send a release to a study: one file, DIR/release.parquet, with its card inside. Nothing else leaves. Of a study
+    with a plan it is DIR/counts.parquet: noisy counts, and no row.
 
     Shows what will leave and asks before the first push to a study. Compare the hash that it shows with the one that
     the study's owner told you by other means, or give that one with --study-hash. Pushing the same release again does
@@ -57,7 +58,8 @@ def push(
         with console.listening() as progress:
             done = carry_out(plan, connected, progress=progress)
     receipt = done.receipt
-    what = f"{counted(receipt.rows, 'row')} ({receipt.bytes:,} bytes)"
+    rows = counted(receipt.rows, "row")
+    what = f"{rows if plan.study.plan is None else f'noisy counts of about {rows}'} ({receipt.bytes:,} bytes)"
     console.say(f"Pushed {what} to {study} at {plan.address} as {plain(receipt.site)}. Receipt: {done.receipt_file}")
     console.result({**plan.to_dict(), "receipt": receipt.to_dict(), "receipt_file": str(done.receipt_file)})
 
@@ -107,9 +109,10 @@ def withdraw(
     Example: sfumato withdraw release --to https://study.example --study k3f9abcd2345 --token-file site.token
     """
     from sfumato.client import Parcel
+    from sfumato.client.pushing import pushed_before
 
     known = re.fullmatch(r"(?:sha256:)?([0-9a-f]{64})", release)
-    sha256 = known[1] if known else Parcel.open(Path(release)).sha256
+    sha256 = known[1] if known else pushed_before(Path(release), study) or Parcel.open(Path(release)).sha256
     with at.connected(console) as connected:
         connected.withdraw(study, sha256)
     console.say(f"Withdrawn from {study}: {sha256}")

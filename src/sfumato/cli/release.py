@@ -218,8 +218,8 @@ def sanitize(
     private = [name for name in files if name in ("key.json", "trace.parquet")]
     kept = f" Private, never upload: {', '.join(private)}." if private else " Nothing in the folder is private."
     if files:
-        model = ", model.json" if "model.json" in files else ""
-        console.say(f"To share: release.{format}, card.json{model}.{kept}")
+        more = "".join(f", {name}" for name in ("model.json", "counts.parquet") if name in files)
+        console.say(f"To share: release.{format}, card.json{more}.{kept}")
     console.result(
         {
             "folder": None if dry_run else str(out),

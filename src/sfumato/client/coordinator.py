@@ -18,6 +18,7 @@ from sfumato.protocol.messages import (
     ALL_SITES,
     PURPOSES,
     TRAINED_ON,
+    AddedCounts,
     DensityInfo,
     Invitation,
     Invited,
@@ -195,6 +196,10 @@ class Coordinator:
         """Ask for the distribution of a column behind the noise of all releases; `density` tells when it is there."""
         wish = Reconstruction(column, method).to_dict()
         return message_of(DensityInfo, self._connection.ask("POST", _path(study, "densities"), json=wish, once=True))
+
+    def added(self, study: str) -> AddedCounts:
+        """The sum of all sites' noisy counts, as a model to draw rows from."""
+        return message_of(AddedCounts, self._connection.ask("GET", _path(study, "counts")))
 
     def density(self, study: str, density: str) -> DensityInfo:
         return message_of(DensityInfo, self._connection.ask("GET", _path(study, "densities", density)))

@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 
 from sfumato.errors import CardError, TableError
 from sfumato.guarantee import Card
+from sfumato.jobs.counts_file import read_cells
 from sfumato.jobs.release import card_inside, carries_more
+from sfumato.jobs.write_release import COUNTS
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,21 @@ class Parcel:
     rows: int
     bytes: int
     sha256: str
+
+    @classmethod
+    def of_counts(cls, folder: Path | str) -> Parcel:
+        """The same of noisy counts; `rows` is the noisy number of rows."""
+        folder = Path(folder)
+        card, file = Card.load(folder), folder / COUNTS
+        if not file.is_file():
+            raise TableError(f"There is no {COUNTS} in {folder}, which this study takes. Sanitize with its study file.")
+        cells = read_cells(file)
+        with pq.ParquetFile(file) as opened:
+            _check_inside(card_inside(opened), carries_more(opened), card, folder)
+        rows = max(1, int(cells[0])) if len(cells) else 0
+        with file.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        return cls(file, card, ("count",), rows, file.stat().st_size, digest)
 
     @classmethod
     def open(cls, folder: Path | str) -> Parcel:

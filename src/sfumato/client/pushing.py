@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sfumato.central.plan import Plan as CountPlan
 from sfumato.client.agreements import Agreements, default_agreements
 from sfumato.client.answers import plain
 from sfumato.client.coordinator import Coordinator, Progress
@@ -14,8 +15,9 @@ from sfumato.client.parcel import Parcel
 from sfumato.errors import CardError, CoordinatorError, SfumatoError
 from sfumato.files import write_whole
 from sfumato.guarantee.words import card_in_words
+from sfumato.jobs.counts_file import noisy_counts, read_cells
 from sfumato.jobs.far_cells import far_cells
-from sfumato.protocol.acceptance import objections
+from sfumato.protocol.acceptance import COUNTS_TRAIN, objections
 from sfumato.protocol.messages import Receipt
 from sfumato.protocol.pool_study import PoolStudy
 from sfumato.protocol.study_file import study_from_dict
@@ -35,7 +37,9 @@ class Plan:
 
     def in_words(self) -> str:
         """All of it, for somebody who has to decide."""
-        card, label = self.parcel.card, self.parcel.card.release_schema["label"]
+        label = self.parcel.card.release_schema["label"]
+        if self.study.plan is not None:
+            return self._counts_in_words()
         columns = [f"{name} (label)" if label and name == label["name"] else name for name in self.parcel.columns]
         return "\n".join(
             [
@@ -44,13 +48,33 @@ class Plan:
                 f"  sha256     {self.parcel.sha256}",
                 f"  columns    {', '.join(columns)}",
                 f"  rows       {self.parcel.rows:,}, to {self.purpose}",
-                f"  guarantee  {card.guarantee['words']}",
-                "It goes to:",
-                f"  server     {self.address}",
-                f"  study      {plain(self.study.name)} ({self.study_id})",
-                f"  hash       {self.study.hash}",
-                "The card, which is inside the file:",
-                *(f"  {line}" for line in card_in_words(card).splitlines()),
+                *self._where(),
+            ]
+        )
+
+    def _where(self) -> list[str]:
+        return [
+            f"  guarantee  {self.parcel.card.guarantee['words']}",
+            "It goes to:",
+            f"  server     {self.address}",
+            f"  study      {plain(self.study.name)} ({self.study_id})",
+            f"  hash       {self.study.hash}",
+            "The card, which is inside the file:",
+            *(f"  {line}" for line in card_in_words(self.parcel.card).splitlines()),
+        ]
+
+    def _counts_in_words(self) -> str:
+        assert self.study.plan is not None
+        counts = self.study.plan.cells(max(1, len(self.parcel.card.classes)))
+        return "\n".join(
+            [
+                "This leaves the site, and nothing else:",
+                f"  file       {self.parcel.file} ({self.parcel.bytes:,} bytes)",
+                f"  sha256     {self.parcel.sha256}",
+                f"  counts     {counts:,} with noise, of about {self.parcel.rows:,} rows; no row leaves",
+                f"  plan       {self.study.plan.digest}",
+                f"             ({self.study.plan.chosen_by})",
+                *self._where(),
             ]
         )
 
@@ -90,8 +114,8 @@ def plan_push(
     agreements: Agreements | None = None,
 ) -> Plan:
     """Look at the release and at the study; refuses a study that is not the one that was agreed to."""
-    parcel = Parcel.open(folder)
     study = agreed_study(coordinator, study_id, study_hash)
+    parcel = Parcel.open(folder) if study.plan is None else Parcel.of_counts(folder)
     known = (agreements or Agreements(default_agreements())).hash_of(coordinator.address.base, study_id)
     if known is not None and known != study.hash and study_hash is None:
         raise CoordinatorError(
@@ -106,16 +130,28 @@ def plan_push(
         coordinator.address.base,
         purpose,
         agreed=known == study.hash,
-        objections=_against(study, parcel),
+        objections=_against(study, parcel, purpose),
     )
 
 
-def _against(study: PoolStudy, parcel: Parcel) -> tuple[str, ...]:
+def _against(study: PoolStudy, parcel: Parcel, purpose: str) -> tuple[str, ...]:
     """The card first; cells are read only where the study takes the card."""
     found = objections(study, parcel.card)
+    if study.plan is not None:
+        return tuple(found or _against_counts(study.plan, parcel, purpose))
     if not found and (far := far_cells(parcel.file, parcel.card)):
         found = [far]
     return tuple(found)
+
+
+def _against_counts(plan: CountPlan, parcel: Parcel, purpose: str) -> list[str]:
+    if purpose != "train":
+        return [COUNTS_TRAIN]
+    try:
+        noisy_counts(read_cells(parcel.file), plan, parcel.card)
+    except SfumatoError as error:
+        return [str(error)]
+    return []
 
 
 def agreed_study(coordinator: Coordinator, study_id: str, study_hash: str | None) -> PoolStudy:
@@ -156,6 +192,15 @@ def carry_out(
     about = {"server": plan.address, "study_hash": plan.study.hash, "receipt": receipt.to_dict()}
     write_whole(kept, json.dumps(about, indent=1), private=True)
     return Pushed(receipt, kept)
+
+
+def pushed_before(folder: Path, study_id: str) -> str | None:
+    """What a folder's receipt says was pushed to a study: rows, or counts."""
+    try:
+        kept = json.loads((folder / f"receipt-{receipt_name(study_id)}.json").read_text(encoding="utf-8"))
+        return str(kept["receipt"]["sha256"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def receipt_name(study_id: str) -> str:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sfumato.guarantee.guarantee import CENTRAL_DP, EMPIRICAL, Guarantee
+from sfumato.guarantee.guarantee import EMPIRICAL, Guarantee
 
 LABEL_CLASSES = "classes of the label"
 _IN_WORDS = ("words",)  # wording may change between versions; figures may not
@@ -49,7 +49,7 @@ def label_state(keep: float | None, nobodys: bool) -> str:
 def _wrong_total(stated: Mapping[str, Any], earlier: Mapping[str, Any]) -> str | None:
     """All releases together prove no more than this one alone; without earlier ones nobody reads the total."""
     total, proved = earlier["total_epsilon_record"], stated["epsilon_record"]
-    if stated["kind"] == CENTRAL_DP:
+    if stated.get("central"):
         return None  # its own cost is kept apart from the total, which is of records that were perturbed
     if earlier["count"] and total is not None and (proved is None or total < proved * (1 - 1e-9)):
         return "its total of all releases contradicts its own guarantee"

@@ -19,6 +19,7 @@ from scipy import stats
 
 from sfumato.array_types import Codes, Floats, Matrix
 from sfumato.central.canary import PARTS, Auditor, planted
+from sfumato.central.model import TreeModel
 from sfumato.errors import UsageError
 from sfumato.guarantee.concentrated import Central
 from sfumato.jobs.progress import Progress, silent
@@ -116,6 +117,7 @@ def canary(
         mechanism.start(encoding, streams.generator(number, b"", b"canary"), labelled=bool(encoding.classes))
         while mechanism.needs_counts:
             mechanism.measure(mechanism.count(rows, labels))
+        assert isinstance(mechanism.model_, TreeModel)
         for part, figure in auditor.figures(mechanism.model_).items():
             found[number % 2][part].append(figure)
         measured = mechanism.recipe_.measured

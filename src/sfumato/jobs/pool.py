@@ -121,14 +121,14 @@ def _measured(request: Request, pool: Pool, trust: Trust, rng: np.random.Generat
     return {
         "classifier": choose_classifier(request.classifier).name,
         "parameters": choose_classifier(request.classifier).parameters,
-        "sites": len(pool.sites),
-        "releases": len(request.releases),
+        "sites": len({pushed.site for _, pushed in request.made_from}) or len(pool.sites),
+        "releases": len(request.made_from) or len(request.releases),
         "rows": sum(card.rows for card in pool.cards),
         "trained_rows": pool.rows,
         "cross_validation": folded,
         "by_sites": compared,
         "trust": trust.told(pool, without, kind),
-        "notes": [*pool.notes, *trust.notes, *_notes(pool, parts, plan, released=released)],
+        "notes": [*request.notes, *pool.notes, *trust.notes, *_notes(pool, parts, plan, released=released)],
     }
 
 
@@ -175,7 +175,7 @@ def _tested(fitted: Any, kind: str, queries: Queries) -> dict[str, Any]:
 
 def _about(request: Request, pool: Pool, trust: Trust, fitted: Any, results: Mapping[str, Any]) -> dict[str, Any]:
     """The model's card, with the site and the content hash of every release used."""
-    used = [
+    used = list(request.made_from) or [
         (card, pushed) for card, pushed in zip(pool.cards, request.releases, strict=True) if pushed.site in pool.sites
     ]
     about = about_model(request.classifier, [card for card, _ in used]) | settled(fitted)

@@ -34,8 +34,24 @@ def redraw(
     progress: Progress = silent,
 ) -> Release:
     """New rows under the claim of the release whose model they come from; its ledger notes a redraw, which is free."""
+    made = draw_from(release, rows=rows, out=out, format=format, seed=seed, force=force, progress=progress)
+    if (digest := release.card.made_by().model) is not None:
+        Ledger(ledger).redrawn(digest)
+    return made
+
+
+def draw_from(
+    release: Release,
+    *,
+    rows: int | None = None,
+    out: Path | None = None,
+    format: str = "parquet",
+    seed: int | None = None,
+    force: bool = False,
+    progress: Progress = silent,
+) -> Release:
+    """The same for somebody who has no ledger."""
     mechanism = fitted_of(release, rows)
-    digest = mechanism.recipe_.model
     card = card_of_redraw(release.card, mechanism)
     layout = Layout(mechanism, mechanism.encoding_)
     streams = Streams() if seed is None else Streams.seeded(seed)  # what was measured is noisy: no draw is a secret
@@ -46,17 +62,13 @@ def redraw(
 
     model = mechanism.model()
     if out is None:
-        made = Release(card, rows=pa.concat_tables([table for table, _ in laid()]), model=model, kind=release.kind)
-    else:
-        check_replaceable(out, force)
-        with new_folder(out, force=force) as folder:
-            landing = InFolder(folder, out, format, "stream")
-            landing.take(card, laid())
-            landing.take_model(model)
-        made = Release(card, folder=out, kind=release.kind)
-    if digest is not None:
-        Ledger(ledger).redrawn(digest)
-    return made
+        return Release(card, rows=pa.concat_tables([table for table, _ in laid()]), model=model, kind=release.kind)
+    check_replaceable(out, force)
+    with new_folder(out, force=force) as folder:
+        landing = InFolder(folder, out, format, "stream")
+        landing.take(card, laid())
+        landing.take_model(model)
+    return Release(card, folder=out, kind=release.kind)
 
 
 def fitted_of(release: Release, rows: int | None) -> ModelDrawing:

@@ -19,7 +19,7 @@ from sfumato.files import new_folder, write_whole
 from sfumato.guarantee import Card, Key
 from sfumato.guarantee.row_memory import name_release
 from sfumato.jobs.sanitized import Sanitized
-from sfumato.jobs.write_release import CARD_METADATA, MODEL, check_replaceable, write_release
+from sfumato.jobs.write_release import CARD_METADATA, COUNTS, MODEL, check_replaceable, write_counts, write_release
 from sfumato.table import Encoding, open_table
 from sfumato.table.arrays import checked, numbers
 from sfumato.table.frames import ARROW, as_frame, kind_of
@@ -60,13 +60,14 @@ class Release:
         kind: str = ARROW,
         told: Sanitized | None = None,
         model: Mapping[str, Any] | None = None,
+        counts: Codes | None = None,
     ) -> None:
         self.card, self.folder, self.told = card, folder, told
         self._rows, self._kind = rows, kind
         self._source, self._key = source, key
         self._key_kept, self._remembered = key_kept, remembered
         self._private_folder: Path | None = None
-        self._model = model
+        self._model, self._counts = model, counts
 
     @classmethod
     def public(cls, folder: Path | str) -> Release:
@@ -238,6 +239,8 @@ class Release:
             write_release(aside, format, self.card, [(self.arrow, self.source)])
             if self.model is not None:
                 write_whole(aside / MODEL, model_text(self.model))
+            if self._counts is not None:
+                write_counts(aside / COUNTS, self.card, self._counts)
             if self.key is not None and not self._key_kept:
                 self.key.save(aside / "key.json")
             if self._remembered is not None:

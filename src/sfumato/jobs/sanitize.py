@@ -96,6 +96,7 @@ def sanitize_in_memory(table: Any, options: Options | None = None, progress: Pro
         kind=kind,
         told=made.told,
         model=landing.model,
+        counts=landing.counts,
     )
 
 
@@ -209,6 +210,8 @@ def _perturb(
     landing.take(card, laid)
     if isinstance(mechanism, ModelDrawing):
         landing.take_model(mechanism.model())
+        if (counts := mechanism.counts()) is not None:
+            landing.take_counts(card, counts)
         if options.seed is None and not options.leaves_no_mark and mechanism.recipe_.model is not None:
             ledger.keep_model(mechanism.recipe_.model)
     streams.destroy()

@@ -24,6 +24,8 @@ CARD_METADATA = b"sfumato.card"
 """Under this name a Parquet release carries its card."""
 MODEL = "model.json"
 """What rows that belong to nobody were drawn from: to share, like the release."""
+COUNTS = "counts.parquet"
+"""Of a fit under a plan: noisy counts that can be added to those of other sites; to share, like the release."""
 Laid = tuple[pa.Table, Codes | None]
 """Released rows as they are written, and which source row each came from (private)."""
 
@@ -42,6 +44,9 @@ class Landing(Protocol):
 
     def take_model(self, model: Mapping[str, Any]) -> None:
         """Keep what rows that belong to nobody were drawn from, beside them."""
+
+    def take_counts(self, card: Card, counts: Codes) -> None:
+        """Keep noisy counts that were measured under a plan, with their card inside."""
 
     def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
         """Tell the ledger's memory of rows where the release is."""
@@ -68,6 +73,9 @@ class InFolder:
     def take_model(self, model: Mapping[str, Any]) -> None:
         write_whole(self.folder / MODEL, model_text(model))
 
+    def take_counts(self, card: Card, counts: Codes) -> None:
+        write_counts(self.folder / COUNTS, card, counts)
+
     def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
         name = f"release.{self.format}"
         memory.announce(self.folder / name, self.target / name, note)
@@ -81,6 +89,7 @@ class InMemory:
     sources: list[Codes] = field(default_factory=list)
     note: Path | None = None
     model: Mapping[str, Any] | None = None
+    counts: Codes | None = None
     unfinished: Unfinished | None = None
 
     def shuffle(self, rows: int, width: int) -> Shuffle:  # noqa: ARG002 - all of them fit
@@ -94,6 +103,9 @@ class InMemory:
 
     def take_model(self, model: Mapping[str, Any]) -> None:
         self.model = model
+
+    def take_counts(self, card: Card, counts: Codes) -> None:  # noqa: ARG002 - the object holds it beside them
+        self.counts = counts
 
     def remembered(self, memory: RowMemory, note: Mapping[str, Any]) -> None:
         self.note = memory.keep(note)
@@ -116,6 +128,11 @@ def write_release(folder: Path, format: str, card: Card, laid: Iterable[Laid]) -
 
         write_table(batches(), folder / f"release.{format}", metadata={CARD_METADATA.decode(): card.to_json()})
     card.save(folder / "card.json")
+
+
+def write_counts(path: Path, card: Card, counts: Codes) -> None:
+    """One column of whole numbers, and the card inside."""
+    write_table(pa.table({"count": counts}), path, metadata={CARD_METADATA.decode(): card.to_json()})
 
 
 def check_replaceable(out: Path, force: bool) -> None:

@@ -62,6 +62,10 @@ class ModelDrawing(Mechanism):
     def model(self) -> dict[str, Any]:
         """What rows are drawn from, as plain JSON; all of it noisy or public."""
 
+    def counts(self) -> Codes | None:
+        """Noisy counts that can be added to those of other sites, where the fit followed a plan that they agreed on."""
+        return None
+
     @abstractmethod
     def restore_model(self, found: Any, recipe: Recipe, labelled: bool) -> Self:
         """Be what the fit left behind, from a file and a card."""

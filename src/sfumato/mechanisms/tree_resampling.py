@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +14,8 @@ from sfumato.array_types import Codes, Matrix
 from sfumato.central.budget import Budget
 from sfumato.central.model import TreeModel
 from sfumato.central.model_file import model_as_dict, model_digest, model_from_dict
+from sfumato.central.noisy_counts import PlannedModel
+from sfumato.central.plan import Plan, read_plan
 from sfumato.channels import Identity, Recipe, Unstated
 from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
@@ -24,6 +28,10 @@ from sfumato.table import Encoding
 
 SAFE = 1.0 - 1e-9
 """The budget is spent up to this share: sums of costs are rounded up, and must not exceed what was asked for."""
+
+PLAN_IS_PAID = "The plan of what is counted is public, or was paid for: what it cost is an earlier release."
+
+LEARNED_PLAN = "the plan of what is counted, which does not say where it comes from"
 
 
 class TreeResampling(ModelDrawing):
@@ -52,9 +60,14 @@ class TreeResampling(ModelDrawing):
     parents : {1, 2}, default=2
         How many others a column may depend on. A second one is looked for only where the noisy number of rows is large
         beside the noise.
+    plan : mapping, path or None, default=None
+        A plan that several sites have agreed on (`sfumato study plan`): which tables are counted, so that noisy counts
+        of all sites can be added. It must be public or paid for. Edges and forest are then not chosen here, and cost
+        nothing; `forest` and `parents` have no effect.
     """
 
     name = "tree-resampling"
+    plan_: Plan | None = None
     columnwise = True
     proves = True
     papers = ("mckenna-2021-mst", "canonne-kamath-steinke-2020")
@@ -70,13 +83,20 @@ class TreeResampling(ModelDrawing):
     )
 
     def __init__(
-        self, epsilon: float = 1.0, delta: float = 1e-6, rows: int | None = None, forest: bool = True, parents: int = 2
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        rows: int | None = None,
+        forest: bool = True,
+        parents: int = 2,
+        plan: Mapping[str, Any] | Path | str | None = None,
     ):
         self.epsilon = epsilon
         self.delta = delta
         self.rows = rows
         self.forest = forest
         self.parents = parents
+        self.plan = plan
 
     @property
     def planned(self) -> Central:
@@ -85,6 +105,15 @@ class TreeResampling(ModelDrawing):
         if self.delta == 0:
             return Central(pure=self.epsilon)
         return Central(rho=rho_for(self.epsilon, self.delta), delta=self.delta)
+
+    def assumptions(self) -> tuple[str, ...]:
+        known = self.plan_ is not None and self.plan_.chosen_by
+        return (*super().assumptions(), PLAN_IS_PAID) if known else super().assumptions()
+
+    def learned(self) -> list[str]:
+        """A plan without a word of where it comes from may have been made by looking at the table."""
+        unknown = self.plan_ is not None and not self.plan_.chosen_by
+        return [*super().learned(), *([LEARNED_PLAN] if unknown else [])]
 
     def check_parameters(self) -> None:
         self._check_positive(epsilon=self.epsilon)
@@ -110,6 +139,8 @@ class TreeResampling(ModelDrawing):
             )
         if isinstance(self.parents, bool) or self.parents not in (1, 2):
             raise UsageError(f"The 'parents' parameter of TreeResampling must be 1 or 2. Got {self.parents!r} instead.")
+        if not (self.plan is None or isinstance(self.plan, Mapping | str | Path)):
+            raise UsageError("The 'plan' parameter of TreeResampling must be a plan, or the path of a file with one.")
 
     def check_schema(self, encoding: Encoding) -> None:
         """Refuse what was learned from the table: there is no claim worth making for half of it."""
@@ -125,16 +156,27 @@ class TreeResampling(ModelDrawing):
                 '"other" category for the rest, and declare them public (sfumato declare SCHEMA --all --reason ...).'
             )
 
+    def agreed_plan(self, encoding: Encoding) -> Plan | None:
+        """The plan for these columns, where there is one."""
+        return None if self.plan is None else Plan.from_dict(read_plan(self.plan), encoding)
+
+    def budget(self, rng: np.random.Generator) -> Budget:
+        """What the fit may spend."""
+        return Budget(self.planned.rho * SAFE if self.delta else None, self.epsilon * SAFE, rng)
+
     def start(self, encoding: Encoding, rng: np.random.Generator, labelled: bool = True) -> None:
-        planned = self.planned
+        budget = self.budget(rng)
         self.check_schema(encoding)
         self.encoding_ = encoding
-        rho = planned.rho * SAFE if self.delta else None
+        plan = self.agreed_plan(encoding)
         classes = len(encoding.classes) if labelled and encoding.classes else 1
         self.labelled_ = labelled and bool(encoding.classes)
-        self.model_ = TreeModel(
-            encoding, Budget(rho, self.epsilon * SAFE, rng), classes, self.parents if self.forest else 0
+        self.model_: TreeModel | PlannedModel = (
+            TreeModel(encoding, budget, classes, self.parents if self.forest else 0)
+            if plan is None
+            else PlannedModel(encoding, budget, classes, plan)
         )
+        self.plan_ = plan
         self.measured_columns_ = False
 
     def count(self, X: Matrix, y: Codes | None) -> Counts:
@@ -177,6 +219,13 @@ class TreeResampling(ModelDrawing):
 
     def notes(self) -> dict[str, Any]:
         return self.model_.notes()
+
+    def parameters_used(self) -> dict[str, Any]:
+        """A plan by its digest: it is as long as the study file that holds it."""
+        return {**super().parameters_used(), "plan": self.plan if self.plan_ is None else self.plan_.digest}
+
+    def counts(self) -> Codes | None:
+        return self.model_.noisy.cells if isinstance(self.model_, PlannedModel) else None
 
     def model(self) -> dict[str, Any]:
         return model_as_dict(self.drawn_)

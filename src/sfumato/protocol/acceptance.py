@@ -8,18 +8,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from sfumato.central.plan import Plan
 from sfumato.errors import CardError, SfumatoError
 from sfumato.guarantee import Card
 from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.guarantee.own_words import listed
 from sfumato.guarantee.recompute import Recomputed, recomputed
 from sfumato.guarantee.rounding import rounded_up
+from sfumato.jobs.counts_file import expected_measurements
 from sfumato.jobs.strength import Presence
 from sfumato.protocol.pool_study import PoolStudy
 from sfumato.table import Column, Schema
 
 MAP_FIELDS = ("kind", "low", "high", "categories", "edges", "missing")
 """What decides how a column's values become numbers; reasons and weights may differ between sites."""
+
+COUNTS_TRAIN = "Sites of this study push noisy counts to train on. Give public rows to test with: `sfumato study test`."
 
 
 def objections(study: PoolStudy, card: Card) -> list[str]:
@@ -80,6 +84,8 @@ def _made(study: PoolStudy, card: Card) -> Iterator[str]:
     for name, wanted in study.parameters_expected().items():
         if name not in used or not same(used[name], wanted):
             yield f"The study fixes the parameter {name}={wanted!r}, but the release was made with another value."
+    if study.plan is not None and not _as_planned(study.plan, card):
+        yield "The card does not state the noise that the study's plan gives for its epsilon and delta. Sanitize again."
     if card.space != study.space:
         yield (
             "The release is in another space than the study's, so its rows cannot be pooled with the others'. "
@@ -107,6 +113,14 @@ def _guaranteed(study: PoolStudy, card: Card) -> Iterator[str]:
             f"The study asks for an epsilon of at most {study.epsilon_record:.9g} for the record, and this release has "
             f"{rounded_up(weaker, 9)}. Ask `sfumato sanitize` for epsilon_record={study.epsilon_record:.9g}."
         )
+
+
+def _as_planned(plan: Plan, card: Card) -> bool:
+    stated, wanted = card.made_by().measured, expected_measurements(plan, card)
+    return len(stated) == len(wanted) and all(
+        (one.what, one.way, one.times) == (other.what, other.way, other.times) and same(one.strength, other.strength)
+        for one, other in zip(stated, wanted, strict=True)
+    )
 
 
 def _hidden(asked: Presence, found: Recomputed, card: Card) -> Iterator[str]:

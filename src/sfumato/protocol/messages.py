@@ -183,6 +183,16 @@ class ModelInfo(Message):
 
 
 @dataclass(frozen=True)
+class AddedCounts(Message):
+    """A model of everybody, from noisy counts of all `sites`, and the card of rows that are drawn from it."""
+
+    card: dict[str, Any]
+    model: dict[str, Any]
+    sites: list[str]
+    releases: int
+
+
+@dataclass(frozen=True)
 class Reconstruction(Message):
     """An owner's wish to have the distribution of a column, behind the noise of all releases."""
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
+from sfumato.central.plan import Plan
 from sfumato.classifiers.factory import choose_classifier
 from sfumato.errors import SchemaError
 from sfumato.guarantee import space_of
@@ -104,6 +106,8 @@ class PoolStudy:
         description = found.get("description") or ""
         if not isinstance(description, str) or len(description) > 5000:
             raise SchemaError("The study's `description` must be text of at most 5000 characters.")
+        if parameters.get("plan") is not None:
+            _check_plan(found, parameters, asked, schema)
         return cls(
             name=check_line(found["name"], "name of the study"),
             schema=schema,
@@ -117,6 +121,12 @@ class PoolStudy:
             quota=Quota.from_dict(found["quota"]) if "quota" in found else None,
             largest_site_share=_share(found.get("largest_site_share")),
         )
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """What every site counts, where sites push noisy counts instead of rows."""
+        stated = self.parameters.get("plan") if self.draws else None
+        return None if stated is None else Plan.from_dict(stated, self.encoding)
 
     @property
     def draws(self) -> bool:
@@ -138,6 +148,10 @@ class PoolStudy:
             expected["components"] = count_of(expected["components"], self.encoding.width, self.mechanism)
         if "basis" in expected and expected["basis"] not in NAMES:
             expected["basis"] = "given"
+        if self.plan is not None:
+            expected["plan"] = self.plan.digest
+            if self.presence is not None:
+                expected.setdefault("delta", self.presence.delta)
         if expected.get("guidance") is not None:
             expected["guidance"] = "given"
         if is_own(expected.get("law")):
@@ -151,6 +165,11 @@ def trains(definition: Mapping[str, Any]) -> bool:
     """Whether a study as it is written down has something to predict; one of kind `pool` need not."""
     columns = (definition.get("schema") or {}).get("columns") or []
     return definition.get("kind") != PoolStudy.kind or any(column.get("role") == "label" for column in columns)
+
+
+def pushes_counts(definition: Mapping[str, Any]) -> bool:
+    """Whether sites of a study as it is written down push noisy counts instead of rows."""
+    return ((definition.get("mechanism") or {}).get("parameters") or {}).get("plan") is not None
 
 
 def _schema(found: Any) -> Schema:
@@ -178,6 +197,21 @@ def _mechanism(found: Any) -> tuple[str, dict[str, Any]]:
             "spelling, and so no hash."
         ) from None
     return found["name"], dict(parameters)
+
+
+def _check_plan(found: Mapping[str, Any], parameters: Mapping[str, Any], asked: Asked, schema: Schema) -> None:
+    """The study holds the plan itself, so that its hash does; and counts have no rows that could be left out."""
+    plan = parameters["plan"]
+    if not isinstance(plan, Mapping):
+        raise SchemaError("The study's `plan` must be the plan itself, as `sfumato study plan` writes it.")
+    Plan.from_dict(plan, Encoding(schema))
+    if "delta" not in parameters and asked.presence is None:
+        raise SchemaError(
+            "All sites of a study with a plan have the same delta. Ask for one: `guarantee: {epsilon: 1.0, delta: "
+            "1.0e-6}`."
+        )
+    if found.get("largest_site_share") is not None:
+        raise SchemaError("`largest_site_share` leaves rows of large sites out, and sites of this study push counts.")
 
 
 def _space(found: Any, name: str, parameters: Mapping[str, Any], encoding: Encoding) -> str:

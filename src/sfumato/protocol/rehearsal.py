@@ -23,7 +23,7 @@ from sfumato.table import Encoding, Group, Schema
 WIDEST = 200
 """Encoded columns that a mechanism is tried on: work may grow with their cube, and what is wrong shows in a few."""
 ROWS = 60
-_BOUND_TO_THE_WIDTH = ("components", "basis", "guidance")
+_BOUND_TO_THE_WIDTH = ("components", "basis", "guidance", "plan")
 
 
 def rehearse(study: PoolStudy) -> None:

@@ -33,7 +33,7 @@ OF_RISK = {
     "pair": "linkability",
 }
 """Which question an attack answers; all others are about values."""
-FILES = ("release.parquet", "release.csv", "card.json", "model.json")
+FILES = ("release.parquet", "release.csv", "card.json", "model.json", "counts.parquet")
 
 
 def write_certificate(folder: Path, out: Path | None = None, *, force: bool = False) -> Path:

@@ -15,7 +15,9 @@ from starlette.requests import Request
 
 from sfumato.guarantee import Card
 from sfumato.guarantee.borrowed import lent_by
+from sfumato.protocol.acceptance import COUNTS_TRAIN
 from sfumato.protocol.messages import Receipt
+from sfumato.protocol.pool_study import pushes_counts
 from sfumato.protocol.quota import Quota
 from sfumato.server.context import Context
 from sfumato.server.problems import CLOSE, ApiError, not_found
@@ -51,6 +53,8 @@ class Push:
         known = await to_thread.run_sync(context.store.releases.pushed_before, self.study, self.site, self.sha256)
         if known is None:
             definition = await to_thread.run_sync(pool_definition, context, self.study)
+            if self.purpose != "train" and pushes_counts(definition):
+                raise refused("The release is refused", Verdict.refused(COUNTS_TRAIN))
             quota, who = quota_of(context, definition), f"{self.study}/{self.site}"
             left = await to_thread.run_sync(rows_left, context, quota, self.study, self.site, request)
             async with received_body(request, context, who) as body:
@@ -95,7 +99,7 @@ class Push:
                 epsilon=verdict.epsilon,
                 card=verdict.card,
                 identity=verdict.identity,
-                sketch=base64.b64decode(verdict.sketch),
+                sketch=base64.b64decode(verdict.sketch) or None,
                 quota=quota,
             )
             kept = context.store.releases.find(self.study, self.sha256)

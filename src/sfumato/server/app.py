@@ -19,7 +19,7 @@ from sfumato.server.context import Context
 from sfumato.server.door import path_of
 from sfumato.server.logs import fault, log
 from sfumato.server.problems import ApiError, disk_full, not_found, unavailable, wrong_method
-from sfumato.server.routes import densities, models, page_forms, pages, releases, service, studies, survey_owner
+from sfumato.server.routes import counts, densities, models, page_forms, pages, releases, service, studies, survey_owner
 from sfumato.server.settings import Settings
 from sfumato.server.shell import Receive, Scope, Send, Shell
 from sfumato.server.survey.api_description import described
@@ -34,6 +34,7 @@ ROUTERS = (
     releases.router,
     models.router,
     densities.router,
+    counts.router,
     survey_owner.router,
     pages.router,
     page_forms.router,

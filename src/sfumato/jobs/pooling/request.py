@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sfumato.guarantee import Card
 from sfumato.jobs.pooling.gather import Limits
 from sfumato.jobs.pooling.pushed import Pushed
 
@@ -25,3 +26,6 @@ class Request:
     limits: Limits = field(default_factory=Limits)
     largest_share: float | None = None
     agreeing: bool = False
+    made_from: Sequence[tuple[Card, Pushed]] = ()
+    """Of rows that were drawn from added counts: what was added."""
+    notes: tuple[str, ...] = ()

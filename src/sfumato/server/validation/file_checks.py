@@ -19,10 +19,11 @@ from sfumato.errors import CardError, SfumatoError, TableError
 from sfumato.guarantee import Card
 from sfumato.guarantee.recompute import recomputed
 from sfumato.jobs.far_cells import CellCheck
-from sfumato.jobs.release import card_inside, carries_more, matrix_of
-from sfumato.protocol.acceptance import objections, read_card
+from sfumato.jobs.release import carries_more, matrix_of
+from sfumato.protocol.acceptance import objections
 from sfumato.protocol.pool_study import PoolStudy
 from sfumato.server.validation.check_job import Limits, Verdict
+from sfumato.server.validation.count_checks import check_counts, embedded
 from sfumato.server.validation.noise_evidence import NoiseEvidence
 from sfumato.server.validation.row_identity import RowIdentity
 from sfumato.table import open_table
@@ -39,6 +40,8 @@ def check_release(path: Path, definition: Mapping[str, Any], limits: Limits) -> 
     """Check a release file that anybody may have made."""
     study = PoolStudy.from_dict(definition)
     try:
+        if study.plan is not None:
+            return check_counts(path, study, limits)
         with pq.ParquetFile(
             path,
             pre_buffer=False,
@@ -125,12 +128,7 @@ def _too_large(footer: Any, size: int, limits: Limits) -> str | None:
 
 
 def _card(file: pq.ParquetFile, limits: Limits) -> Card:
-    text = card_inside(file)
-    if text is None:
-        raise CardError("The file contains no card. Push the release.parquet that `sfumato sanitize` wrote.")
-    if len(text) > limits.card_bytes:
-        raise CardError(f"The card inside the release has more than {limits.card_bytes} bytes.")
-    card = read_card(text)
+    card = embedded(file, limits)
     if card.rows != file.metadata.num_rows:
         raise CardError("The card states another number of rows than the release has: one of them was edited.")
     return card

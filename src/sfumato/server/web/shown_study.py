@@ -108,13 +108,16 @@ def site_totals(releases: Sequence[ReleaseInfo]) -> Totals:
 def asked(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What every release of the study must be, as rows of a table."""
     mechanism = definition.get("mechanism") or {}
+    stated = mechanism.get("parameters") or {}
     columns = (definition.get("schema") or {}).get("columns") or []
     label = next((str(column.get("name")) for column in columns if column.get("role") == "label"), "")
-    parameters = ", ".join(f"{name} = {value}" for name, value in (mechanism.get("parameters") or {}).items())
+    parameters = ", ".join(f"{name} = {value}" for name, value in stated.items() if name != "plan")
+    plan = stated.get("plan")
     rows = [
         ("Mechanism", " with ".join(filter(None, [str(mechanism.get("name", "")), parameters]))),
         ("Guarantee", _asked_guarantee(definition.get("guarantee"))),
         ("Columns", f"{len(columns) - bool(label)} and the label {label}" if label else str(len(columns))),
+        ("Plan", f"sites push noisy counts; the plan is by {plan.get('chosen_by')}" if plan else ""),
         ("Space", str(definition.get("space") or "")),
         ("Largest site", _asked_share(definition.get("largest_site_share"))),
     ]

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from sfumato.jobs.pooling.added import with_added_counts
 from sfumato.jobs.pooling.pushed import Pushed
 from sfumato.jobs.pooling.request import Request
 from sfumato.protocol.messages import AGREEING_SITES, ALL_SITES, ReleaseInfo
@@ -38,6 +39,8 @@ class Job:
     sites: str = ALL_SITES
     column: str | None = None
     """To be reconstructed by the method that `classifier` names; no model is made then."""
+    study: dict[str, Any] | None = None
+    """Of a study whose sites push counts: they are added, and rows are drawn from the sum into `scratch`."""
 
     @classmethod
     def of(
@@ -59,9 +62,13 @@ class Job:
             return cls._of_survey(store, folder, study, survey, classifier, memory, niceness)
         releases = store.releases.all(study, withdrawn=False)
         table = store.releases.test_table(study)
+        counts = isinstance(survey, PoolStudy) and survey.plan is not None
+        place = folder.incoming()
+        if counts:
+            place.mkdir(mode=0o700)
         return cls(
             classifier=classifier,
-            out=str(folder.incoming().with_suffix(".skops")),
+            out=str(place.with_suffix(".skops")),
             memory=memory,
             niceness=niceness,
             train=_files(folder, study, [one for one in releases if one.purpose == "train"]),
@@ -70,6 +77,8 @@ class Job:
             largest_share=survey.largest_site_share if isinstance(survey, PoolStudy) else None,
             sites=sites,
             column=column,
+            scratch=str(place) if counts else None,
+            study=None if not counts or info is None else dict(info.definition),
         )
 
     @classmethod
@@ -94,7 +103,7 @@ class Job:
 
     def used(self, card: Mapping[str, Any]) -> list[str]:
         """Hashes of the releases trained on, by the model's card: some sites may have been left out."""
-        return [] if self.scratch else [str(entry["sha256"]) for entry in card["releases"]]
+        return [] if self.scratch and self.study is None else [str(entry["sha256"]) for entry in card["releases"]]
 
     def clean(self) -> None:
         """Remove what was written for the child."""
@@ -103,7 +112,7 @@ class Job:
             shutil.rmtree(self.scratch, ignore_errors=True)
 
     def request(self) -> Request:
-        return Request(
+        asked = Request(
             releases=_pushed(self.train),
             classifier=self.classifier,
             test_table=None if self.test_table is None else Path(self.test_table),
@@ -111,6 +120,11 @@ class Job:
             largest_share=self.largest_share,
             agreeing=self.sites == AGREEING_SITES,
         )
+        if self.study is None:
+            return asked
+        plan = PoolStudy.from_dict(self.study).plan
+        assert plan is not None and self.scratch is not None  # noqa: PT018 - both or none
+        return with_added_counts(asked, plan, Path(self.scratch))
 
     def without_paths(self, message: str) -> str:
         """A message in which no place on the server's disk is named."""

@@ -1,0 +1,97 @@
+"""Where a plan comes from: public rules, or the noisy model of one site, whose people have paid for it.
+
+Either way it is post-processing of public or noisy figures, and costs nothing more. Bins are chosen for all sites
+together: S like sites have S times the rows and sqrt(S) times the noise of one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from sfumato.array_types import Floats
+from sfumato.central.budget import Budget
+from sfumato.central.column_codes import Bins, FineColumn, merged
+from sfumato.central.drawing import DrawnModel, ModelColumn
+from sfumato.central.forest import Node, in_drawing_order
+from sfumato.central.model import FEWEST_PAIR_BINS, MOST_BINS, MOST_PAIR_BINS, depth_for
+from sfumato.central.noisy_counts import COLUMNS, PAIRS, spent
+from sfumato.central.plan import MOST_PARENTS, Plan, PlannedColumn
+from sfumato.errors import UsageError
+from sfumato.table import Encoding
+
+PUBLIC_BINS, PUBLIC_PAIR_BINS = 16, 8
+
+
+def plan_from_model(model: DrawnModel, budget: Budget, sites: int) -> Plan:
+    """Edges and forest of one site's noisy model, as finely as `sites` like it, each with `budget`, can measure."""
+    nodes = tuple(Node(node.column, node.parents[:MOST_PARENTS]) for node in model.nodes)
+    columns = tuple(PlannedColumn(one.fine, one.bins) for one in model.columns)
+    chosen_by = f"the noisy model of one site, for {sites} sites like it"
+    rough = Plan(model.encoding, columns, nodes, chosen_by)
+    crowd = sites * model.rows / (4.0 * model.classes)
+    spread = {kind: math.sqrt(sites) * budget.spread(share, tables) for kind, share, tables in spent(rough)}
+    depth = depth_for(crowd / spread[COLUMNS])
+    most = _most_pair_bins(crowd / spread[PAIRS]) if PAIRS in spread else 0
+    joined = {place for node in nodes for place in (*node.parents, node.column) if node.parents}
+    return Plan(
+        model.encoding,
+        tuple(
+            _finer(one, depth, model.sizes, most if place in joined else 0) for place, one in enumerate(model.columns)
+        ),
+        nodes,
+        chosen_by,
+    )
+
+
+def public_plan(encoding: Encoding, pairs: Sequence[tuple[str, str]] = ()) -> Plan:
+    """Bins of equal width, and the pairs of columns that somebody names who knows the subject."""
+    fine = [FineColumn.of(group) for group in encoding.groups]
+    names = [one.group.column.name for one in fine]
+    for name in (name for pair in pairs for name in pair):
+        if name not in names:
+            raise UsageError(f"There is no column {name[:60]!r} to pair. There are: {', '.join(names[:20])}.")
+    places = [(names.index(one), names.index(other)) for one, other in pairs]
+    nodes = tuple(in_drawing_order(places, len(fine)))
+    if sum(len(node.parents) for node in nodes) != len(places):
+        raise UsageError("The pairs of columns must form trees: no pair twice, no column with itself, and no circle.")
+    joined = {place for pair in places for place in pair}
+    columns = tuple(_even(one, PUBLIC_PAIR_BINS if place in joined else 0) for place, one in enumerate(fine))
+    return Plan(encoding, columns, nodes, "public rules")
+
+
+def _finer(one: ModelColumn, depth: int, sizes: Floats, most: int) -> PlannedColumn:
+    """The model's bins, halved at their middles as long as the whole crowd can fill them."""
+    fine, missing = one.fine, one.fine.group.has_indicator
+    weights: Floats = sizes @ one.shares
+    bins = one.bins
+    if fine.is_ordered and bins.count < fine.size:
+        ends = [0, *(np.flatnonzero(np.diff(bins.of[: fine.cells])) + 1).tolist(), fine.cells]
+        wanted = 1 << depth
+        while len(ends) - 1 <= wanted // 2 and max(b - a for a, b in pairwise(ends)) > 1:
+            ends = sorted({*ends, *((a + b) // 2 for a, b in pairwise(ends) if b - a > 1)})
+        bins = Bins.runs(ends[1:-1], fine.cells, missing)
+        width = np.bincount(one.bins.of).astype(np.float64)
+        weights = np.bincount(bins.of, weights=(weights / width)[one.bins.of]).astype(np.float64)
+    if not most:
+        return PlannedColumn(fine, bins)
+    return PlannedColumn(fine, bins, merged(weights, most, ordered=fine.is_ordered, missing=missing))
+
+
+def _even(fine: FineColumn, most: int) -> PlannedColumn:
+    missing = fine.group.has_indicator
+    bins = Bins.each(fine.size)
+    if fine.is_ordered and fine.cells > MOST_BINS:
+        ends = [round(step * fine.cells / PUBLIC_BINS) for step in range(1, PUBLIC_BINS)]
+        bins = Bins.runs(ends, fine.cells, missing)
+    if not most:
+        return PlannedColumn(fine, bins)
+    width = np.bincount(bins.of).astype(np.float64)
+    return PlannedColumn(fine, bins, merged(width, most, ordered=fine.is_ordered, missing=missing))
+
+
+def _most_pair_bins(crowd_per_noise: float) -> int:
+    return int(min(MOST_PAIR_BINS, max(FEWEST_PAIR_BINS, math.sqrt(crowd_per_noise))))

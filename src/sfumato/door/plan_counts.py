@@ -1,0 +1,104 @@
+"""plan_counts: which tables the sites of a study count, so that their noisy counts can be added."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato.central.model_file import model_from_dict
+from sfumato.central.planning import plan_from_model, public_plan
+from sfumato.errors import SchemaError, UsageError
+from sfumato.files import check_free, write_whole
+from sfumato.guarantee.guarantee import CENTRAL_DP
+from sfumato.jobs.release import Release
+from sfumato.jobs.strength import Presence
+from sfumato.mechanisms.tree_resampling import TreeResampling
+from sfumato.protocol.pool_study import PoolStudy
+from sfumato.protocol.study_file import load_study
+
+MOST_SITES = 10_000
+
+
+def plan_counts(
+    study: Path | str,
+    release: Release | Path | str | None = None,
+    *,
+    sites: int = 1,
+    pairs: Sequence[tuple[str, str]] = (),
+    out: Path | str | None = None,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Add a plan to a study, so that its sites push noisy counts instead of rows, and the coordinator adds them.
+
+    Parameters
+    ----------
+    study : path
+        Study file with `tree-resampling` as its mechanism.
+    release : Release or path, optional
+        One site's own `tree-resampling` release of the study's columns, with its model: its edges and its forest
+        become the plan. That release was paid for by that site's people, and nobody else pays for it. Without it the
+        plan follows public rules: bins of equal width.
+    sites : int, default 1
+        How many sites like that one will take part: more of them can measure finer tables.
+    pairs : sequence of (str, str), default ()
+        Without a release: columns that belong together by what is known of the subject.
+    out : path, optional
+        Study file to write, as JSON.
+    force : bool, default False
+        Replace `out`.
+
+    Returns
+    -------
+    dict
+        The study with its plan, as it stands in `out`.
+
+    Raises
+    ------
+    UsageError, SchemaError, CardError, OutputError
+        Where study, release and pairs do not fit each other.
+    """
+    check_free(out, force=force)
+    if not Path(study).is_file():
+        raise UsageError(f"There is no study file {study}.")
+    found = load_study(study)
+    if not isinstance(found, PoolStudy) or found.mechanism != TreeResampling.name:
+        raise SchemaError(f"{study}: only a study of kind pool with {TreeResampling.name} adds counts.")
+    if isinstance(sites, bool) or not isinstance(sites, int) or not 1 <= sites <= MOST_SITES:
+        raise UsageError(f"The number of sites must be from 1 to {MOST_SITES:,}. Got {sites!r} instead.")
+    if release is None:
+        plan = public_plan(found.encoding, pairs)
+    elif pairs:
+        raise UsageError(
+            "The release's forest says which columns belong together. Leave out the pairs, or the release."
+        )
+    else:
+        given = Release.public(release) if isinstance(release, str | Path) else release
+        _check_release(given, found)
+        model = model_from_dict(given.model, found.encoding)
+        plan = plan_from_model(model, _mechanism(found).budget(np.random.default_rng(0)), sites)
+    stated = found.to_dict()
+    stated["mechanism"]["parameters"]["plan"] = plan.to_dict()
+    checked = PoolStudy.from_dict(stated).to_dict()
+    if out is not None:
+        write_whole(out, json.dumps(checked, ensure_ascii=False) + "\n")
+    return checked
+
+
+def _mechanism(study: PoolStudy) -> TreeResampling:
+    settled = (study.presence or Presence(1.0, 1e-6))._asdict()
+    stated = {name: study.parameters[name] for name in ("epsilon", "delta") if name in study.parameters}
+    return TreeResampling(**{**settled, **stated})
+
+
+def _check_release(release: Release, study: PoolStudy) -> None:
+    if release.card.guarantee["kind"] != CENTRAL_DP or release.model is None:
+        raise UsageError(
+            f"The release {release.where} has no noisy model that could be a plan. Give one that `sfumato sanitize "
+            f"--mechanism {TreeResampling.name}` wrote, with its model.json and without a seed."
+        )
+    if release.card.space != study.space:
+        raise SchemaError(f"The release {release.where} has other columns, bounds or categories than the study.")
