@@ -72,8 +72,9 @@ def split(name: str, number: int) -> Split:
 
 def _numbers(X: NDArray[np.float64], y: NDArray[np.int64], source: str) -> Encoded:
     low, high = X.min(axis=0), X.max(axis=0)
+    kinds = np.where((np.rint(X) == X).all(axis=0), "integer", "numeric")  # as `sfumato schema` tells them apart
     columns = [
-        Column(f"x{j:02d}", "numeric", low=float(low[j]), high=float(high[j]), **PUBLIC) for j in range(X.shape[1])
+        Column(f"x{j:02d}", str(kinds[j]), low=float(low[j]), high=float(high[j]), **PUBLIC) for j in range(X.shape[1])
     ]
     span = np.where(high > low, high - low, 1.0)
     return Encoded(np.where(high > low, (X - low) / span, 0.5), y, Encoding(Schema(tuple(columns))), source)

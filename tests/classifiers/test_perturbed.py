@@ -39,8 +39,18 @@ def test_cells_that_are_left_out_are_learned_from_by_the_default(name):
 
 @pytest.mark.parametrize("name", sorted(LEAVES_CELLS_OUT | HAS_STAGES))
 def test_learners_that_need_whole_rows_say_so(name):
-    with pytest.raises(UsageError, match="needs every cell of a row"):
+    with pytest.raises(UsageError, match="knows the stages" if name in HAS_STAGES else "needs every cell of a row"):
         PerturbedClassifier(MECHANISMS[name](), "radius-vote", bounds=BOUNDS, random_state=0).fit(X, y)
+
+
+def test_a_release_in_stages_plays_its_rounds():
+    model = PerturbedClassifier(MECHANISMS["staged-release"](epsilon_record=16.0), bounds=BOUNDS, random_state=0)
+    model.fit(X, y)
+    staged = model.mechanism_.recipe_.map
+    assert np.ptp(staged.ranks.shares[0]) > 0  # without rounds both guides are flat
+    assert not staged.ranks.is_like(staged.polynomials)
+    assert model.score(X, y) > 0.75
+    np.testing.assert_array_equal(model.predict(X), clone(model).fit(X, y).predict(X))
 
 
 def test_weak_noise_costs_little_and_strong_noise_much():

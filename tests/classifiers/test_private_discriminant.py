@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.classifiers.auto import AutoClassifier
+from sfumato.classifiers.factory import make_classifier
 from sfumato.classifiers.feature_moments import FeatureMoments, moments_of
 from sfumato.classifiers.private_discriminant import (
     PrivateDiscriminant,
@@ -12,6 +13,7 @@ from sfumato.classifiers.private_discriminant import (
     _shrunk_deviations,
 )
 from sfumato.classifiers.reads_noise import Rows
+from sfumato.classifiers.training import Part, fit_on_parts, noise_summary
 from sfumato.errors import UsageError
 from sfumato.mechanisms import make_mechanism
 from sfumato.table import Column, Encoding, Schema
@@ -97,6 +99,48 @@ def test_it_reads_columns_too(name):
     assert (PrivateDiscriminant().fit(block.X, block.y, sources=recipe).predict(X) == y).mean() > 0.75
 
 
+def test_sites_with_guides_of_their_own_add_up():
+    """Three sites are better than one, and nearly as good as one release of all their rows."""
+    X, y = people(4_000, seed=9)
+
+    def right(model):
+        return (model.predict(X) == y).mean()
+
+    sites = [released(700, epsilon=10.0, seed=seed) for seed in (20, 21, 22)]
+    Z, seen = np.vstack([block.X for block, _ in sites]), np.concatenate([block.y for block, _ in sites])
+    model = AutoClassifier().fit(Z, seen, sources=[recipe for _, recipe in sites], part=np.repeat([0, 1, 2], 700))
+    alone = [PrivateDiscriminant().fit(block.X, block.y, sources=recipe) for block, recipe in sites]
+    assert right(model) > np.mean([right(one) for one in alone]) + 0.02
+    block, recipe = released(2_100, epsilon=10.0, seed=23)
+    assert right(model) > right(PrivateDiscriminant().fit(block.X, block.y, sources=recipe)) - 0.05
+    several = model.classifier_
+    assert len(several.members_) == 3
+    assert several.evidence_ == pytest.approx(sum(member.evidence_ for member in several.members_))
+    assert not alone[0].members_
+
+
+def test_other_learners_refuse_sites_with_guides_of_their_own():
+    parts = []
+    for seed in (20, 21):
+        block, recipe = released(200, seed=seed)
+        parts.append(Part(block.X, block.y, noise_summary(recipe, recipe.width), source=recipe))
+    with pytest.raises(UsageError, match="guides of their own"):
+        fit_on_parts(make_classifier("forest"), parts)
+
+
+def test_what_is_averaged_is_shrunk_as_all_of_it_demands():
+    """Three equally precise estimates, each shrunk for three, are on average the estimate from all, shrunk once."""
+    rng = np.random.default_rng(0)
+    vectors, values, noise = np.eye(60), np.ones(60), np.full((2, 60), 0.5)
+    true = rng.normal(0, 0.7, 60) * np.array([[1], [-1]])
+    seen = [true + rng.normal(0, np.sqrt(0.5), true.shape) for _ in range(3)]
+    averaged = np.mean([_shrunk_deviations(one, noise, values, vectors, 3.0)[0] for one in seen], axis=0)
+    at_once, _ = _shrunk_deviations(np.mean(seen, axis=0), noise / 3, values, vectors)
+    np.testing.assert_allclose(averaged, at_once, atol=0.12)
+    timid = np.mean([_shrunk_deviations(one, noise, values, vectors)[0] for one in seen], axis=0)
+    assert np.abs(timid - at_once).max() > 0.3
+
+
 def test_randomized_labels_are_undone():
     block, recipe = released(12_000)
     keep = 0.8
@@ -129,10 +173,11 @@ def test_covariances_are_shrunk_as_far_as_they_are_chance():
 def test_deviations_are_shrunk_by_their_noise():
     vectors, values = np.eye(4), np.ones(4)
     seen = np.array([[0.5, -0.4, 0.6, -0.5], [-0.5, 0.4, -0.6, 0.5]])
-    kept = _shrunk_deviations(seen, np.full((2, 4), 1e-4), values, vectors)
+    kept, much = _shrunk_deviations(seen, np.full((2, 4), 1e-4), values, vectors)
     np.testing.assert_allclose(kept, seen, rtol=0.02)
-    lost = _shrunk_deviations(0.1 * seen, np.full((2, 4), 1.0), values, vectors)
+    lost, little = _shrunk_deviations(0.1 * seen, np.full((2, 4), 1.0), values, vectors)
     assert np.abs(lost).max() < 0.03
+    assert little < 0 < 20 < much
 
 
 def test_a_classs_covariance_stays_one_and_within_bounds():

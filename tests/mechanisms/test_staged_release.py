@@ -21,7 +21,7 @@ from sfumato.mechanisms import StagedRelease
 from sfumato.mechanisms.stage_guide import OutcomeCounts, ReleasedRows, guide
 from sfumato.mechanisms.staged_release import guides_fit
 from sfumato.noise import Streams
-from sfumato.table import Encoding
+from sfumato.table import Column, Encoding, Schema
 
 PUBLIC = {"source": "public", "reason": "the form"}
 SCHEMA = {
@@ -128,6 +128,28 @@ class TestGuides:
         weights = np.array([0.5, 0.3, 0.2])
         assert weights @ f[:, :2] == pytest.approx(0, abs=1e-12)
         assert (f[:, :2] * weights[:, None]).T @ f[:, :2] == pytest.approx(np.eye(2), abs=1e-12)
+
+    def test_polynomials_are_orthonormal_whatever_the_shares_are(self):
+        """By sums over single people: half of them in one cell, a column of seven values, one of two."""
+        rng = np.random.default_rng(0)
+        public = {"source": "public", "reason": "the form"}
+        columns = [Column("x", "numeric", low=0.0, high=1.0, **public)]
+        columns += [Column(n, "integer", low=2, high=h, **public) for n, h in (("seven", 8), ("two", 3))]
+        groups = Encoding(Schema(tuple(columns))).groups
+        shares = [np.array([0.5, *rng.dirichlet(np.ones(31)) / 2]), rng.dirichlet(np.ones(7)), np.array([0.97, 0.03])]
+        marginals = Marginals(tuple(shares))
+        assert [one.shape for one in Marginals.flat(groups).shares] == [(32,), (7,), (2,)]
+        n = 400_000
+        cells = [rng.choice(len(share), n, p=share) for share in shares]
+        X = np.column_stack([(cells[0] + rng.random(n)) / 32, cells[1] / 6, cells[2]])
+        f = marginals.features(groups, X)
+        assert f.shape == (n, 5) == (n, marginals.count(groups))
+        assert np.abs(f.mean(axis=0)).max() < 0.01
+        assert f.T @ f / n == pytest.approx(np.eye(5), abs=0.03)
+        X[cells[0] == 0, 0] = (
+            0.0  # all at the edge of their cell; of ranks over the whole cell, the second has mean 1.2
+        )
+        assert np.abs(marginals.features(groups, X).mean(axis=0)).max() < 0.6
 
     def test_a_guide_is_a_function_of_released_rows(self, skewed):
         """What was true is not needed: the card's guides follow from the release, in any order of blocks."""

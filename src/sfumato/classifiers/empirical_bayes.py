@@ -165,11 +165,19 @@ def choose_prior(columns: Sequence[ColumnFit]) -> Prior:
     for spread, decay in itertools.product(SPREADS, DECAYS):
         found = np.array([column.evidence(Prior(spread, decay, 1.0)) for column in columns])
         for share in SHARES:
-            total = float(np.logaddexp(math.log(share) + found, _log(1.0 - share)).sum())
-            total += -0.7 * math.log(spread / 0.3) ** 2 + math.log(share)
+            total = _together(found, share) - 0.7 * math.log(spread / 0.3) ** 2 + math.log(share)
             if total > best:
                 best, chosen = total, Prior(spread, decay, share)
     return chosen
+
+
+def evidence_of(columns: Sequence[ColumnFit], prior: Prior) -> float:
+    """Log marginal likelihood ratio of "some columns differ between classes" to "none does"."""
+    return _together(np.array([column.evidence(prior) for column in columns]), prior.share)
+
+
+def _together(found: Floats, share: float) -> float:
+    return float(np.logaddexp(math.log(share) + found, _log(1.0 - share)).sum())
 
 
 def _log(value: float) -> float:

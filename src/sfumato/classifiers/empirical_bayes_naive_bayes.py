@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from sfumato.array_types import Floats, Matrix
 from sfumato.channels import Exact, NotApplicableError, Recipe
-from sfumato.classifiers.empirical_bayes import PSEUDO_ROWS, ColumnFit, Seen, choose_prior, pooled
+from sfumato.classifiers.empirical_bayes import PSEUDO_ROWS, ColumnFit, Seen, choose_prior, evidence_of, pooled
 from sfumato.classifiers.output_counts import STATES, Outcomes, States, outcomes_of, readings
 from sfumato.classifiers.reads_noise import GivesProbabilities, Rows, softmax
 from sfumato.classifiers.release_columns import recipe_of
@@ -35,6 +35,7 @@ class EmpiricalBayesNaiveBayes(GivesProbabilities):
     ----------
     classes_, class_prior_ : labels, and their shares (before randomization).
     spread_, decay_, share_ : how much classes differ, how much less in the curve, and in how many columns.
+    evidence_ : log marginal likelihood ratio of "classes differ" to "they do not".
     """
 
     corrects_labels = True
@@ -54,6 +55,7 @@ class EmpiricalBayesNaiveBayes(GivesProbabilities):
             columns = self._columns_of(parts, states, outcomes, k)
             prior = choose_prior(columns)
             self.spread_, self.decay_, self.share_ = prior
+            self.evidence_ = evidence_of(columns, prior)
             self.starts_ = [one.start for one in states]
             self.widths_ = [one.width for one in states]
             self.parts_ = [one.parts for one in states]

@@ -24,7 +24,7 @@ from sfumato.channels.marginals import Marginals
 from sfumato.channels.staged import VECTORS, Staged
 from sfumato.channels.unit_vector import UnitVector
 from sfumato.classifiers.empirical_bayes import PSEUDO_ROWS, Seen, pooled
-from sfumato.classifiers.output_counts import Outcomes, States, outcomes_of, states_of
+from sfumato.classifiers.output_counts import Outcomes, States, outcomes_of, states_of, states_of_group
 from sfumato.classifiers.reads_noise import Rows
 from sfumato.noise.cap import mean_length
 from sfumato.table import Group
@@ -62,7 +62,7 @@ class FeatureSpace:
 
     def blocks(self) -> list[slice]:
         """The features of every column."""
-        sizes = [len(s) - 1 if g.is_onehot else 2 for s, g in zip(self.marginals.shares, self.groups, strict=True)]
+        sizes = self.marginals.sizes(self.groups)
         ends = np.cumsum(sizes)
         return [slice(int(end) - size, int(end)) for end, size in zip(ends, sizes, strict=True)]
 
@@ -236,7 +236,7 @@ def _earlier_stages(
     for stage, channels in enumerate(staged.of_stages(recipe.channels)[:VECTORS]):
         start, means, variances = staged.parts[stage].start, [], []
         for place, (group, channel) in enumerate(zip(staged.groups, channels, strict=True)):
-            states = States(group.start, group.width, 0 if group.is_onehot else len(staged.polynomials.shares[place]))
+            states = states_of_group(group)
             outcomes = outcomes_of(channel, slice(start, start + group.width), states, _seen_as(staged, stage, place))
             one = _Scores.of(outcomes, at_states(space, place, states), rows, classes)
             means.append(one.means)

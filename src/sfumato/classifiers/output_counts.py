@@ -64,6 +64,8 @@ class States:
         if not self.parts:
             return np.eye(self.width)
         share = (np.arange(self.parts * WITHIN) + 0.5) / (self.parts * WITHIN)
+        if self.parts < STATES:  # every part holds one value, in its middle
+            share = (np.repeat(np.arange(self.parts), WITHIN) + 0.5) / self.parts
         values = np.zeros((len(share), self.width))
         values[:, 0] = self.low + (self.high - self.low) * share
         if not self.can_be_missing:
@@ -129,7 +131,9 @@ def outcomes_of(
     if not states.parts:
         told = np.exp(channel.log_likelihood(np.eye(states.width), truths))
         return Outcomes(place, np.zeros(0), False, _normalised(states.averaged(told)))
-    reach = channel.reach(states.low, states.high, RARE)
+    wide = channel.is_exact or states.parts == STATES
+    first, last = (states.low, states.high) if wide else (truths[:, 0].min(), truths[:, 0].max())
+    reach = channel.reach(float(first), float(last), RARE)
     span = states.high - states.low
     low, high = (max(reach.low, states.low - 3 * span), min(reach.high, states.high + 3 * span))
     if not high > low:
@@ -154,20 +158,20 @@ def states_of(recipe: Recipe) -> list[States]:
     if isinstance(recipe.map, Secret) or recipe.by_class:
         raise NotApplicableError("its map is a secret key, or its noise differs by class")
     if recipe.is_columnwise:
-        return [_of_group(group) for group in recipe.encoding.groups]
+        return [states_of_group(group) for group in recipe.encoding.groups]
     if recipe.map.affine() is None or not all(channel.numbers for channel in recipe.channels):
         raise NotApplicableError("its columns are answers of a survey, not numbers with noise of a known law")
     low, high = recipe.map.ranges(recipe.encoding, 0.0)
     return [States(j, 1, STATES, float(low[j]), float(max(high[j], low[j] + 1e-12))) for j in range(recipe.width)]
 
 
-def _of_group(group: Group) -> States:
+def states_of_group(group: Group) -> States:
+    """The states of one source column."""
     if group.is_onehot:
         return States(group.start, group.width, 0)
-    column = group.column
-    levels = int(column.bounds[1] - column.bounds[0]) + 1 if column.kind in ("integer", "ordinal", "date") else STATES
     if group.is_constant:
         return States(group.start, group.width, 1)
+    levels = group.levels or STATES
     if levels < STATES:  # parts that hold one value each, in their middle
         edge = 0.5 / (levels - 1)
         return States(group.start, group.width, levels, -edge, 1.0 + edge)

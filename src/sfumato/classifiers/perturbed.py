@@ -71,12 +71,17 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.mechanism_ = clone(self.mechanism if self.mechanism is not None else PrincipalLaplace())
         streams = Streams() if self.random_state is None else Streams.seeded(self.random_state)
         rng = streams.generator(0, b"perturbed classifier", b"")
-        self.mechanism_.fit(encoded, codes, encoding=self.encoding_, streams=streams)
-        block = self.mechanism_.perturb(encoded, codes, rng)
         unfitted = make_classifier(self.classifier) if isinstance(self.classifier, str) else clone(self.classifier)
+        block = self.mechanism_.release(encoded, codes, rng, encoding=self.encoding_, streams=streams)
         recipe = self.mechanism_.recipe_
+        staged = recipe.map.kind == "staged"
+        if staged and not getattr(unfitted, "reads_stages", False):
+            raise UsageError(
+                f"A release in stages, as {self.mechanism_.name} makes it, needs a classifier that knows the stages: "
+                "auto or private-discriminant."
+            )
         part = Part(block.X, codes[block.source], noise_summary(recipe, recipe.width), source=recipe)
-        self.embeds_ = not (self.mechanism_.recipe_.is_columnwise and answers_plain_rows(unfitted))
+        self.embeds_ = not (staged or (recipe.is_columnwise and answers_plain_rows(unfitted)))
         self.classifier_ = fit_on_parts(unfitted, [part]) if len(self.classes_) > 1 else None
         return self
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ from sfumato.channels import NotApplicableError, Recipe
 from sfumato.channels.marginals import Marginals
 from sfumato.channels.staged import VECTORS, Staged
 from sfumato.classifiers.feature_moments import FeatureMoments, FeatureSpace, moments_of, vector_channel
-from sfumato.classifiers.reads_noise import GivesProbabilities, softmax
+from sfumato.classifiers.reads_noise import GivesProbabilities, Rows, softmax
 from sfumato.classifiers.release_columns import recipe_of
 from sfumato.errors import UsageError
 from sfumato.guarantee import Card
@@ -40,10 +41,15 @@ class PrivateDiscriminant(GivesProbabilities):
     directions in which people vary. Made for the vectors of a staged release; works on every release that keeps the
     source's columns.
 
+    Ranks of different releases are different features, so each of several releases has a discriminant of its own. Their
+    log-ratios are added, each weighed by its precision and shrunk as all of them together demand.
+
     Attributes
     ----------
     classes_, class_prior_ : labels and their shares.
     means_, within_ : of the features.
+    members_, weights_ : of several releases, the discriminant of each and its share of the precision; else empty.
+    evidence_ : log marginal likelihood ratio of "classes differ" to "they do not".
     """
 
     corrects_labels = True
@@ -54,37 +60,56 @@ class PrivateDiscriminant(GivesProbabilities):
     ) -> Self:
         """Estimate; see `ReadsNoise` for the parameters."""
         parts = self._rows(X, y, sources, part, label_keep)
-        if len(parts) != 1:
-            raise UsageError(
-                "private-discriminant learns from one release: ranks of different releases are different features. Use "
-                "empirical-bayes-naive-bayes or auto."
-            )
-        (rows,) = parts
-        k = len(self.classes_)
-        shares = np.bincount(rows.y, minlength=k) / len(rows.y)
-        response = self._response(parts)
         try:
             with threadpool_limits(1, user_api="blas"):
-                space, found = moments_of(rows, k)
-                assert rows.source is not None  # there is nothing to read otherwise
-                self.n_features_in_ = rows.source.encoding.width  # plain rows are asked about, whatever was released
-                self._remember(space)
-                if response is not None:
-                    shares, found = _unmixed(shares, found, response)
-                self.class_prior_ = shares
-                self._discriminate(found)
+                read = [moments_of(rows, len(self.classes_)) for rows in parts]
+                precisions = np.array([float((1.0 / found.variances).mean()) for _, found in read])
+                self.weights_ = precisions / precisions.sum()
+                self.members_: list[PrivateDiscriminant] = []
+                if len(parts) == 1:
+                    self._learn(parts[0], *read[0], 1.0)
+                else:
+                    self._add_up(parts, read)
         except NotApplicableError as error:
             raise UsageError(f"private-discriminant cannot read this release: {error}.") from None
         return self
 
+    def _add_up(self, parts: Sequence[Rows], read: Sequence[tuple[FeatureSpace, FeatureMoments]]) -> None:
+        together, spread = _covariances_of_all([found for _, found in read])
+        for rows, (space, found), weight in zip(parts, read, self.weights_, strict=True):
+            member = PrivateDiscriminant()
+            member.classes_, member.members_, member.weights_ = self.classes_, [], np.ones(1)
+            found = replace(found, together=together, variances_together=spread)
+            member._learn(rows, space, found, 1.0 / float(weight))
+            self.members_.append(member)
+        self.n_features_in_ = self.members_[0].n_features_in_
+        sizes = [len(rows.y) for rows in parts]
+        self.class_prior_ = np.average([member.class_prior_ for member in self.members_], axis=0, weights=sizes)
+        self.evidence_ = float(sum(member.evidence_ for member in self.members_))
+
+    def _learn(self, rows: Rows, space: FeatureSpace, found: FeatureMoments, together: float) -> None:
+        """From one release; `together`: how much more precise all releases are."""
+        k = len(self.classes_)
+        shares = np.bincount(rows.y, minlength=k) / len(rows.y)
+        response = self._response([rows])
+        assert rows.source is not None  # there is nothing to read otherwise
+        self.n_features_in_ = rows.source.encoding.width  # plain rows are asked about, whatever was released
+        self._remember(space)
+        if response is not None:
+            shares, found = _unmixed(shares, found, response)
+        self.class_prior_ = shares
+        self._discriminate(found, together)
+
     # What is estimated
 
-    def _discriminate(self, found: FeatureMoments) -> None:
+    def _discriminate(self, found: FeatureMoments, together: float) -> None:
         total, self.trust_ = _shrunk_covariance(found)
         values, vectors = np.linalg.eigh(total)
         values = np.maximum(values, LEAST_WITHIN)
         centre = self.class_prior_ @ found.means
-        deviations = _shrunk_deviations(found.means - centre, found.variances, values, vectors)
+        deviations, self.evidence_ = _shrunk_deviations(
+            found.means - centre, found.variances, values, vectors, together
+        )
         self.means_ = deviations
         between = np.einsum("c,ci,cj->ij", self.class_prior_, deviations, deviations)
         own, turned = np.linalg.eigh((vectors * values) @ vectors.T - between)
@@ -105,6 +130,12 @@ class PrivateDiscriminant(GivesProbabilities):
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Probabilities of the classes of plain rows."""
+        if self.members_:
+            scores = np.log(np.maximum(self.class_prior_, 1e-300))[None, :]
+            for member, weight in zip(self.members_, self.weights_, strict=True):
+                told, own = member.predict_proba(X), member.class_prior_
+                scores = scores + weight * (np.log(np.maximum(told, 1e-300)) - np.log(np.maximum(own, 1e-300)))
+            return softmax(scores)
         f = self._space().of(self._queries(X))
         linear = softmax(f @ self.coef_.T + self.intercept_)
         if not self.quadratic_:
@@ -125,6 +156,12 @@ class PrivateDiscriminant(GivesProbabilities):
         recipe = recipe_of(source)
         if recipe is None or not isinstance(recipe.map, Staged):
             raise UsageError("private-discriminant tells nothing of single released rows but vectors.")
+        if self.members_:
+            guide = recipe.map.polynomials
+            known = [member for member in self.members_ if guide.is_like(Marginals(tuple(member.shares_)))]
+            if not known:
+                return np.tile(self.class_prior_, (len(np.asarray(Z)), 1))
+            return known[0].predict_proba_released(Z, recipe)
         vector, rows = vector_channel(recipe), np.asarray(Z, dtype=np.float64)
         part = rows[:, recipe.map.parts[VECTORS]][:, : len(self.within_)]
         there = ~np.isnan(part[:, 0])
@@ -151,6 +188,15 @@ class PrivateDiscriminant(GivesProbabilities):
         return FeatureSpace(tuple(groups), Marginals(tuple(self.shares_)), self.radius_)
 
 
+def _covariances_of_all(found: Sequence[FeatureMoments]) -> tuple[Matrix, Matrix]:
+    """By precision: how ranks go together is hardly a matter of whose ranks they are."""
+    if len({one.together.shape for one in found}) > 1:
+        raise NotApplicableError("its releases tell of different columns")
+    precisions = np.array([1.0 / np.maximum(one.variances_together, 1e-12) for one in found])
+    together = (precisions * np.array([one.together for one in found])).sum(axis=0) / precisions.sum(axis=0)
+    return np.asarray(together), np.asarray(1.0 / precisions.sum(axis=0))
+
+
 def _shrunk_covariance(found: FeatureMoments) -> tuple[Matrix, float]:
     """Off-diagonals by how much of their mean square is above chance; the diagonal is one by the features' making."""
     m = len(found.together)
@@ -166,22 +212,32 @@ def _shrunk_covariance(found: FeatureMoments) -> tuple[Matrix, float]:
     return (shrunk + shrunk.T) / 2.0, float(np.mean(trust))
 
 
-def _shrunk_deviations(deviations: Matrix, variances: Matrix, values: Floats, vectors: Matrix) -> Matrix:
-    """Empirical Bayes in the directions in which people vary: a priori N(0, t lambda^gamma), averaged over both."""
+def _shrunk_deviations(
+    deviations: Matrix, variances: Matrix, values: Floats, vectors: Matrix, together: float = 1.0
+) -> tuple[Matrix, float]:
+    """Empirical Bayes in the directions in which people vary: a priori N(0, t lambda^gamma), averaged over both.
+
+    With how much likelier what was seen is so than without any deviations, as a logarithm. `together`: what is found
+    will be averaged with other estimates, until it is so many times as precise.
+    """
     seen = deviations @ vectors
     noise = variances @ vectors**2
     classes = len(seen)
+
+    def log_likelihood(prior: Floats | float) -> float:
+        total = prior + noise
+        return -0.5 * float((seen**2 / total + np.log(total)).sum()) * (classes - 1) / classes
+
     weights, means = [], []
     for power in POWERS:
         for spread in SPREADS:
             prior = spread * values**power
-            total = prior + noise
-            likelihood = -0.5 * float((seen**2 / total + np.log(total)).sum()) * (classes - 1) / classes
-            weights.append(likelihood)
-            means.append(seen * prior / total)
+            weights.append(log_likelihood(prior))
+            means.append(seen * prior / (prior + noise / together))
     share = np.exp(np.array(weights) - max(weights))
+    evidence = max(weights) + math.log(float(share.mean())) - log_likelihood(0.0)
     share /= share.sum()
-    return np.asarray(np.tensordot(share, np.array(means), axes=1) @ vectors.T)
+    return np.asarray(np.tensordot(share, np.array(means), axes=1) @ vectors.T), evidence
 
 
 def _own_covariance(seen: Matrix, variances: Matrix, within: Matrix, root: Matrix) -> Matrix:

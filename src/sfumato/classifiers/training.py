@@ -12,6 +12,7 @@ from sklearn.utils import get_tags
 
 from sfumato.array_types import Codes, Matrix
 from sfumato.channels import Affine, Recipe
+from sfumato.channels.staged import Staged
 from sfumato.classifiers.distortion import NoiseSummary
 from sfumato.classifiers.factor_noise import FactorNoise
 from sfumato.classifiers.interruption import heeding_interrupts
@@ -97,6 +98,17 @@ def _check_gaps(classifier: Any, parts: Sequence[Part]) -> None:
         raise UsageError(NEEDS_ALL_CELLS.format(columns=", ".join([*map(repr, few), *more])))
 
 
+def _check_stages(classifier: Any, parts: Sequence[Part]) -> None:
+    """Rows of stages under different guides are different numbers to a learner that does not know them."""
+    maps = [part.source.map for part in parts if part.source is not None and isinstance(part.source.map, Staged)]
+    differ = any(not one.polynomials.is_like(maps[0].polynomials) for one in maps)
+    if differ and not getattr(classifier, "reads_stages", False):
+        raise UsageError(
+            "Not applicable: these releases in stages have guides of their own, so the same number means different "
+            "things in them. Use auto or private-discriminant, which read each by its own guide."
+        )
+
+
 @heeding_interrupts()
 def fit_on_parts(classifier: Any, parts: Sequence[Part]) -> Any:
     """Fit on the pooled rows; randomized labels are corrected for, and learners that ask are told each part's noise."""
@@ -105,6 +117,7 @@ def fit_on_parts(classifier: Any, parts: Sequence[Part]) -> Any:
     if len(np.unique(y)) < 2:
         raise TableError("All rows have the same label: there is nothing to learn. At least two classes are needed.")
     _check_gaps(classifier, parts)
+    _check_stages(classifier, parts)
     classifier = _with_neighbours_for(classifier, len(y))
     extra: dict[str, Any] = {}
     part_of = np.repeat(np.arange(len(parts)), [len(part.Z) for part in parts])

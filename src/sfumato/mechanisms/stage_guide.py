@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.array_types import Floats, Matrix
 from sfumato.channels import Channel
-from sfumato.channels.marginals import CELLS, Marginals
+from sfumato.channels.marginals import CELLS, Marginals, cells_of, values_in
 from sfumato.channels.staged import RANKS, WAVE, Staged
 from sfumato.table import Group
 
@@ -22,7 +22,6 @@ OUTCOMES = 64
 PRIOR = 16.0
 """So many further rows of a column are taken to be spread as all columns are on average."""
 STEPS = 200
-INSIDE = 4
 _ROUNDED = 12
 """Digits of a share: sums over blocks come in any order."""
 
@@ -67,14 +66,14 @@ def guide(staged: Staged, channels: Sequence[Channel], counts: OutcomeCounts, st
             channel = staged.of_stages(channels)[stage][place]
             parts.append((_transition(staged, stage, place, group, channel), counts.counts[stage][place]))
         known.append(parts)
-    numbers = [place for place, group in enumerate(groups) if not group.is_onehot]
+    numbers = [place for place, group in enumerate(groups) if not group.is_onehot and cells_of(group) == CELLS]
     average = np.full(CELLS, 1.0 / CELLS)
     if numbers:  # all columns as if they were one
         average = _estimate([part for place in numbers for part in known[place]], CELLS, average)
     shares = []
     for place, group in enumerate(groups):
-        size = len(group.column.categories or ()) if group.is_onehot else CELLS
-        prior = np.full(size, 1.0 / size) if group.is_onehot else average
+        size = len(group.column.categories or ()) if group.is_onehot else cells_of(group)
+        prior = average if place in numbers else np.full(size, 1.0 / size)
         shares.append(np.round(_estimate(known[place], size, prior), _ROUNDED))
     return Marginals(tuple(shares))
 
@@ -98,10 +97,10 @@ def _transition(staged: Staged, stage: int, place: int, group: Group, channel: C
         told = np.eye(group.width)[:size]
         found = np.exp(channel.log_likelihood(told, np.eye(group.width)))
         return np.asarray(found / found.sum(axis=0))  # of those who report it
-    inside = (np.arange(CELLS * INSIDE) + 0.5) / (CELLS * INSIDE)
-    inside = inside if stage == WAVE else staged.ranks.rank(place, inside)
-    x = np.column_stack([inside, *[np.zeros(len(inside))] * (group.width - 1)])
-    found = channel.transition(_edges(channel), x).reshape(OUTCOMES, CELLS, INSIDE).mean(axis=2)
+    values = values_in(cells_of(group))
+    values = values if stage == WAVE else staged.ranks.rank(place, values)
+    x = np.column_stack([values, *[np.zeros(len(values))] * (group.width - 1)])
+    found = channel.transition(_edges(channel), x).reshape(OUTCOMES, cells_of(group), -1).mean(axis=2)
     if group.has_indicator:
         missing = channel.transition(_edges(channel), np.array([[0.5, 1.0]]))
         found = np.hstack([found, missing])

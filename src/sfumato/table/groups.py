@@ -57,6 +57,14 @@ class Group:
         return not self.is_onehot and self.column.bounds[0] == self.column.bounds[1]
 
     @property
+    def levels(self) -> int | None:
+        """How many values a number can take that is whole by its kind; None for others and for categories."""
+        if self.column.kind not in ("integer", "ordinal", "date"):
+            return None
+        low, high = self.column.bounds
+        return int(high - low) + 1
+
+    @property
     def not_told(self) -> Floats:
         """What stands for a cell that is empty or unknown: "missing" where that can be said, else the middle of all."""
         found: Floats = self.vertices[-1] if self.column.missing else self.vertices.mean(axis=0)
