@@ -54,6 +54,9 @@ class PrivateDiscriminant(GivesProbabilities):
 
     corrects_labels = True
     reads_stages = True
+    n_features_in_: int
+    class_prior_: Floats
+    evidence_: float
 
     def fit(
         self, X: npt.ArrayLike, y: npt.ArrayLike, sources: Any = None, part: Any = None, label_keep: Any = 1.0
