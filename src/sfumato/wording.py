@@ -46,3 +46,12 @@ def than_commonest(low: float, high: float) -> str:
 def commonest_words(than: str) -> str:
     """One sentence where a model is no better than guessing; nothing where it is."""
     return _WORDS[than]
+
+
+WORSE_THAN_GUESSING = "worse than guessing: this adversary would rather guess"
+"""Nobody is made to look harmless by a guess that they would not make."""
+
+
+def is_worse_than_guessing(score: float | None, baseline: float | None) -> bool:
+    """Whether somebody who never saw the release gets more."""
+    return score is not None and baseline is not None and score < baseline - 1e-9

@@ -123,6 +123,13 @@ def test_the_riskiest_records_are_rows_of_the_original(owners, wine):
     assert len(riskiest[0]["columns"]) == round(13 * riskiest[0]["score"])
 
 
+def test_the_words_stand_beside_every_attack_that_does_worse_than_guessing_and_no_other(owners):
+    scored = [entry for entry in owners.data["attacks"] if entry["score"] is not None]
+    below = [entry["name"] for entry in scored if entry["score"] < entry["baseline"] - 1e-9]
+    assert below
+    assert [entry["name"] for entry in scored if "would rather guess" in entry.get("remark", "")] == below
+
+
 def test_utility_compares_training_on_release_and_original(owners):
     entries = {entry["classifier"]: entry for entry in owners.data["utility"]}
     assert {"knn", "naive-bayes", "forest", "radius-vote"} <= set(entries)

@@ -89,9 +89,45 @@ class TooNear(SquareWaveColumns):
         return block
 
 
+class NotClipped(AdditiveNoise):
+    """The planted fault: what lies beyond the bounds is not clipped, and lies half a range further."""
+
+    def perturb(self, X, y, rng):
+        block = super().perturb(X, y, rng)
+        block.X[:] += np.where(X == 1.0, 0.5, 0.0)
+        return block
+
+
+class SameNoise(AdditiveNoise):
+    """The planted fault: one draw of noise serves all columns, so that their differences are released as they are."""
+
+    def perturb(self, X, y, rng):
+        block = super().perturb(X, y, rng)
+        block.X[:] = X + (block.X - X)[:, :1]
+        return block
+
+
+class SameNoiseForAll(AdditiveNoise):
+    """The planted fault: one draw of noise serves all rows."""
+
+    def perturb(self, X, y, rng):
+        block = super().perturb(X, y, rng)
+        block.X[:] = X + (block.X - X)[:1]
+        return block
+
+
+@pytest.mark.parametrize("faulty", [SameNoise(epsilon_record=2.0), SameNoiseForAll(epsilon_record=2.0)], ids=str)
+def test_noise_that_is_used_again_is_caught(faulty):
+    """Either more is proved than stated, or far less, since draws are not what their law says."""
+    faulty = fitted(faulty, "nn")
+    with pytest.raises(AssertionError, match="was proved"):
+        assert_honest(proved_epsilon(faulty, DRAWS, Streams.seeded(7)), faulty.guarantee().record)
+
+
 @pytest.mark.parametrize(
     ("faulty", "shape"),
     [
+        (NotClipped(epsilon_record=1.0), "n"),
         (OneMore(epsilon_record=1.5), "nnn"),
         (TooNear(epsilon_record=1.0), "n"),
         (TooQuiet(basis=BASIS, basis_reason="test", epsilon_record=1.5), "nm3"),

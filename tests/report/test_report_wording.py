@@ -9,7 +9,7 @@ from sfumato.cli.audit import attack_lines
 from sfumato.report.guarantee import shown_guarantee
 from sfumato.report.markup import breakable, short_name, tag, trimmed
 from sfumato.report.riskiest import told
-from sfumato.report.verdict import WORSE_THAN_GUESSING, in_short
+from sfumato.report.verdict import in_short
 from sfumato.report.wording import (
     KNOWLEDGE,
     detail_rows,
@@ -19,6 +19,7 @@ from sfumato.report.wording import (
     quantity,
     setting_rows,
 )
+from sfumato.wording import WORSE_THAN_GUESSING
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from distinguisher import empirical_epsilon, proved_epsilon, response_ratio
+from distinguisher import empirical_epsilon, proved_epsilon
 from domains import any_records, domain
-from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace, RandomizedResponse, Response
+from sfumato.channels import RandomizedResponse as Response
+from sfumato.mechanisms import AdditiveNoise, PiecewiseNoise, PrincipalLaplace, RandomizedResponse, SquareWaveColumns
 from sfumato.noise import Streams
 
 DRAWS = 2_000_000
@@ -27,6 +28,10 @@ def assert_tight(proved, claim):
         (AdditiveNoise(), "nm3"),
         (AdditiveNoise(), "oi?"),
         (RandomizedResponse(), "23?"),
+        (SquareWaveColumns(), "nm3?"),
+        (SquareWaveColumns(columns=2), "nm3"),
+        (PiecewiseNoise(), "nm3?"),
+        (PiecewiseNoise(columns=2), "nnm"),
     ],
     ids=str,
 )
@@ -53,9 +58,9 @@ def test_noise_a_tenth_too_small_is_caught():
 
 @pytest.mark.parametrize("classes", [2, 5])
 def test_private_labels(classes):
-    response, streams = Response(classes, 1.0), Streams.seeded(3)
-    ratios = [
-        response_ratio(response.draw(np.full(DRAWS, label), streams.generator(label)), 0, 1, response.keep, classes)
-        for label in (0, 1)
-    ]
+    response, streams, ratios = Response.of_epsilon(1.0, classes), Streams.seeded(3), []
+    for label in (0, 1):
+        codes = response.draw_codes(np.full(DRAWS, label), streams.generator(label))
+        log = response.log_likelihood(np.eye(classes)[codes], np.eye(classes)[:2])
+        ratios.append(log[:, 0] - log[:, 1])
     assert_tight(empirical_epsilon(*ratios, response.epsilon), response.epsilon)

@@ -187,7 +187,8 @@ def listed(names: str | None) -> tuple[str, ...]:
 
 def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:
     """One line an attack: success from 0 to 1, beside baseline and control."""
-    from sfumato.report.verdict import WORSE_THAN_GUESSING, worse_than_guessing
+    from sfumato.report.verdict import worse_than_guessing
+    from sfumato.wording import WORSE_THAN_GUESSING
 
     yield f"{'attack':<22}{'success':>9}{'baseline':>10}{'control':>9}   (0 to 1, higher is worse)"
     for attack in found["attacks"]:

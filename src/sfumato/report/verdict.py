@@ -8,6 +8,7 @@ from statistics import NormalDist
 from typing import Any
 
 from sfumato.report.wording import ends
+from sfumato.wording import WORSE_THAN_GUESSING, is_worse_than_guessing
 
 GAINS, POPULATION, UNCLEAR, NO_GAIN = "gains", "population", "unclear", "no-gain"
 SIGNS = {GAINS: "▲", POPULATION: "◆", UNCLEAR: "?", NO_GAIN: "▽"}
@@ -23,8 +24,6 @@ IN_WORDS = {
     UNCLEAR: "More than without the release, but that may be chance.",
     NO_GAIN: "No more than somebody who never saw the release gets.",
 }
-WORSE_THAN_GUESSING = "worse than guessing: this adversary would rather guess"
-"""Nobody is made to look harmless by a guess that they would not make."""
 COUNTED = {
     GAINS: ("gains from the release", "gain from the release"),
     POPULATION: ("tells as much about strangers", "tell as much about strangers"),
@@ -44,8 +43,7 @@ def verdict(entry: Mapping[str, Any]) -> str:
 
 def worse_than_guessing(entry: Mapping[str, Any]) -> bool:
     """Whether somebody who never saw the release gets more."""
-    score, baseline = entry.get("score"), entry.get("baseline")
-    return score is not None and baseline is not None and score < baseline - 1e-9
+    return is_worse_than_guessing(entry.get("score"), entry.get("baseline"))
 
 
 def in_short(entry: Mapping[str, Any]) -> str:

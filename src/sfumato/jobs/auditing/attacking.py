@@ -33,6 +33,7 @@ from sfumato.jobs.auditing.attack_settings import Settings, made_attack
 from sfumato.jobs.engines.workers import in_order
 from sfumato.jobs.progress import Progress
 from sfumato.metrics import ScoredGuess, auc, recovery_curve, score_guess
+from sfumato.wording import WORSE_THAN_GUESSING, is_worse_than_guessing
 
 NO_TRACE = "which release row belongs to which person is unknown (no trace)"
 NOT_LINEAR = "the bits of a guided survey are not a linear function of the answers"
@@ -82,6 +83,8 @@ class Attempt:
             "columns": [] if scored is None else [dict(column) for column in scored.columns],
             "details": {**({} if scored is None else scored.details), **(self.details or {})},
         }
+        if scored is not None and is_worse_than_guessing(scored.score, scored.baseline):
+            entry["remark"] = WORSE_THAN_GUESSING
         if scored is not None and scored.chosen:
             entry["chosen"] = scored.chosen
         if self.parameters:
