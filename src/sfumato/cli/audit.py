@@ -68,6 +68,9 @@ def audit(
     hierarchy: Annotated[
         list[str] | None, typer.Option(metavar="COL=FILE", help="Hierarchy of generalised cells, as ARX; repeatable.")
     ] = None,
+    release_encoding: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Encoding of the release, where it is not that of the others.")
+    ] = None,
     quasi_identifiers: Annotated[
         str | None, typer.Option(metavar="COL,COL", help="What others may know of a person: count who is alike in it.")
     ] = None,
@@ -136,7 +139,7 @@ def audit(
     asked.check()  # before anything is read
     with console.listening() as progress:
         found = run(
-            folder if folder is not None else tables.open_if_given(release),
+            folder if folder is not None else tables.open_if_given(release, encoding=release_encoding),
             original=tables.open(original),
             holdout=tables.open_if_given(holdout),
             label=label,

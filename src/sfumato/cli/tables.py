@@ -42,12 +42,12 @@ class Tables(OptionBlock):
     encoding: Encoding = "utf-8"
     _piped: bool = field(default=False, init=False, repr=False)
 
-    def open(self, given: str, query: str | None = None) -> Any:
-        """A table, or a query that becomes one."""
+    def open(self, given: str, query: str | None = None, *, encoding: str | None = None) -> Any:
+        """A table, or a query that becomes one; `encoding` is its own, where it differs from the others'."""
         from sfumato.table import SqlQuery, open_table
         from sfumato.table.csv_dialect import Dialect
 
-        dialect = Dialect(self.decimal, self.encoding)
+        dialect = Dialect(self.decimal, encoding or self.encoding)
         if query is not None:
             return SqlQuery(given, query)
         return self._standard_input(dialect) if given == "-" else open_table(given, dialect=dialect)
@@ -63,9 +63,9 @@ class Tables(OptionBlock):
             raise UsageError("Several tables must be files. Give standard input or a database alone.")
         return open_table(given, dialect=Dialect(self.decimal, self.encoding))
 
-    def open_if_given(self, given: str | None) -> Any:
+    def open_if_given(self, given: str | None, *, encoding: str | None = None) -> Any:
         """The same for an option that may be left out."""
-        return None if given is None else self.open(given)
+        return None if given is None else self.open(given, encoding=encoding)
 
     def open_or_folder(self, given: str) -> Any:
         """A table, or the folder of a release as it is."""

@@ -50,7 +50,11 @@ NOT_ALL_USED = (
 
 @dataclass
 class Draft:
-    """What was read of a release, before people were chosen."""
+    """What was read of a release, before people were chosen.
+
+    rows, people: of a release too large to hold, how many rows it has, and a sample of the people where it is unknown
+    whose row is whose.
+    """
 
     encoding: Encoding
     Z: Matrix
@@ -67,6 +71,8 @@ class Draft:
     sets: Mapping[int, Sets] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     released: Table | None = None
+    rows: int | None = None
+    people: People | None = None
 
 
 def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -> Evidence:
@@ -79,7 +85,9 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
     strangers: tuple[People, int] | None = None
     if request.holdout is not None:
         strangers = read_holdout(open_table(request.holdout), draft.encoding, request.unknown)
-    if source is None:
+    if source is None and draft.people is not None:
+        whole, alignment = draft.people, "unknown"
+    elif source is None:
         whole = read_people(draft.original, draft.encoding)
         others = None if strangers is None else strangers[0].X
         alignment, source = _find_source(draft, whole.X, others, request)
@@ -111,13 +119,13 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
         affine=draft.affine,
         noise=noise,
         columnwise=draft.columnwise,
-        release_rows=len(draft.Z),
+        release_rows=draft.rows or len(draft.Z),
         card=draft.card,
         key_used=draft.key_used,
         holdout=holdout,
         undrawn=undrawn,
         alignment=alignment,
-        sampled=len(positions) < available,
+        sampled=len(positions) < (draft.rows or available),
         notes=draft.notes,
         original=draft.original,
         released=draft.released,

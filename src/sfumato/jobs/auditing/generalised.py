@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.array_types import Codes, Flags, Matrix
-from sfumato.channels import Channel, Line
+from sfumato.channels import Channel, Line, NotApplicableError
 from sfumato.errors import TableError
 from sfumato.table import Column, Group, Schema
 from sfumato.table.arrays import is_text, plain, text
@@ -20,6 +20,7 @@ from sfumato.table.cell_sets import Hierarchy, categories_of, interval_of
 UNLIKELY = -14.0
 """Log-likelihood of a value that its cell rules out: one in a million, since tables have mistakes."""
 SLACK = 1e-9
+NEVER_STATED = "what an audit estimates of generalised cells is never stated on a card"
 
 
 @dataclass(frozen=True)
@@ -132,10 +133,20 @@ def fill_in(Z: Matrix, sets: Mapping[int, Sets], groups: Sequence[Group], popula
 
 
 def check_hierarchies(hierarchies: Mapping[str, Hierarchy], schema: Schema) -> None:
-    """A hierarchy belongs to a column of the original."""
-    for name in hierarchies:
+    """A hierarchy belongs to a column of the original, and has a line for each of its categories.
+
+    A category without one would be ruled out by every wider word, and people who have it would seem safe.
+    """
+    for name, hierarchy in hierarchies.items():
         if name not in schema:
             raise TableError(f"The original has no column {name!r}, for which a hierarchy was given.")
+        known = frozenset().union(*hierarchy.values())
+        categories = schema[name].categories or ()
+        if absent := sum(category not in known for category in categories):
+            raise TableError(
+                f"The hierarchy of {name!r} has a hole: no line for {absent} of the {len(categories)} values of the "
+                "original. Every value needs one."
+            )
 
 
 @dataclass(frozen=True)
@@ -201,8 +212,8 @@ class Generalised(Channel):
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        raise NotImplementedError("what an audit estimates is never stated on a card")
+        raise NotApplicableError(NEVER_STATED)
 
     @classmethod
-    def from_dict(cls, stated: Mapping[str, Any]) -> Generalised:
-        raise NotImplementedError("what an audit estimates is never stated on a card")
+    def from_dict(cls, stated: Mapping[str, Any]) -> Generalised:  # noqa: ARG003
+        raise NotApplicableError(NEVER_STATED)

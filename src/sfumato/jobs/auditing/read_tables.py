@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import SchemaError, TableError
-from sfumato.jobs.auditing.assemble import Draft, evidence_of
+from sfumato.jobs.auditing.assemble import SAME_ORDER, Draft, evidence_of
 from sfumato.jobs.auditing.evidence import Evidence, read_holdout
 from sfumato.jobs.auditing.generalised import check_hierarchies, fill_in, sets_of, split_off
+from sfumato.jobs.auditing.large_release import (
+    LARGE,
+    SAMPLE,
+    TOO_LARGE,
+    Reading,
+    RenamedTable,
+    in_same_order,
+    read_sample,
+    row_count,
+    some_people,
+)
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.jobs.auditing.told_pairs import paired_by_file, paired_by_id
 from sfumato.table import Column, Encoding, Schema, Table, open_table
@@ -41,13 +52,18 @@ def evidence_from_tables(request: AuditRequest, rng: np.random.Generator) -> Evi
     """Treat the release as column-wise: every column is its source column, changed in an unknown way."""
     original, release = open_table(request.original), open_table(request.release)
     notes: list[str] = []
-    released = renamed(release.read(), original, request.columns)
-    as_released = MemoryTable(released)
+    back = original_names(release.names, original.names, request.columns)
+    rows = row_count(release)
+    reading = read_sample(release, rows, request.max_rows, rng) if rows > LARGE else None
+    released = release.read() if reading is None else reading.table
+    released = released.rename_columns([back.get(name, name) for name in released.column_names])
+    as_released: Table = MemoryTable(released) if reading is None else RenamedTable(release, back)
     alignment, source = "trace", None
     if request.match is not None:
         alignment, source = "id", paired_by_id(original, released, request.match, notes)
     elif request.mapping is not None:
-        alignment, source = "mapping", paired_by_file(request.mapping, released.num_rows, original, notes)
+        alignment, source = "mapping", paired_by_file(request.mapping, rows, original, notes)
+        source = source if reading is None else source[reading.places]
     hierarchies = {name: read_hierarchy(path) for name, path in request.hierarchies.items()}
     plain_schema = original_schema(original, released, request, notes)
     check_hierarchies(hierarchies, plain_schema)
@@ -82,29 +98,51 @@ def evidence_from_tables(request: AuditRequest, rng: np.random.Generator) -> Evi
         notes=notes,
         released=as_released,
     )
-    return evidence_of(draft, request, rng)
+    return evidence_of(draft if reading is None else _of_sample(draft, reading, request, rng), request, rng)
 
 
-def renamed(released: pa.Table, original: Table, columns: Mapping[str, str]) -> pa.Table:
-    """The release with the original's names for its columns; refuses one that has none of them."""
+def _of_sample(draft: Draft, reading: Reading, request: AuditRequest, rng: np.random.Generator) -> Draft:
+    """The sampled rows alone, with what the first rows of both tables tell of their order."""
+    total = row_count(draft.original)
+    source = None if draft.source is None else draft.source[reading.chosen]
+    people, alignment = None, draft.alignment
+    if source is None and in_same_order(reading, draft.Z, draft.original, draft.encoding, total):
+        draft.notes.append(SAME_ORDER)
+        source, alignment = reading.places[reading.chosen], "same-order"
+    elif source is None:
+        draft.notes.append(TOO_LARGE)
+        people = some_people(draft.original, draft.encoding, total, request.max_rows, rng)
+    draft.notes.append(SAMPLE.format(rows=reading.rows, count=len(reading.chosen)))
+    return replace(
+        draft,
+        Z=draft.Z[reading.chosen],
+        y=None if draft.y is None else draft.y[reading.chosen],
+        sets={number: found.take(reading.chosen) for number, found in draft.sets.items()},
+        source=source,
+        alignment=alignment,
+        rows=reading.rows,
+        people=people,
+    )
+
+
+def original_names(released: Sequence[str], original: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
+    """The original's names for renamed columns of the release; refuses a release that has none of its columns."""
     for old, new in columns.items():
-        if old not in original.names:
+        if old not in original:
             raise TableError(
-                f"The original has no column {old!r}, which --columns names.{nearest(old, original.names)}"
+                f"The original has no column {old!r}, which --columns names.{nearest(old, list(original))}"
             )
-        if new not in released.column_names:
-            raise TableError(
-                f"The release has no column {new!r}, which --columns names.{nearest(new, released.column_names)}"
-            )
+        if new not in released:
+            raise TableError(f"The release has no column {new!r}, which --columns names.{nearest(new, list(released))}")
     back = {new: old for old, new in columns.items()}
-    names = [back.get(name, name) for name in released.column_names]
+    names = [back.get(name, name) for name in released]
     if twice := [name for name in names if names.count(name) > 1]:
         raise TableError(f"The release has two columns for {twice[0]!r} of the original. Correct --columns.")
-    if not set(names) & set(original.names):
+    if not set(names) & set(original):
         raise TableError(
             "The release has no column of the original. If its columns were renamed, say so: --columns old=new."
         )
-    return released.rename_columns(names)
+    return back
 
 
 def _some_value(original: Table) -> Callable[[str], str]:
