@@ -68,7 +68,11 @@ class TestInMemory:
         monkeypatch.chdir(tmp_path)
         words = {"mechanism": "additive-noise", "epsilon_record": 4, "ledger": tmp_path / "ledger.json"}
         release = sf.sanitize(people, schema=SCHEMA, **words)
-        assert {path.name.strip(".") for path in tmp_path.iterdir()} <= {"ledger.json", "ledger.json.lock"}
+        assert {path.name.strip(".") for path in tmp_path.iterdir()} <= {
+            "ledger.json",
+            "ledger.json.lock",
+            "ledger.json.people",
+        }
         assert release.folder is None
         assert release.card.guarantee["kind"] == "local-dp"
         assert release.card.guarantee["epsilon_record"] <= 4
@@ -76,7 +80,8 @@ class TestInMemory:
 
     def test_it_is_the_same_release_as_in_a_folder(self, people, tmp_path):
         words = {"schema": SCHEMA, "mechanism": "additive-noise", "epsilon_record": 6, "seed": 3}
-        held, written = sf.sanitize(people, **words), sf.sanitize(people, **words, out=tmp_path / "written")
+        held = sf.sanitize(people, **words, ledger=tmp_path / "one.json")
+        written = sf.sanitize(people, **words, ledger=tmp_path / "two.json", out=tmp_path / "written")
         assert held.card == written.card
         pd.testing.assert_frame_equal(held.table, written.table)
         assert np.array_equal(held.source, written.source)
@@ -123,8 +128,8 @@ class TestInMemory:
         with pytest.raises(OutputError):
             sf.sanitize(people, schema=SCHEMA, mechanism="random-rotation", key=Path("/no/key"), ledger=book)
         assert Ledger(book).releases == 2
-        assert sf.sanitize(people, **words, seed=1).card.earlier_releases["count"] == 2
-        assert Ledger(book).releases == 2, "a trial is not counted"
+        assert sf.sanitize(people, **words, dry_run=True).card.earlier_releases["count"] == 2
+        assert Ledger(book).releases == 2, "a dry run is not counted"
 
     def test_only_new_rows_are_new_once_and_can_be_forgotten(self, people, tmp_path):
         words = {"schema": SCHEMA, "mechanism": "additive-noise", "only_new": True, "ledger": tmp_path / "ledger.json"}

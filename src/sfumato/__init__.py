@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sfumato.door.invariance import invariance
     from sfumato.door.law import law
     from sfumato.door.learn import Model, evaluate, load_model, predict, reconstruct, train
+    from sfumato.door.ledger import export_ledger, ledger_budget, ledger_forget, ledger_keep, show_ledger
     from sfumato.door.mine import cluster, regress, rules
     from sfumato.door.plan_counts import plan_counts
     from sfumato.door.recommend import recommend
@@ -41,6 +42,9 @@ _WHERE = {
     "sanitize": "sfumato.door.sanitize",
     "redraw": "sfumato.door.redraw",
     "show": "sfumato.door.sanitize",
+    **dict.fromkeys(
+        ("show_ledger", "ledger_budget", "ledger_keep", "ledger_forget", "export_ledger"), "sfumato.door.ledger"
+    ),
     "open_release": "sfumato.jobs.release",
     "audit": "sfumato.door.audit",
     "canary": "sfumato.door.canary",
@@ -97,10 +101,14 @@ __all__ = [
     "cluster",
     "compare",
     "evaluate",
+    "export_ledger",
     "figure_condensation",
     "figure_filtering",
     "invariance",
     "law",
+    "ledger_budget",
+    "ledger_forget",
+    "ledger_keep",
     "load_model",
     "measure_survey",
     "open_release",
@@ -115,6 +123,7 @@ __all__ = [
     "rules",
     "sanitize",
     "show",
+    "show_ledger",
     "survey_edges",
     "trade_off",
     "train",

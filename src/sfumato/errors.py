@@ -61,6 +61,12 @@ class UnmetWishError(SfumatoError):
     exit_code = 9
 
 
+class BudgetError(SfumatoError):
+    """The release would exceed the budget of its ledger, so nothing was released."""
+
+    exit_code = 10
+
+
 class InterruptedRunError(SfumatoError):
     """Ctrl-C or a polite kill stopped a run that keeps its work (`sanitize --resume`)."""
 

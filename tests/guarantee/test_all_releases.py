@@ -83,7 +83,13 @@ def test_cards_of_one_table_tell_the_total_first(released, tmp_path):
     released("a", private_label=True)
     released("b", private_label=True)
     card = released("c", private_label=True)
-    assert card.earlier_releases == earlier(2, 9.0, exact_label=False)
+    people = {
+        "by": "person",
+        "releases": {"worst": 3, "median": 3},
+        "local_epsilon": {"worst": 18.0, "median": 18.0},
+        "unproved_releases": {"worst": 0, "median": 0},
+    }
+    assert card.earlier_releases == {**earlier(2, 9.0, exact_label=False), "people": people}
     assert "by seeing all 3 releases" in card.guarantee["words"]
     assert "epsilon 18 in all" in card.guarantee["words"]  # two rows of a person
     assert "on top" not in card.guarantee["words"]

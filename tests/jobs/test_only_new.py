@@ -145,9 +145,10 @@ def test_the_owner_is_warned_when_earlier_releases_are_not_remembered(release):
         release(people(40), "b")
 
 
-def test_a_seeded_run_is_no_release_and_is_not_remembered(release):
+def test_a_seeded_run_is_remembered_like_any_other(release):
     release(people(40), "a", seed=1)
-    assert len(release(people(40), "b")) == 40
+    with pytest.raises(NothingNewError):
+        release(people(40), "b")
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path):

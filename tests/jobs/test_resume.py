@@ -131,6 +131,9 @@ def test_a_killed_run_goes_on_and_makes_the_release_that_it_would_have_made(kill
         assert not perturbed
     ledger = json.loads((killed / f"{case}.json").read_text())
     assert [len(notes) for notes in ledger["tables"].values()] == [1]
+    if case != "nobody's rows":
+        (people,) = (killed / f"{case}.json.people").glob("*.cells")
+        assert people.stat().st_size > 4 * ROWS, "its people are known again, though that pass was made before the kill"
     assert told.card.earlier_releases["count"] == 0
 
     class Known(Streams):
@@ -187,7 +190,15 @@ def test_another_table_or_another_order_is_refused_and_the_work_stays(stopped):
         sanitize(folder / "t.parquet", folder / "out", replace(given, resume=False))
     assert blocks_of(folder / ".out.unfinished")
     sanitize(folder / "t.parquet", folder / "out", replace(given, resume=False, force=True))
-    assert sorted(path.name for path in folder.iterdir()) == [".l.lock", ".m.lock", "l", "m", "out", "t.parquet"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        ".l.lock",
+        ".m.lock",
+        "l",
+        "l.people",
+        "m",
+        "out",
+        "t.parquet",
+    ]
 
 
 def test_a_block_that_was_damaged_on_the_disk_is_made_again(stopped):

@@ -22,6 +22,7 @@ from sfumato.cli import (
     invariance,
     law,
     learn,
+    ledger,
     mine,
     push,
     recommend,
@@ -48,7 +49,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Learn from private tables without seeing the people in them.",
     epilog="Exit codes: 0 done, 1 any other error, 2 wrong option, 3 table, 4 schema, 5 output, 6 card, key or model, "
-    "7 nothing new, 8 coordinator, 9 nothing keeps the wish, 130 interrupted.",
+    "7 nothing new, 8 coordinator, 9 nothing keeps the wish, 10 budget, 130 interrupted.",
 )
 
 
@@ -77,6 +78,7 @@ app.command()(compare.compare)
 app.command()(release.sanitize)
 app.command()(redraw.redraw)
 app.command()(release.forget)
+app.add_typer(ledger.app, name="ledger")
 app.command()(release.show)
 app.command()(certificate.certificate)
 app.command()(audit.audit)

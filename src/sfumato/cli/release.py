@@ -59,6 +59,9 @@ def sanitize(
     console: Console,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder to write.")] = None,
     label: Label = None,
+    person: Annotated[
+        str | None, typer.Option(metavar="COL", help="The column that says whose rows they are; never released.")
+    ] = None,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
     mechanism: Annotated[
         str | None,
@@ -155,6 +158,7 @@ def sanitize(
         release = run(
             tables.open_all(table, query),
             label=label,
+            person=person,
             schema=schema,
             study=terms,
             mechanism=mechanism,

@@ -23,6 +23,7 @@ def sanitize(
     table: Any,
     *,
     label: str | None = None,
+    person: str | None = None,
     schema: Schema | Path | str | None = None,
     study: Terms | Path | str | None = None,
     mechanism: str | None = None,
@@ -73,6 +74,9 @@ def sanitize(
         with the same columns. An index is never released.
     label : str, optional
         The column that classifiers are to predict. It is released as it is, unless `private_label`.
+    person : str, optional
+        The column that says whose rows they are. It is never released; the ledger adds up by it. Give
+        `max_rows_per_person` with it: a cap that is counted in the table is not public.
     schema : Schema or path, optional
         Columns with their bounds, categories and roles. Without one it is inferred, with a `PrivacyLeakWarning`: what
         was learned from the data cannot carry a formal guarantee.
@@ -179,6 +183,7 @@ def sanitize(
         parameters=dict(parameters or {}),
         columns=dict(columns or {}),
         label=label,
+        person=person,
         schema=schema,
         engine=engine,
         master=master,

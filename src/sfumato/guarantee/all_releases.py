@@ -24,6 +24,7 @@ from sfumato.guarantee.guarantee import (
 )
 from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, posterior_bound
 from sfumato.guarantee.rounding import at_most, rounded_up
+from sfumato.wording import counted
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class AllReleases:
     exact_label: bool
     central: Central | None = None
     """What all releases of rows that belong to nobody cost, this one included."""
+    people: Mapping[str, Any] | None = None
+    """The worst and the median over people, as the card states them."""
 
     @classmethod
     def of(cls, alone: Guarantee, stated: Mapping[str, Any]) -> AllReleases:
@@ -50,7 +53,8 @@ class AllReleases:
             total = max(total, alone.proved)
         elif central is not None and central.epsilon < alone.central.epsilon:
             central = alone.central
-        return cls(alone, earlier, total, alone.exact_label or bool(stated.get("exact_label")), central)
+        exact_label = alone.exact_label or bool(stated.get("exact_label"))
+        return cls(alone, earlier, total, exact_label, central, stated.get("people"))
 
     @property
     def count(self) -> int:
@@ -66,8 +70,11 @@ class AllReleases:
 
     @property
     def person(self) -> float:
-        """The same rows belong to the same people, so that the cap is that of this release."""
+        """Added up person by person where that could be done; else the cap is that of this release."""
         rows = self.alone.rows_per_person
+        if self.people is not None and self.people["by"] == "person":
+            unproved = self.people["unproved_releases"]["worst"]
+            return math.inf if unproved else max(self.people["local_epsilon"]["worst"], self.alone.person)
         return math.inf if rows is None else self.record * rows
 
     @property
@@ -100,7 +107,23 @@ class AllReleases:
                 f" Records were perturbed as well (epsilon {rounded_up(self.record)} in all), which shows who is in "
                 f"the table. For somebody's values all releases together come to epsilon {total}."
             )
-        return f"{words} This release alone: {self.alone.in_words(prior)}"
+        return f"{words}{self._spread()} This release alone: {self.alone.in_words(prior)}"
+
+    def _spread(self) -> str:
+        """That people differ in how often they were released."""
+        if self.people is None:
+            return ""
+        releases, epsilon, unproved = (self.people[name] for name in ("releases", "local_epsilon", "unproved_releases"))
+        who = "person" if self.people["by"] == "person" else "record"
+
+        def of(which: str) -> str:
+            times = counted(int(releases[which]), "release")
+            if unproved[which]:
+                return f"no bound over {times}, {int(unproved[which])} of them without a proof"
+            return f"epsilon {rounded_up(epsilon[which])} over {times}"
+
+        worst, median = of("worst"), of("median")
+        return f" Every {who}: {worst}." if worst == median else f" A {who} at worst: {worst}; the median: {median}."
 
     def in_words(self, prior: float = 0.001) -> str:
         """One paragraph for a data steward."""
@@ -113,7 +136,7 @@ class AllReleases:
             culprit = "an earlier one" if self.alone.kind == LOCAL_DP else "this one"
             return (
                 f"No bound holds against somebody who sees {self.seen} releases of these rows ({which}): {culprit} "
-                f"has no proved bound. This release alone: {self.alone.in_words(prior)}"
+                f"has no proved bound.{self._spread()} This release alone: {self.alone.in_words(prior)}"
             )
         figure = f"epsilon {rounded_up(self.record)} for the whole record in all: {which}"
         words = becoming_sure(prior, self.record, f"{self.seen} releases of that person's record", figure)
@@ -124,6 +147,7 @@ class AllReleases:
         rows = self.alone.rows_per_person
         if rows is not None and rows > 1:
             words += f" A person with {rows:,} rows: epsilon {rounded_up(self.person)} in all."
+        words += self._spread()
         sure = posterior_bound(prior, self.alone.record)
         return f"{words} This release alone: {at_most(sure)} (epsilon {rounded_up(self.alone.record)})."
 

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import hmac
 import json
-import math
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import reduce
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from sfumato.array_types import Floats
 from sfumato.errors import CardError
 from sfumato.files import exclusive, other_version, write_whole
 from sfumato.guarantee.borrowed import direction_hashes, is_remembered
+from sfumato.guarantee.budget import Budget
 from sfumato.guarantee.concentrated import Central
-from sfumato.guarantee.rounding import sum_up
+from sfumato.guarantee.earlier import Earlier, record_epsilon
+from sfumato.guarantee.entry import entry_of, make_entry
+from sfumato.guarantee.fingerprint import Fingerprint
+from sfumato.guarantee.people_totals import Tally
+from sfumato.guarantee.person_hash import PersonHash
+from sfumato.guarantee.roll import KeptRoll, Roll
 
 FORMAT, VERSION = "sfumato-ledger", 1
 """A later version reads and migrates every earlier one, from 0.1.0 on; what it does not know of an entry it keeps."""
 VARIABLE = "SFUMATO_LEDGER"
-TILE = 1 << 15  # cells that are hashed at a time: they stay in the cache
 KEY_BYTES = 32
 LEARNED = "learned"
 """Where hashes of learned directions stand; ledgers of earlier versions have none."""
 
 
+BUDGET, KEEP_DAYS = "budget", "keep_days"
+"""The owner's own settings, where there are any."""
 MODELS = "models"
 """Digests of models that fits have left, and how often rows were drawn from each again."""
 
@@ -44,79 +47,6 @@ def default_ledger() -> Path:
     from platformdirs import user_data_path
 
     return user_data_path("sfumato") / "ledger.json"
-
-
-class Fingerprint:
-    """A keyed fingerprint of a set of rows that does not depend on their order; added up block by block.
-
-    Each row is hashed to 64 bits by a keyed multilinear form over the words of its encoded values, mixed, and
-    summed; the sums go through HMAC. Without the ledger's key the fingerprint tells nothing about the rows.
-    """
-
-    def __init__(self, key: bytes, width: int):
-        self._key = key
-        seed = int.from_bytes(hmac.new(key, b"rows", hashlib.sha256).digest()[:16], "little")
-        generator = np.random.Generator(np.random.PCG64(seed))
-        self._weights = generator.integers(1, 2**64, size=width, dtype=np.uint64) | np.uint64(1)
-        self._sums = np.zeros(2, dtype=np.uint64)
-        self._rows = 0
-
-    def add(self, X: Floats) -> None:
-        """Take in one block of encoded rows."""
-        self.merge(self.sums(X), len(X))
-
-    def merge(self, sums: NDArray[np.uint64], rows: int) -> None:
-        """Take in the `sums` of that many rows."""
-        self._sums += sums
-        self._rows += rows
-
-    def sums(self, X: Floats) -> NDArray[np.uint64]:
-        """What one block adds: any thread may compute it, any order of merging gives the same fingerprint."""
-        total = np.zeros(2, dtype=np.uint64)
-        step = max(64, TILE // max(1, X.shape[1]))
-        for start in range(0, len(X), step):
-            row = self._hashed(X[start : start + step])
-            total += np.array([row.sum(dtype=np.uint64), (row * row).sum(dtype=np.uint64)], dtype=np.uint64)
-        return total
-
-    def _hashed(self, X: Floats) -> NDArray[np.uint64]:
-        mixed: NDArray[np.uint64] = (X.T + 0.0).view(np.uint64)  # + 0.0 makes -0 and 0 the same row
-        mixed ^= mixed >> np.uint64(29)
-        mixed *= np.uint64(0xBF58476D1CE4E5B9)
-        mixed ^= mixed >> np.uint64(32)
-        mixed *= self._weights[:, None]
-        row: NDArray[np.uint64] = mixed.sum(axis=0, dtype=np.uint64)
-        row ^= row >> np.uint64(31)
-        row *= np.uint64(0x94D049BB133111EB)
-        row ^= row >> np.uint64(29)
-        return row
-
-    def hexdigest(self) -> str:
-        message = self._sums.tobytes() + self._rows.to_bytes(8, "little")
-        return hmac.new(self._key, message, hashlib.sha256).hexdigest()
-
-
-@dataclass(frozen=True)
-class Earlier:
-    """Earlier releases of the same rows: how many, the sum of their record epsilons (infinite if one has none), and
-    whether one of them gave the label exactly. `central`: what those of rows that belong to nobody cost, kept apart."""
-
-    count: int
-    epsilon: float
-    exact_label: bool = False
-    central: Central | None = None
-
-    def to_dict(self, epsilon_now: float, central_now: Central | None = None) -> dict[str, Any]:
-        """As it stands on the card of the release that follows them."""
-        total = self.epsilon if central_now is not None else sum_up([self.epsilon, epsilon_now])
-        finite = total if math.isfinite(total) else None
-        central = self.central + central_now if self.central and central_now else self.central or central_now
-        return {
-            "count": self.count,
-            "total_epsilon_record": finite,
-            "exact_label": self.exact_label,
-            **({} if central is None else {"central": central.to_dict()}),
-        }
 
 
 class Ledger:
@@ -138,7 +68,8 @@ class Ledger:
             if len(bytes.fromhex(data["key"])) != KEY_BYTES:
                 raise ValueError("the key was cut short")
             for releases in data["tables"].values():
-                _total(releases)
+                for entry in releases:
+                    entry.get("central") or record_epsilon(entry)
             if not all(isinstance(item, str) for item in data.get(LEARNED, ())):
                 raise ValueError("what was learned is not a list of hashes")
             if not all(isinstance(times, int) for times in data.get(MODELS, {}).values()):
@@ -168,7 +99,76 @@ class Ledger:
             if self.path.exists():
                 self._data = self._read()
             else:
-                write_whole(self.path, json.dumps(self._data, indent=1), private=True)
+                self._write()
+
+    @property
+    def people_hash(self) -> PersonHash:
+        """By which rows and people are known again."""
+        return PersonHash(self.key)
+
+    @property
+    def people_folder(self) -> Path:
+        """Where the rolls of releases are kept, beside the ledger."""
+        return self.path.with_name(self.path.name + ".people")
+
+    @property
+    def budget(self) -> Budget | None:
+        """What all releases may come to for anybody, if the owner set a limit."""
+        found = self._data.get(BUDGET)
+        return None if found is None else Budget.from_dict(found)
+
+    @property
+    def keep_days(self) -> int | None:
+        """For how long fingerprints of people are kept; None for good."""
+        found = self._data.get(KEEP_DAYS)
+        return None if found is None else int(found)
+
+    def set_budget(self, budget: Budget | None) -> None:
+        self._set(BUDGET, None if budget is None else budget.to_dict())
+
+    def set_keep_days(self, days: int | None) -> None:
+        """Fingerprints of earlier releases are deleted at once; that they were made stays noted."""
+        self._set(KEEP_DAYS, days)
+
+    def _set(self, name: str, value: Any) -> None:
+        with exclusive(self.path):
+            self._data = self._read() if self.path.exists() else self._data
+            self._data[name] = value
+            if value is None:
+                del self._data[name]
+            self._expire()
+            self._write()
+
+    def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every release that was noted, with the fingerprint of its table."""
+        for fingerprint, releases in self._data["tables"].items():
+            for entry in releases:
+                yield fingerprint, entry
+
+    def roll_of(self, entry: Mapping[str, Any]) -> KeptRoll | None:
+        """The people of a release; None where they were not kept."""
+        about = entry.get("roll")
+        if about is None or entry.get("expired"):
+            return None
+        return KeptRoll(self.people_folder, about["name"], tuple(about["tags"]), self.people_hash)
+
+    def _expire(self) -> None:
+        """Delete what is older than the owner wants it kept."""
+        if self.keep_days is None:
+            return
+        last = (datetime.datetime.now(datetime.UTC).date() - datetime.timedelta(days=self.keep_days)).isoformat()
+        for _, entry in self.entries():
+            if entry.get("roll") and not entry.get("expired") and entry["when"] < last:
+                entry["expired"] = True
+                KeptRoll(self.people_folder, entry["roll"]["name"], (), self.people_hash).delete()
+
+    def _write(self) -> None:
+        write_whole(self.path, json.dumps(self._data, indent=1), private=True)
+
+    def discard(self) -> None:
+        """Remove a ledger that counted for one run only, with all that it knows of people."""
+        shutil.rmtree(self.people_folder, ignore_errors=True)
+        self.path.unlink(missing_ok=True)
 
     def fingerprint(self, width: int) -> Fingerprint:
         return Fingerprint(self.key, width)
@@ -181,7 +181,7 @@ class Ledger:
             known = self._data.setdefault(LEARNED, [])
             if more := [item for item in dict.fromkeys(new) if item not in set(known)]:
                 known.extend(more)
-                write_whole(self.path, json.dumps(self._data, indent=1), private=True)
+                self._write()
 
     def has_learned(self, rows: Floats) -> bool:
         """Whether one of these directions was learned for an earlier release under this ledger."""
@@ -192,25 +192,50 @@ class Ledger:
         message = json.dumps(sorted(names), ensure_ascii=False).encode()
         return hmac.new(self.key, b"columns/" + message, hashlib.sha256).hexdigest()
 
-    def earlier(self, fingerprint: str, columns: str | None = None, *, nobodys: bool = False) -> Earlier:
-        """What was released of these rows before, and what was drawn from models of tables with these `columns`.
+    def new_roll(self, columns: Sequence[str], *, people: bool) -> Roll:
+        """Takes in the rows of a release, to be compared and noted."""
+        beside = self.path.parent if self.path.exists() else None
+        return Roll(self.people_hash, columns, people=people, beside=beside)
 
-        Before rows that belong to `nobodys`, everything that was released of such columns counts, whatever the rows
-        were. "These very rows were released before" is an exact fact about the table, and the card shows the count.
+    def earlier(
+        self,
+        fingerprint: str,
+        columns: str | None = None,
+        *,
+        nobodys: bool = False,
+        tags: Iterable[str] = (),
+        roll: Roll | None = None,
+    ) -> Earlier:
+        """What was released of these people before, and what was drawn from models of tables like this one.
+
+        People are known by the `roll`, or where an entry has none by the fingerprint of the whole table. Tables whose
+        rows belong to `nobodys` are alike if they share a private column (`tags`), whoever is in them. "These very
+        rows were released before" is an exact fact about the table, and the card shows the count.
         """
-        tables = self._data["tables"]
-        alike = [e for releases in tables.values() for e in releases if columns and e.get("columns") == columns]
-        if not nobodys:
-            same = tables.get(fingerprint, [])
-            alike = [*same, *(e for e in alike if e.get("central") and not any(e is one for one in same))]
-        return self._add_up(alike)
-
-    def _add_up(self, releases: list[dict[str, Any]]) -> Earlier:
-        # 0.1.0 did not note what became of the label: it counts as released exactly
-        exact = any(entry.get("exact_label", True) for entry in releases)
-        drawn = [Central.from_dict(entry["central"]) for entry in releases if entry.get("central")]
-        central = reduce(Central.__add__, drawn) if drawn else None
-        return Earlier(len(releases), _total(releases), exact, central)
+        everything = [entry for _, entry in self.entries()]
+        shared = set(tags)
+        alike = [e for e in everything if (columns and e.get("columns") == columns) or shared & set(e.get("tags", ()))]
+        if nobodys:
+            return Earlier.add_up(alike)
+        drawn = [entry for entry in alike if entry.get("central")]
+        same = [entry for entry in self._data["tables"].get(fingerprint, []) if not entry.get("central")]
+        if roll is None:
+            return Earlier.add_up([*same, *drawn])
+        found: list[dict[str, Any]] = []
+        tally = Tally(len(roll.rows), roll.people)
+        for entry in everything:
+            if entry.get("central"):
+                continue
+            kept = self.roll_of(entry)
+            if any(entry is one for one in same):
+                seen = roll.rows == roll.rows
+            elif kept is None or (seen_by := roll.known_to(kept)) is None:
+                continue
+            else:
+                seen = seen_by
+            if tally.add(len(found), seen):
+                found.append(entry)
+        return Earlier.add_up([*found, *drawn], tally)
 
     def record(
         self,
@@ -222,23 +247,37 @@ class Ledger:
         exact_label: bool | None = None,
         central: Central | None = None,
         columns: str | None = None,
+        tags: Sequence[str] = (),
+        rows_per_person: int | None = 1,
+        roll: Mapping[str, Any] | None = None,
         run: str | None = None,
+        people: Roll | None = None,
     ) -> Earlier:
         """Note one more release, durably and before it becomes visible; returns what was released before it.
 
         Reading and noting are one step, so that of two runs at the same moment the second counts the first. A `run`
-        that was killed and goes on takes its first note back: it counts once.
+        that was killed and goes on takes its first note back: it counts once. `roll` says where the fingerprints of
+        its `people` are kept. A release beyond the budget is refused.
         """
-        entry = _entry(mechanism, epsilon, when, exact_label, central, columns, run)
+        entry = make_entry(mechanism, epsilon, when, exact_label, central, columns, tags, rows_per_person, roll, run)
         with exclusive(self.path):
             self._data = self._read() if self.path.exists() else self._data
+            self._expire()
             if run is not None:
-                releases = self._data["tables"].get(fingerprint, [])
-                releases[:] = [one for one in releases if one.get("run") != run]
-            earlier = self.earlier(fingerprint, columns, nobodys=central is not None)
+                self._take_back(fingerprint, lambda one: one.get("run") == run)
+            earlier = self.earlier(fingerprint, columns, nobodys=central is not None, tags=tags, roll=people)
+            self.check_budget(earlier, entry)
+            if people is not None and roll is not None:
+                people.save(self.people_folder, roll["name"])
             self._data["tables"].setdefault(fingerprint, []).append(entry)
-            write_whole(self.path, json.dumps(self._data, indent=1), private=True)
+            self._write()
         return earlier
+
+    def check_budget(self, earlier: Earlier, entry: Mapping[str, Any]) -> None:
+        """Refuse a release that the budget has no room for."""
+        if self.budget is not None:
+            central = Central.from_dict(entry["central"]) if entry.get("central") else None
+            self.budget.check(earlier, record_epsilon(entry), central, entry.get("rows_per_person", 1))
 
     def keep_model(self, digest: str) -> None:
         """A fit that was paid for has left this model: drawing from it again is free."""
@@ -259,50 +298,21 @@ class Ledger:
         with exclusive(self.path):
             self._data = self._read() if self.path.exists() else self._data
             self._data[MODELS] = change(self._data.get(MODELS, {}))
-            write_whole(self.path, json.dumps(self._data, indent=1), private=True)
+            self._write()
 
-    def strike(
-        self,
-        fingerprint: str,
-        *,
-        mechanism: str,
-        epsilon: float | None,
-        when: str,
-        exact_label: bool | None = None,
-        central: Central | None = None,
-        columns: str | None = None,
-        run: str | None = None,
-    ) -> None:
+    def strike(self, fingerprint: str, **note: Any) -> None:
         """Take the note of a release back: it failed and never became visible."""
-        entry = _entry(mechanism, epsilon, when, exact_label, central, columns, run)
+        entry = entry_of(note)
         with exclusive(self.path):
             self._data = self._read()
-            releases = self._data["tables"].get(fingerprint, [])
-            if entry in releases:  # notes of other runs that read alike are as good
-                releases.remove(entry)
-            if not releases:
-                self._data["tables"].pop(fingerprint, None)
-            write_whole(self.path, json.dumps(self._data, indent=1), private=True)
+            self._take_back(fingerprint, lambda one: one == entry, most=1)  # others that read alike are as good
+            self._write()
 
-
-def _entry(
-    mechanism: str,
-    epsilon: float | None,
-    when: str,
-    exact_label: bool | None,
-    central: Central | None,
-    columns: str | None,
-    run: str | None,
-) -> dict[str, Any]:
-    finite = epsilon if epsilon is not None and math.isfinite(epsilon) else None
-    label = {} if exact_label is None else {"exact_label": exact_label}
-    drawn = {} if central is None else {"central": central.to_dict()}  # an older version reads no epsilon: no bound
-    of = {} if columns is None else {"columns": columns}
-    mark = {} if run is None else {"run": run}  # of a run that can be killed and go on
-    return {"when": when, "mechanism": mechanism, "epsilon_record": finite, **label, **drawn, **of, **mark}
-
-
-def _total(releases: list[dict[str, Any]]) -> float:
-    """Sum of the record epsilons; null stands for infinite."""
-    perturbed = [entry["epsilon_record"] for entry in releases if not entry.get("central")]
-    return sum_up(math.inf if epsilon is None else float(epsilon) for epsilon in perturbed)
+    def _take_back(self, fingerprint: str, which: Callable[[dict[str, Any]], bool], most: int | None = None) -> None:
+        releases = self._data["tables"].get(fingerprint, [])
+        for entry in [one for one in releases if which(one)][:most]:
+            releases.remove(entry)
+            if (kept := self.roll_of(entry)) is not None:
+                kept.delete()
+        if not releases:
+            self._data["tables"].pop(fingerprint, None)

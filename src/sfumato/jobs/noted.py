@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from sfumato.guarantee import Guarantee, Ledger
-from sfumato.guarantee.ledger import Earlier, Fingerprint
+from sfumato.guarantee.earlier import Earlier
+from sfumato.guarantee.entry import entry_of, new_roll_name
+from sfumato.guarantee.fingerprint import Fingerprint
+from sfumato.guarantee.roll import Roll
 from sfumato.jobs.make_card import today
 from sfumato.jobs.sanitize_options import Options
 from sfumato.mechanisms import Mechanism, ModelDrawing
@@ -30,13 +34,16 @@ def recognise(mechanism: Mechanism, ledger: Ledger, shaped_by: str | None, optio
 def release_note(
     mechanism: Mechanism,
     fingerprint: Fingerprint,
-    columns: str,
+    columns: Mapping[str, Any],
     guarantee: Guarantee | None,
+    rows_per_person: int | None,
+    roll: Roll | None = None,
     run: str | None = None,
 ) -> dict[str, Any]:
     """What the ledger keeps of a release; without a guarantee, of one that is about to be fitted.
 
-    `run` names a run that can go on after it was killed, so that it is counted once.
+    `columns` says, under the ledger's key, what the table's columns are called. `run` names a run that can go on after
+    it was killed, so that it is counted once.
     """
     central = mechanism.planned if isinstance(mechanism, ModelDrawing) else None
     finite = guarantee is not None and central is None and math.isfinite(guarantee.proved)
@@ -47,18 +54,36 @@ def release_note(
         "when": today(),
         "exact_label": guarantee is not None and guarantee.exact_label,
         "central": central,
-        "columns": columns,
+        **columns,
+        "rows_per_person": rows_per_person,
+        "roll": None if roll is None else new_roll_name(roll),
         **({} if run is None else {"run": run}),
     }
 
 
+def columns_note(ledger: Ledger, names: Sequence[str], private: Sequence[str]) -> dict[str, Any]:
+    """What the ledger keeps of the names of a table's columns."""
+    return {"columns": ledger.columns(names), "tags": [ledger.people_hash.tag(name) for name in private]}
+
+
 def count_release(
-    ledger: Ledger, note: dict[str, Any], options: Options, if_it_fails: ExitStack | None = None
+    ledger: Ledger,
+    note: dict[str, Any],
+    options: Options,
+    if_it_fails: ExitStack | None = None,
+    roll: Roll | None = None,
 ) -> Earlier:
-    """Earlier releases of the same rows; this one is noted in the same moment, before it becomes visible."""
-    if options.seed is not None or options.leaves_no_mark:
-        return ledger.earlier(note["fingerprint"], note["columns"], nobodys=note["central"] is not None)
-    earlier = ledger.record(**note)
+    """Earlier releases of the same people; this one is noted in the same moment, before it becomes visible.
+
+    A dry run notes nothing, and is refused as the release would be. A trial is neither.
+    """
+    if options.leaves_no_mark:
+        nobodys = note["central"] is not None
+        earlier = ledger.earlier(note["fingerprint"], note["columns"], nobodys=nobodys, tags=note["tags"], roll=roll)
+        if options.trial is None:
+            ledger.check_budget(earlier, entry_of(note))
+        return earlier
+    earlier = ledger.record(**note, people=roll)
     if if_it_fails is not None:
         if_it_fails.callback(ledger.strike, **note)
     return earlier

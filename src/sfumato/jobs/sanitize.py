@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,19 +15,20 @@ import pyarrow as pa
 from sfumato.channels import RandomizedResponse
 from sfumato.errors import PrivacyLeakWarning, SchemaError, UsageError
 from sfumato.guarantee import Guarantee, Key, Ledger
-from sfumato.guarantee.ledger import Earlier
+from sfumato.guarantee.earlier import Earlier
 from sfumato.guarantee.recompute import SEEDED
+from sfumato.guarantee.roll import Roll
 from sfumato.jobs.engines import BlockCounts, draw_blocks, fit_on_source, in_order, play_rounds
 from sfumato.jobs.engines.here import Engine, Here
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import learned_classes, make_card
-from sfumato.jobs.noted import count_release, recognise, release_note
+from sfumato.jobs.noted import columns_note, count_release, recognise, release_note
 from sfumato.jobs.only_new import remember
 from sfumato.jobs.privacy_loss import with_privacy_loss
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.public_rows import THE_SAME
 from sfumato.jobs.release import Release
-from sfumato.jobs.sanitize_checks import check_engine, check_label, check_nobodys, label_response
+from sfumato.jobs.sanitize_checks import check_engine, check_label, check_nobodys, label_response, with_person
 from sfumato.jobs.sanitize_options import Options
 from sfumato.jobs.sanitized import Sanitized
 from sfumato.jobs.source import Source
@@ -129,7 +130,7 @@ def _perturb(
     engine: Engine,
 ) -> _Made:
     """The road that every release takes, wherever it lands. `run` ends when it is certain whether it stands."""
-    schema = options.with_own_noise(schema_for(opened, options.agreed_schema(), options.label))
+    schema = options.with_own_noise(schema_for(opened, options.agreed_schema(), options.label, options.person))
     if options.privacy_loss is not None:
         schema = with_privacy_loss(opened, schema, mechanism, options.privacy_loss)
         strength = replace(strength, chosen_by=f"privacy loss {options.privacy_loss:g} of every number, from the data")
@@ -157,10 +158,15 @@ def _perturb(
     )
     ledger = Ledger(options.ledger)
     nobodys = isinstance(mechanism, ModelDrawing)  # no row of the table is released, so that none is remembered
+    roll = _roll(ledger, source, options) if not nobodys else None
     remembered = None
     if not (nobodys or options.leaves_no_mark):
         remembered = remember(ledger, source, only_new=options.only_new, until=run, progress=progress)
-    columns = ledger.columns(column.name for column in schema.columns if column.role in ("private", "label"))
+    columns = columns_note(
+        ledger,
+        [column.name for column in schema.columns if column.role in ("private", "label")],
+        [column.name for column in schema.private],
+    )
     kept, streams = _begin(landing, opened, schema, strength, columns, options, ledger, remembered is None)
     source.kept = kept
     streams = engine.streams(streams)
@@ -175,7 +181,9 @@ def _perturb(
 
     def charge() -> None:
         """A fit that draws noise is paid for whatever becomes of it: choosing among fits would tell something."""
-        charged.append(count_release(ledger, release_note(mechanism, fingerprint, columns, None, run_name), options))
+        cap = options.max_rows_per_person or 1
+        note = release_note(mechanism, fingerprint, columns, None, cap, run=run_name)
+        charged.append(count_release(ledger, note, options))
 
     if isinstance(mechanism, ModelDrawing):
         mechanism.start(encoding, streams.generator(0, b"", b"fit"), labelled=not options.unlabelled)
@@ -190,14 +198,15 @@ def _perturb(
     released = mechanism.released(rows)
     layout = Layout(mechanism, encoding, options.like_original)
     guarantee = _guarantee(mechanism, encoding, source, response, options).hindered(strength.in_the_way)
-    note = release_note(mechanism, fingerprint, columns, guarantee, run_name)
-    earlier = charged[0] if charged else count_release(ledger, note, options, if_it_fails)
+    per_person = guarantee.rows_per_person
+    note = release_note(mechanism, fingerprint, columns, guarantee, per_person, roll, run_name)
+    earlier = charged[0] if charged else count_release(ledger, note, options, if_it_fails, roll)
     card = make_card(
         layout,
         guarantee,
         rows=released,
         label_keep=response.keep if response else 1.0,
-        earlier=earlier.to_dict(guarantee.proved, guarantee.central),
+        earlier=earlier.to_dict(guarantee.proved, guarantee.central, per_person),
         labelled=not options.unlabelled,
         reproducible=options.seed is not None,
         chosen_by=strength.chosen_by,
@@ -215,7 +224,7 @@ def _perturb(
         if options.seed is None and not options.leaves_no_mark and mechanism.recipe_.model is not None:
             ledger.keep_model(mechanism.recipe_.model)
     streams.destroy()
-    if remembered is not None and options.seed is None:
+    if remembered is not None:
         landing.remembered(remembered.memory, note)
     known = remembered.known if remembered is not None and options.only_new else None
     clipped = {} if nobodys else dict(source.clipped)  # exact counts of the table stay untold
@@ -228,7 +237,7 @@ def _begin(
     opened: Table,
     schema: Schema,
     strength: Strength,
-    columns: str,
+    columns: Mapping[str, Any],
     options: Options,
     ledger: Ledger,
     compares_no_rows: bool,
@@ -246,17 +255,29 @@ def _begin(
         **{
             "schema": schema.to_yaml(),
             "mechanism": [strength.mechanism, dict(strength.parameters), strength.label_epsilon],
-            "--ledger": columns,
+            "--ledger": columns["columns"],
         },
     )
     return landing.unfinished, landing.unfinished.begin(plan, seed)
 
 
-def schema_for(table: Any, given: Path | str | Schema | None, label: str | None) -> Schema:
-    """The declared schema, or one inferred from the table (with a `PrivacyLeakWarning`); `label` names the label."""
+def _roll(ledger: Ledger, source: Source, options: Options) -> Roll | None:
+    """Where the first pass tells whose rows these are; nobody asks for a trial, and rows in Spark stay there."""
+    if options.trial is not None or options.engine == "spark":
+        return None
+    if not options.leaves_no_mark:
+        ledger.keep()  # the key that the fingerprints are made with must outlive this run
+    source.roll = ledger.new_roll(source.known_by, people=source.encoding.schema.person is not None)
+    return source.roll
+
+
+def schema_for(table: Any, given: Path | str | Schema | None, label: str | None, person: str | None = None) -> Schema:
+    """The declared schema, or one inferred from the table (with a `PrivacyLeakWarning`); `label` names the label, and
+    `person` the column that says whose rows they are."""
     if given is None:
-        return Schema.infer(table, label=label)
+        return Schema.infer(table, label=label, person=person)
     schema = given if isinstance(given, Schema) else Schema.load(given)
+    schema = schema if person is None else with_person(schema, person)
     if label is not None and label not in schema:
         raise SchemaError(f"The schema has no column {label!r} to be the label. It has: {', '.join(schema.names)}.")
     if label is not None and (schema.label is None or schema.label.name != label):

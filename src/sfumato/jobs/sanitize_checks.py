@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sfumato.channels import RandomizedResponse
-from sfumato.errors import TableError, UsageError
+from sfumato.errors import SchemaError, TableError, UsageError
 from sfumato.jobs.sanitize_options import Options
 from sfumato.jobs.strength import Strength
 from sfumato.mechanisms import ModelDrawing
-from sfumato.table import Encoding, Schema
+from sfumato.table import Column, Encoding, Schema
 
 
 def check_nobodys(mechanism: ModelDrawing, encoding: Encoding, options: Options) -> None:
@@ -54,6 +54,19 @@ def label_response(encoding: Encoding, options: Options, strength: Strength) -> 
     if not strength.label_epsilon > 0:
         raise UsageError(f"--label-epsilon must be positive. Got {strength.label_epsilon} instead.")
     return RandomizedResponse.of_epsilon(strength.label_epsilon, len(encoding.classes))
+
+
+def with_person(schema: Schema, name: str) -> Schema:
+    """The schema with the column that says whose rows they are; what it declares as released stays as it is."""
+    known = schema.person
+    if known is not None and known.name != name:
+        raise SchemaError(f"In the schema the person is {known.name!r}, not {name!r}. Leave --person out.")
+    if name in schema and schema[name].role not in ("person", "identifier"):
+        raise SchemaError(
+            f"The schema releases the column {name!r}, so it cannot say whose rows they are. Give it `role: person`."
+        )
+    others = tuple(column for column in schema.columns if column.name != name)
+    return Schema((*others, Column(name, "categorical", role="person")))
 
 
 def check_engine(schema: Schema, options: Options) -> None:

@@ -32,6 +32,7 @@ class Options:
     mechanism: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     label: str | None = None
+    person: str | None = None
     schema: Path | str | Schema | None = None
     engine: str = "memory"
     master: str | None = None

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from sfumato.array_types import Codes, Flags, Floats, Hashes
 from sfumato.errors import TableError
+from sfumato.guarantee.roll import Roll, Told
 from sfumato.table import Encoding, Table
-from sfumato.table.filling import BLIND, REFUSE
+from sfumato.table.cell_words import cell_words
+from sfumato.table.filling import BLIND, REFUSE, column_of
 from sfumato.wording import counted
 
 BLOCK_CELLS = 1 << 21
@@ -48,10 +50,12 @@ class SourceBlock:
     X: Floats
     y: Codes | None
     clipped: dict[str, int] = field(default_factory=dict)
+    told: Told | None = None
+    """Whose rows these are, where the ledger is to know them again."""
 
     def without_rows(self) -> SourceBlock:
         """What is left to note once the rows were worked through: their memory is free for the next block."""
-        return replace(self, X=np.empty((0, self.X.shape[1])), y=None)
+        return replace(self, X=np.empty((0, self.X.shape[1])), y=None, told=None)
 
 
 class KeptSums(Protocol):
@@ -85,6 +89,8 @@ class Source:
     labelled: bool = True
     new: Flags | None = None
     blind: bool = False
+    roll: Roll | None = None
+    """Where the next pass tells whose rows these are."""
     clipped: dict[str, int] = field(default_factory=dict)
     most_rows_of_a_person: int = 0
     kept: KeptSums | None = field(default=None, repr=False)
@@ -156,14 +162,32 @@ class Source:
         encoded = self.encoding.encode(
             piece.batch, self.out_of_bounds, unknown=unknown, first_row=piece.first_row, out=room
         )
+        told_people = self._told(piece)
         if not self.labelled or self.encoding.schema.label is None:
-            return SourceBlock(piece.number, piece.rows, encoded.X, None, encoded.clipped)
+            return SourceBlock(piece.number, piece.rows, encoded.X, None, encoded.clipped, told_people)
         codes = self.encoding.encode_label(
             piece.batch, unknown=unknown, may_be_empty=self.blind, first_row=piece.first_row
         )
         if self.blind and not (told := codes >= 0).all():
             return SourceBlock(piece.number, piece.rows[told], encoded.X[told], codes[told], encoded.clipped)
-        return SourceBlock(piece.number, piece.rows, encoded.X, codes, encoded.clipped)
+        return SourceBlock(piece.number, piece.rows, encoded.X, codes, encoded.clipped, told_people)
+
+    @property
+    def known_by(self) -> tuple[str, ...]:
+        """Names of the columns by which a row is known again."""
+        label = self.encoding.schema.label
+        named = [column.name for column in self.encoding.schema.private]
+        return (*named, *([label.name] if label is not None and self.labelled else []))
+
+    def _told(self, piece: Piece) -> Told | None:
+        if self.roll is None:
+            return None
+        words = [cell_words(column_of(piece.batch, name), name) for name in self.known_by]
+        if self.encoding.schema.person is None:
+            return self.roll.told(words, None)
+        hasher = self.roll.hasher
+        hashes, _ = self.encoding.person_hashes(piece.batch, hasher.name_key, first_row=piece.first_row)
+        return self.roll.told(words, hasher.of_people(hashes))
 
     def note(self, block: SourceBlock) -> SourceBlock:
         """Count what was clipped, once per pass; keep the block for the next pass where that was asked for."""
@@ -172,7 +196,7 @@ class Source:
         for name, count in block.clipped.items():
             self.clipped[name] = self.clipped.get(name, 0) + count
         if self.keep_in_memory:
-            self._kept.append(block)
+            self._kept.append(replace(block, told=None))
         return block
 
     def finish_pass(self) -> None:

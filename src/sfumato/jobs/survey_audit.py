@@ -19,6 +19,7 @@ from sfumato.array_types import Codes
 from sfumato.attacks.malicious_miner import KINDS, MaliciousMiner, Reading
 from sfumato.errors import TableError
 from sfumato.files import new_folder
+from sfumato.guarantee import Ledger
 from sfumato.guidance import AnswerSpace, Link, decode_matrix
 from sfumato.jobs.audit import audit
 from sfumato.jobs.auditing.request import Audit, AuditRequest
@@ -85,7 +86,7 @@ def audit_survey(
             ledger=folder / "ledger.json",
         )
         sanitize(asked, folder / "answers", options, progress)
-        (folder / "ledger.json").unlink()
+        Ledger(folder / "ledger.json").discard()
         found = audit(
             AuditRequest(folder=folder / "answers", original=asked, holdout=others, seed=seed), progress=progress
         )

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.guarantee import Key
-from sfumato.guarantee.ledger import Fingerprint
-from sfumato.jobs.engines.passes import fold_blocks
+from sfumato.guarantee.fingerprint import Fingerprint
+from sfumato.guarantee.roll import Told
+from sfumato.jobs.engines.passes import each_block, fold_blocks
 from sfumato.jobs.progress import Progress
 from sfumato.jobs.source import Source, SourceBlock
 from sfumato.mechanisms import Mechanism, ModelDrawing
@@ -75,6 +76,8 @@ class _Sum(Generic[Summed]):
     statistics: Summed
     sums: NDArray[np.uint64] | None
     by_block: dict[int, dict[int, int]]
+    told: Told | None = None
+    """Whose rows were worked through, until the roll has it."""
 
     def __add__(self, other: _Sum[Summed]) -> _Sum[Summed]:
         sums = self.sums if self.sums is None or other.sums is None else self.sums + other.sums
@@ -98,14 +101,20 @@ def _add_up(
         by_block: BlockCounts = {}
         if counted and isinstance(statistics, Statistics):
             by_block[block.number] = _by_class(statistics)
-        return _Sum(len(block.X), statistics, sums, by_block)
+        return _Sum(len(block.X), statistics, sums, by_block, block.told)
 
     def seen(part: _Sum[Summed]) -> None:
         nonlocal rows
         rows += part.rows
+        if part.told is not None and source.roll is not None:
+            source.roll.add(part.told)
+        part.told = None
         progress(step, rows, source.rows)
 
     total = fold_blocks(source, work, add, seen)
+    if source.roll is not None and total is not None and len(source.roll.rows) != total.rows:
+        _tell(source)  # a killed run had made this pass, and kept the sums only
+    source.roll = None  # told once
     if total is None:
         return 0, observe(source.no_rows())
     if fingerprint is not None and total.sums is not None:
@@ -113,6 +122,14 @@ def _add_up(
     if block_counts is not None:
         block_counts.update(total.by_block)
     return total.rows, total.statistics
+
+
+def _tell(source: Source) -> None:
+    roll = source.roll
+    assert roll is not None
+    for told in each_block(source, lambda block: block.told):
+        if told is not None:
+            roll.add(told)
 
 
 def _by_class(statistics: Statistics) -> dict[int, int]:

@@ -1,0 +1,63 @@
+"""A keyed fingerprint of a whole table: how ledgers of earlier versions know rows again, all of them or none."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.array_types import Floats
+
+TILE = 1 << 15  # cells that are hashed at a time: they stay in the cache
+
+
+class Fingerprint:
+    """A keyed fingerprint of a set of rows that does not depend on their order; added up block by block.
+
+    Each row is hashed to 64 bits by a keyed multilinear form over the words of its encoded values, mixed, and
+    summed; the sums go through HMAC. Without the ledger's key the fingerprint tells nothing about the rows.
+    """
+
+    def __init__(self, key: bytes, width: int):
+        self._key = key
+        seed = int.from_bytes(hmac.new(key, b"rows", hashlib.sha256).digest()[:16], "little")
+        generator = np.random.Generator(np.random.PCG64(seed))
+        self._weights = generator.integers(1, 2**64, size=width, dtype=np.uint64) | np.uint64(1)
+        self._sums = np.zeros(2, dtype=np.uint64)
+        self._rows = 0
+
+    def add(self, X: Floats) -> None:
+        """Take in one block of encoded rows."""
+        self.merge(self.sums(X), len(X))
+
+    def merge(self, sums: NDArray[np.uint64], rows: int) -> None:
+        """Take in the `sums` of that many rows."""
+        self._sums += sums
+        self._rows += rows
+
+    def sums(self, X: Floats) -> NDArray[np.uint64]:
+        """What one block adds: any thread may compute it, any order of merging gives the same fingerprint."""
+        total = np.zeros(2, dtype=np.uint64)
+        step = max(64, TILE // max(1, X.shape[1]))
+        for start in range(0, len(X), step):
+            row = self._hashed(X[start : start + step])
+            total += np.array([row.sum(dtype=np.uint64), (row * row).sum(dtype=np.uint64)], dtype=np.uint64)
+        return total
+
+    def _hashed(self, X: Floats) -> NDArray[np.uint64]:
+        mixed: NDArray[np.uint64] = (X.T + 0.0).view(np.uint64)  # + 0.0 makes -0 and 0 the same row
+        mixed ^= mixed >> np.uint64(29)
+        mixed *= np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(32)
+        mixed *= self._weights[:, None]
+        row: NDArray[np.uint64] = mixed.sum(axis=0, dtype=np.uint64)
+        row ^= row >> np.uint64(31)
+        row *= np.uint64(0x94D049BB133111EB)
+        row ^= row >> np.uint64(29)
+        return row
+
+    def hexdigest(self) -> str:
+        message = self._sums.tobytes() + self._rows.to_bytes(8, "little")
+        return hmac.new(self._key, message, hashlib.sha256).hexdigest()

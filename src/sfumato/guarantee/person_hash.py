@@ -1,0 +1,113 @@
+"""Keyed 64-bit fingerprints of rows over any of their columns, and of people by their names.
+
+A row's words are mixed with secrets that belong to the column's name, and added up: the order of columns plays no part,
+and a fingerprint over fewer columns is the sum over fewer. AES of the sum makes it a pseudorandom function: without the
+key, equal fingerprints tell that two rows are equal and nothing else. Two different rows share one by chance once in
+2^60 pairs or so, which makes a total too large and never too small.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from numpy.typing import NDArray
+
+from sfumato.array_types import Hashes
+from sfumato.table.cell_words import Words
+from sfumato.table.persons import one_spelling
+
+Prints = NDArray[np.uint64]
+"""Fingerprints, one a row."""
+TAG_BYTES = 8
+NONCE_BYTES = 16
+_MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+TILE = 1 << 14  # rows that are mixed at a time: they stay in the cache
+
+
+class PersonHash:
+    """All that is made from the ledger's key to know people again."""
+
+    def __init__(self, key: bytes):
+        self._key = hmac.new(key, b"people", hashlib.sha256).digest()
+
+    def tag(self, column: str) -> str:
+        """What the ledger keeps of a column's name: equal for names that are spelt alike."""
+        return self._of_column(one_spelling(column) or column)[:TAG_BYTES].hex()
+
+    def secrets(self, tag: str) -> tuple[np.uint64, np.uint64]:
+        """Mask and odd weight of a column."""
+        found = hmac.new(self._key, b"mix/" + tag.encode(), hashlib.sha256).digest()
+        mask, weight = np.frombuffer(found[:16], dtype="<u8")
+        return np.uint64(mask), np.uint64(weight) | np.uint64(1)
+
+    def of_rows(self, words: Sequence[Words], tags: Sequence[str]) -> Prints:
+        """Fingerprints over these columns: words (n,) of each, with the tag of its name."""
+        rows = len(words[0])
+        sums = np.zeros((rows, 2), dtype=np.uint64)  # the second half of each block stays zero
+        for column, tag in zip(words, tags, strict=True):
+            mask, weight = self.secrets(tag)
+            for start in range(0, rows, TILE):
+                mixed = column[start : start + TILE] ^ mask
+                for multiplier in _MIXERS:
+                    mixed ^= mixed >> np.uint64(31)
+                    mixed *= multiplier
+                mixed ^= mixed >> np.uint64(29)
+                mixed *= weight
+                sums[start : start + TILE, 0] += mixed
+        return self._scrambled(sums)
+
+    def of_people(self, hashes: Hashes) -> Prints:
+        """Fingerprints of people, from keyed 128-bit hashes of their names."""
+        return np.ascontiguousarray(np.ascontiguousarray(hashes).view("<u8").reshape(-1, 2)[:, 0])
+
+    @property
+    def name_key(self) -> bytes:
+        """The key under which names of people are hashed."""
+        return hmac.new(self._key, b"name", hashlib.sha256).digest()
+
+    def cipher(self, nonce: bytes) -> Cipher[modes.CTR]:
+        """What the words of rows are sealed with on the disk: nothing but their number can be seen."""
+        return Cipher(algorithms.AES(hmac.new(self._key, b"seal", hashlib.sha256).digest()), modes.CTR(nonce))
+
+    def _scrambled(self, sums: Prints) -> Prints:
+        # One block, one row: that equal rows give equal words is what is wanted of a fingerprint.
+        encryptor = Cipher(
+            algorithms.AES(hmac.new(self._key, b"rows", hashlib.sha256).digest()), modes.ECB()
+        ).encryptor()
+        sealed = encryptor.update(sums.tobytes()) + encryptor.finalize()
+        return np.ascontiguousarray(np.frombuffer(sealed, dtype="<u8").reshape(-1, 2)[:, 0])
+
+    def _of_column(self, spelling: str) -> bytes:
+        return hmac.new(self._key, b"column/" + spelling.encode(), hashlib.sha256).digest()
+
+
+class SealedWords:
+    """Words of rows, block after block, as they lie on the disk: sealed, first the nonce."""
+
+    def __init__(self, hasher: PersonHash, file: IO[bytes]):
+        self._file = file
+        nonce = os.urandom(NONCE_BYTES)
+        file.write(nonce)
+        self._seal: CipherContext = hasher.cipher(nonce).encryptor()
+
+    def write(self, words: Sequence[Words]) -> None:
+        self._file.write(self._seal.update(np.uint32(len(words[0])).tobytes()))
+        for column in words:
+            self._file.write(self._seal.update(np.ascontiguousarray(column).tobytes()))
+
+
+def unsealed(hasher: PersonHash, file: IO[bytes], columns: int) -> Iterator[Words]:
+    """Yield the blocks of words that `SealedWords` wrote: (columns, rows) each."""
+    opener = hasher.cipher(file.read(NONCE_BYTES)).decryptor()
+    while head := file.read(4):
+        rows = int(np.frombuffer(opener.update(head), dtype="<u4")[0])
+        body = file.read(4 * rows * columns)
+        if len(body) != 4 * rows * columns:
+            raise EOFError("cut short")
+        yield np.frombuffer(opener.update(body), dtype="<u4").reshape(columns, rows)

@@ -1,0 +1,208 @@
+"""The roll of a release: whom it is about, as fingerprints, while it is made and as the ledger keeps it.
+
+Kept are three files in a private folder beside the ledger: the sorted fingerprints of the rows over all columns, the
+sealed words of their cells (so that rows can be compared over the columns that two releases share), and, where a column
+says whose row each is, the sorted fingerprints of people. They are read in place, so that comparing takes a few bytes
+of memory a row.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import numpy as np
+
+from sfumato.array_types import Flags
+from sfumato.errors import CardError
+from sfumato.files import explained, new_file
+from sfumato.guarantee.person_hash import PersonHash, Prints, SealedWords, unsealed
+from sfumato.table.cell_words import Words
+
+ROWS, CELLS, PEOPLE = ".rows", ".cells", ".people"
+SPOOL_BYTES = 1 << 26
+"""Sealed words beyond this go to a file without a name, which vanishes with the run."""
+TELLS_APART = 0.5
+"""Columns that only part of two tables share count if they tell at least this share of the rows apart."""
+
+
+class Told(NamedTuple):
+    """Whose rows those of a block are: words of every column, fingerprints of the rows, and of people."""
+
+    words: tuple[Words, ...]
+    rows: Prints
+    people: Prints | None
+
+
+class Roll:
+    """The people of a release that is being made: filled block by block, then compared and saved."""
+
+    def __init__(self, hasher: PersonHash, columns: Sequence[str], *, people: bool, beside: Path | None = None):
+        self.hasher = hasher
+        self.tags = tuple(sorted({hasher.tag(name) for name in columns}))
+        self._order = [columns.index(_first(hasher, columns, tag)) for tag in self.tags]
+        self._spool: IO[bytes] = tempfile.SpooledTemporaryFile(  # noqa: SIM115 - it has no name and ends with us
+            SPOOL_BYTES, dir=None if beside is None else str(beside)
+        )
+        self._words = SealedWords(hasher, self._spool)
+        self._people: list[Prints] | None = [] if people else None
+        self._rows: list[Prints] = []
+
+    def told(self, words: Sequence[Words], people: Prints | None) -> Told:
+        """What a block tells: words of every column, in the order of the names. Any thread may ask."""
+        ordered = tuple(words[place] for place in self._order)
+        return Told(ordered, self.hasher.of_rows(ordered, self.tags), people)
+
+    def add(self, told: Told) -> None:
+        """Take in the rows of a block, in the order of the blocks."""
+        self._words.write(told.words)
+        self._rows.append(told.rows)
+        if self._people is not None and told.people is not None:
+            self._people.append(told.people)
+
+    @property
+    def rows(self) -> Prints:
+        """Fingerprints over all columns, in the order of the rows."""
+        self._rows = [_one(self._rows)]
+        return self._rows[0]
+
+    @property
+    def people(self) -> Prints | None:
+        """Whose row each is, where a column says so."""
+        if self._people is None:
+            return None
+        self._people = [_one(self._people)]
+        return self._people[0]
+
+    def over(self, tags: Sequence[str]) -> Prints:
+        """Fingerprints over some of the columns."""
+        if tuple(tags) == self.tags:
+            return self.rows
+        self._spool.seek(0)
+        return prints_over(self.hasher, self._spool, self.tags, tags)
+
+    def known_to(self, kept: KeptRoll) -> Flags | None:
+        """Which rows the kept roll has as well; None where nothing says whether they do."""
+        if self.people is not None and kept.has_people:
+            return among(self.people, kept.people())
+        return rows_known(self.tags, self.over, kept)
+
+    def save(self, folder: Path, name: str) -> None:
+        """Keep it, durably, for its owner alone."""
+        with explained(folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with new_file(folder / (name + ROWS), private=True) as file:
+            file.write(_sorted(self.rows).tobytes())
+        if (people := self.people) is not None:
+            with new_file(folder / (name + PEOPLE), private=True) as file:
+                file.write(_sorted(people).tobytes())
+        with new_file(folder / (name + CELLS), private=True) as file:
+            self._spool.seek(0)
+            while piece := self._spool.read(1 << 20):
+                file.write(piece)
+
+
+@dataclass(frozen=True)
+class KeptRoll:
+    """The roll of an earlier release, on the disk."""
+
+    folder: Path
+    name: str
+    tags: tuple[str, ...]
+    hasher: PersonHash
+
+    @property
+    def has_people(self) -> bool:
+        return self._file(PEOPLE).exists()
+
+    def rows(self) -> Prints:
+        return self._sorted_file(ROWS)
+
+    def people(self) -> Prints:
+        return self._sorted_file(PEOPLE)
+
+    def over(self, tags: Sequence[str]) -> Prints:
+        """Fingerprints of its rows over some of its columns, in no order."""
+        try:
+            with self._file(CELLS).open("rb") as file:
+                return prints_over(self.hasher, file, self.tags, tags)
+        except (OSError, EOFError, ValueError) as error:
+            raise self._damaged(CELLS) from error
+
+    def bytes(self) -> int:
+        """Room that it takes."""
+        return sum(path.stat().st_size for path in self.files() if path.exists())
+
+    def files(self) -> Iterator[Path]:
+        return map(self._file, (ROWS, CELLS, PEOPLE))
+
+    def delete(self) -> None:
+        for path in self.files():
+            path.unlink(missing_ok=True)
+
+    def _file(self, ending: str) -> Path:
+        return self.folder / (self.name + ending)
+
+    def _sorted_file(self, ending: str) -> Prints:
+        path = self._file(ending)
+        try:
+            size = path.stat().st_size
+            if size % 8:
+                raise ValueError("cut short")
+            return np.memmap(path, dtype="<u8", mode="r") if size else np.empty(0, dtype=np.uint64)
+        except (OSError, ValueError) as error:
+            raise self._damaged(ending) from error
+
+    def _damaged(self, ending: str) -> CardError:
+        return CardError(f"The ledger's file {self._file(ending)} is missing or damaged. Take it from a backup.")
+
+
+def rows_known(tags: tuple[str, ...], over: Callable[[Sequence[str]], Prints], kept: KeptRoll) -> Flags | None:
+    """Which rows with these columns the kept roll has as well, compared over the columns that both have.
+
+    Where both have columns of their own, what they share may tell nobody apart. Then nothing says who is who.
+    """
+    shared = tuple(tag for tag in tags if tag in kept.tags)
+    if not shared:
+        return None
+    theirs = kept.rows() if shared == kept.tags else np.sort(kept.over(shared))
+    if shared not in (tags, kept.tags) and _distinct(theirs) < TELLS_APART * len(kept.rows()):
+        return None
+    return among(over(shared), theirs)
+
+
+def prints_over(hasher: PersonHash, file: IO[bytes], tags: Sequence[str], wanted: Sequence[str]) -> Prints:
+    """Fingerprints over the `wanted` columns from the sealed words of all of them, block by block."""
+    places = [tags.index(tag) for tag in wanted]
+    return _one([hasher.of_rows([block[j] for j in places], wanted) for block in unsealed(hasher, file, len(tags))])
+
+
+def _first(hasher: PersonHash, columns: Sequence[str], tag: str) -> str:
+    """Of columns whose names are spelt alike the first one counts."""
+    return next(name for name in columns if hasher.tag(name) == tag)
+
+
+def _one(parts: list[Prints]) -> Prints:
+    return np.concatenate([np.empty(0, dtype=np.uint64), *parts]) if len(parts) != 1 else parts[0]
+
+
+def _sorted(prints: Prints) -> Prints:
+    """In order, each once."""
+    found = np.sort(prints)
+    first = np.append(True, found[1:] != found[:-1])[: len(found)]
+    return np.asarray(found[first])
+
+
+def _distinct(found: Prints) -> int:
+    return len(found) and 1 + int(np.count_nonzero(found[1:] != found[:-1]))
+
+
+def among(prints: Prints, known: Prints) -> Flags:
+    """Which of the fingerprints are among the known ones, which are sorted."""
+    if not len(known):
+        return np.zeros(len(prints), dtype=np.bool_)
+    places = np.minimum(np.searchsorted(known, prints), len(known) - 1)
+    return np.asarray(known[places] == prints)

@@ -1,0 +1,158 @@
+"""What the owner asks of the ledger: what was released, what it comes to for whom, how much is left."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato.errors import UsageError
+from sfumato.files import check_free, write_whole
+from sfumato.guarantee import CENTRAL_DP, EMPIRICAL, LOCAL_DP, Ledger
+from sfumato.guarantee.budget import Budget
+from sfumato.guarantee.concentrated import Central
+from sfumato.guarantee.earlier import Earlier, record_epsilon
+from sfumato.guarantee.people_totals import PeopleTotals, Tally
+from sfumato.guarantee.roll import KeptRoll, among, rows_known
+
+FORMAT = "sfumato-ledger-export"
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A release as the owner sees it: nothing of its rows, and no fingerprint."""
+
+    number: int
+    when: str
+    mechanism: str
+    kind: str
+    epsilon: float | None
+    delta: float
+    people: int | None
+    """How many people (or different rows) it is about, where their fingerprints are kept."""
+    totals: PeopleTotals | None = None
+    """What all releases, later ones included, come to for its people."""
+    table: Central | None = None
+    """Of rows that belong to nobody: what all releases of tables that share a column come to."""
+
+    def to_dict(self) -> dict[str, Any]:
+        told = {name: value for name, value in vars(self).items() if name not in ("totals", "table")}
+        return {
+            **told,
+            **({} if self.totals is None else {"totals": self.totals.to_dict()}),
+            **({} if self.table is None else {"table": self.table.to_dict()}),
+        }
+
+
+@dataclass(frozen=True)
+class LedgerShown:
+    """The owner's ledger: private."""
+
+    path: Path
+    releases: tuple[Noted, ...]
+    budget: Budget | None
+    keep_days: int | None
+    bytes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "releases": [one.to_dict() for one in self.releases],
+            "budget": None if self.budget is None else self.budget.to_dict(),
+            "keep_days": self.keep_days,
+            "bytes": self.bytes,
+        }
+
+
+def show_ledger(path: Path | None = None, *, people: bool = False) -> LedgerShown:
+    """Every release that was noted, oldest first; with `people`, also what all come to for those in each."""
+    ledger = Ledger(path)
+    entries = sorted((entry for _, entry in ledger.entries()), key=lambda entry: str(entry.get("when", "")))
+    rolls = [ledger.roll_of(entry) for entry in entries]
+    noted = tuple(_noted(ledger, number, entries, rolls, people) for number in range(len(entries)))
+    return LedgerShown(
+        ledger.path,
+        noted,
+        ledger.budget,
+        ledger.keep_days,
+        sum(roll.bytes() for roll in rolls if roll is not None),
+    )
+
+
+def set_budget(epsilon: float | None, delta: float | None = None, path: Path | None = None) -> Budget | None:
+    """Set the limit that `sanitize` keeps, or remove it (None)."""
+    if epsilon is None:
+        Ledger(path).set_budget(None)
+        return None
+    try:
+        budget = Budget(epsilon, delta)
+    except ValueError as error:
+        wanted = "a positive number" if str(error) == "epsilon" else "at least 0 and below 1"
+        given = epsilon if str(error) == "epsilon" else delta
+        raise UsageError(f"--{error} must be {wanted}. Got {given} instead.") from None
+    Ledger(path).set_budget(budget)
+    return budget
+
+
+def keep_for(days: int | None, path: Path | None = None) -> None:
+    """For how many days fingerprints of people are kept; None for good."""
+    if days is not None and days < 1:
+        raise UsageError(f"--days must be at least 1. Got {days} instead.")
+    Ledger(path).set_keep_days(days)
+
+
+def export_ledger(out: Path, path: Path | None = None, *, force: bool = False) -> LedgerShown:
+    """Write what was released as JSON, without the key and without anything made from rows."""
+    check_free(out, force=force)
+    shown = show_ledger(path)
+    write_whole(out, json.dumps({"format": FORMAT, "version": 1, **shown.to_dict()}, indent=1), private=True)
+    return shown
+
+
+def _noted(
+    ledger: Ledger, number: int, entries: list[dict[str, Any]], rolls: list[KeptRoll | None], people: bool
+) -> Noted:
+    entry, roll = entries[number], rolls[number]
+    central = Central.from_dict(entry["central"]) if entry.get("central") else None
+    epsilon = record_epsilon(entry) if central is None else central.epsilon
+    unproved = not math.isfinite(epsilon)
+    alike = None
+    if central is not None:
+        alike = ledger.earlier("", entry.get("columns"), nobodys=True, tags=entry.get("tags", ())).central
+    return Noted(
+        number + 1,
+        str(entry.get("when", "")),
+        str(entry.get("mechanism", "")),
+        EMPIRICAL if unproved else LOCAL_DP if central is None else CENTRAL_DP,
+        None if unproved else epsilon,
+        0.0 if central is None else central.delta,
+        None if roll is None else len(roll.people() if roll.has_people else roll.rows()),
+        _totals(number, entries, rolls) if people and roll is not None else None,
+        alike,
+    )
+
+
+def _totals(number: int, entries: list[dict[str, Any]], rolls: list[KeptRoll | None]) -> PeopleTotals:
+    """For the people of one release, over all others whose fingerprints are kept."""
+    own = rolls[number]
+    assert own is not None
+    known = own.people() if own.has_people else own.over(own.tags)
+    found: list[dict[str, Any]] = []
+    tally = Tally(len(known), by="person" if own.has_people else "row")
+    for other, roll in enumerate(rolls):
+        if roll is None or other == number:
+            continue
+        if own.has_people:  # names say who is who; rows are not kept with them
+            seen = among(known, roll.people()) if roll.has_people else None
+        else:
+            seen = rows_known(own.tags, own.over, roll)
+        if seen is not None and tally.add(len(found), np.asarray(seen)):
+            found.append(entries[other])
+    now: Mapping[str, Any] = entries[number]
+    totals = Earlier.add_up(found, tally).people(record_epsilon(now), now.get("rows_per_person", 1))
+    assert totals is not None
+    return totals

@@ -1,0 +1,236 @@
+"""The ledger adds up by person: overlapping tables, months and schemas, however they are written."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sfumato as sf
+from sfumato.errors import BudgetError, CardError
+from sfumato.guarantee import Ledger
+from sfumato.guarantee.budget import Budget
+from sfumato.guarantee.people_totals import Tally
+from sfumato.table import Column, Schema
+
+PUBLIC = {"source": "public", "reason": "the form"}
+SCHEMA = Schema(
+    (
+        Column("age", "integer", low=0, high=120, **PUBLIC),
+        Column("weight", "numeric", low=0, high=200, **PUBLIC),
+        Column("ward", "categorical", categories=("north", "south"), **PUBLIC),
+        Column("day", "date", low="2020-01-01", high="2020-12-31", **PUBLIC),
+    )
+)
+N = 60
+RNG = np.random.default_rng(5)
+PEOPLE = pd.DataFrame(
+    {
+        "age": RNG.integers(20, 90, N),
+        "weight": RNG.normal(80, 9, N).round(3),
+        "ward": RNG.choice(["north", "south"], N),
+        "day": pd.to_datetime("2020-01-01") + pd.to_timedelta(RNG.integers(0, 365, N), unit="D"),
+    }
+)
+OTHERS = PEOPLE.assign(weight=RNG.normal(80, 9, N).round(3))
+
+
+@pytest.fixture
+def book(tmp_path):
+    return tmp_path / "book.json"
+
+
+@pytest.fixture
+def release(book):
+    def run(rows, record=1.0, schema=SCHEMA, **words):
+        given = {"mechanism": "additive-noise", "epsilon_record": record, "schema": schema, "ledger": book}
+        return sf.sanitize(rows, **{**given, **words}).card.earlier_releases
+
+    return run
+
+
+def without(name):
+    return Schema(tuple(column for column in SCHEMA.columns if column.name != name))
+
+
+WIDER = Schema((*SCHEMA.columns, Column("height", "numeric", low=0, high=250, **PUBLIC)))
+AS_TEXT = PEOPLE.assign(
+    age=PEOPLE["age"].map("{:.2f}".format),
+    weight=PEOPLE["weight"].map("{:.5e}".format),
+    ward=PEOPLE["ward"],
+    day=PEOPLE["day"].dt.strftime("%Y-%m-%d"),
+)
+WORDS = Schema(tuple(replace(c, categories=("North", "SOUTH")) if c.name == "ward" else c for c in SCHEMA.columns))
+SAME = {
+    "one row less": (PEOPLE[1:], SCHEMA),
+    "other bounds": (PEOPLE, SCHEMA.with_column("weight", low=60, high=90)),
+    "reordered": (PEOPLE.iloc[::-1, ::-1], Schema(SCHEMA.columns[::-1])),
+    "another format": (AS_TEXT, SCHEMA),
+    "single precision": (PEOPLE.astype({"weight": np.float32, "age": np.int16}), SCHEMA),
+    "other letters": (PEOPLE.replace({"ward": {"north": "North", "south": "SOUTH"}}), WORDS),
+    "a column less": (PEOPLE, without("day")),
+    "a column more": (PEOPLE.assign(height=RNG.normal(170, 9, N)), WIDER),
+    "one less and one more": (
+        PEOPLE.assign(height=RNG.normal(170, 9, N)),
+        Schema((*without("day").columns, WIDER["height"])),
+    ),
+    "a number as a category": (
+        PEOPLE,
+        SCHEMA.with_column("age", kind="categorical", low=None, high=None, categories=tuple(map(str, range(121)))),
+    ),
+}
+
+
+@pytest.mark.parametrize("how", SAME)
+def test_the_same_people_are_known_again(release, how):
+    release(PEOPLE, 1.5)
+    found = release(SAME[how][0], 2.0, schema=SAME[how][1])
+    assert found["count"] == 1
+    assert found["total_epsilon_record"] == pytest.approx(3.5)
+    assert found["people"]["local_epsilon"] == {"worst": pytest.approx(3.5), "median": pytest.approx(3.5)}
+
+
+def test_other_people_are_not_and_neither_are_columns_that_tell_nobody_apart(release):
+    release(PEOPLE)
+    assert release(OTHERS)["count"] == 0
+    few = Schema((SCHEMA["ward"], WIDER["height"]))
+    assert release(PEOPLE.assign(height=RNG.normal(170, 9, N)), schema=few)["count"] == 0
+
+
+def test_totals_are_those_of_each_person(release):
+    """Brute force: 60 people in overlapping tables, some of them without a proof."""
+    everybody = pd.concat([PEOPLE, OTHERS])
+    parts, epsilons = [slice(0, 40), slice(20, 80), slice(70, 120)], [1.0, 2.0, None]
+    for part, epsilon in zip(parts, epsilons, strict=True):
+        law = {} if epsilon else {"epsilon_record": None, "parameters": {"law": "normal"}}
+        release(everybody[part], epsilon, **law)
+    found = release(everybody[10:75], 4.0)
+    sums = [4.0 + (i < 40) * 1.0 + (20 <= i < 80) * 2.0 for i in range(10, 75)]
+    times = [1 + (i < 40) + (20 <= i < 80) + (i >= 70) for i in range(10, 75)]
+    assert found["count"] == 3
+    assert found["total_epsilon_record"] is None
+    assert found["people"] == {
+        "by": "row",
+        "releases": {"worst": max(times), "median": sorted(times)[32]},
+        "local_epsilon": {"worst": pytest.approx(max(sums)), "median": pytest.approx(sorted(sums)[32])},
+        "unproved_releases": {"worst": 1, "median": 0},
+    }
+
+
+def test_a_person_is_known_by_name_whatever_the_values_are(release):
+    named = Schema((*SCHEMA.columns, Column("id", "categorical", role="person")))
+    words = {"schema": named, "max_rows_per_person": 2}
+    ids = np.repeat(np.arange(30), 2)
+    release(PEOPLE.assign(id=ids), 1.0, **words)
+    months = release(OTHERS.assign(id=[f" 0{i}.0" for i in ids + 20]), 2.0, **words)
+    assert months["count"] == 1
+    assert months["people"]["local_epsilon"] == {"worst": pytest.approx(6.0), "median": pytest.approx(4.0)}
+    asked = release(OTHERS[1:].assign(number=ids[1:] + 100), 1.0, max_rows_per_person=2, person="number")
+    assert asked["people"]["by"] == "person"
+    assert asked["count"] == 0
+
+
+def test_what_is_kept_tells_nothing_without_the_key_and_is_private(release, book):
+    release(PEOPLE)
+    release(PEOPLE)
+    kept = sorted(book.with_name("book.json.people").iterdir())
+    assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
+    assert kept[0].parent.stat().st_mode & 0o777 == 0o700
+    sealed = [path.read_bytes() for path in kept if path.suffix == ".cells"]
+    assert len(sealed[0]) == len(sealed[1]) == 16 + 4 + 4 * N * 4
+    assert sealed[0][:16] != sealed[1][:16]
+    assert np.mean(np.frombuffer(sealed[0], np.uint8) == np.frombuffer(sealed[1], np.uint8)) < 0.05
+    other = Ledger(book.with_name("other.json"))
+    rolls = [book_.people_hash.of_rows([np.arange(9, dtype=np.uint32)], ["a"]) for book_ in (other, Ledger(book))]
+    assert not np.isin(rolls[0], rolls[1]).any()
+
+
+def test_a_damaged_roll_is_told(release, book):
+    release(PEOPLE)
+    for path in book.with_name("book.json.people").glob("*.rows"):
+        path.write_bytes(b"123")
+    with pytest.raises(CardError, match="Take it from a backup"):
+        release(PEOPLE[1:])
+
+
+def test_the_budget_refuses_beforehand_and_a_dry_run_says_so(release, book, tmp_path):
+    release(PEOPLE, 3.0)
+    Ledger(book).set_budget(Budget(5.0))
+    assert release(PEOPLE[:20], 2.0)["total_epsilon_record"] == pytest.approx(5.0)
+    before = book.read_bytes()
+    for words in ({"dry_run": True}, {"out": tmp_path / "r"}):
+        with pytest.raises(BudgetError, match=r"epsilon 5\.5.* budget is epsilon 5\. Nothing was released") as told:
+            release(PEOPLE[10:], 0.5, **words)
+        assert told.value.exit_code == 10
+    with pytest.raises(BudgetError, match="no bound that is proved"):
+        release(OTHERS, seed=3)
+    assert book.read_bytes() == before
+    assert not (tmp_path / "r").exists()
+    assert release(PEOPLE[20:], 2.0)["count"] == 1
+    Ledger(book).set_budget(None)
+    assert release(PEOPLE[10:], 0.5)["count"] == 3
+
+
+def test_the_budget_of_both_kinds_together(release, book):
+    """Presence by column names; with perturbed records as well, for somebody's values: the cost of two records."""
+    words = {"mechanism": "tree-resampling", "epsilon_record": None, "delta": 1e-6}
+    Ledger(book).set_budget(Budget(2.0, delta=1e-6))
+    with pytest.raises(BudgetError, match="delta"):
+        release(PEOPLE, **{**words, "epsilon": 1.0, "delta": 1e-4})
+    release(PEOPLE, **{**words, "epsilon": 1.5})
+    with pytest.raises(BudgetError, match="would bring somebody to epsilon 2"):
+        release(OTHERS, **{**words, "epsilon": 1.5})
+    with pytest.raises(BudgetError, match="Nothing is left"):
+        release(PEOPLE, 0.1)
+
+
+def test_fingerprints_are_kept_for_as_long_as_the_owner_wants(release, book):
+    release(PEOPLE)
+    data = json.loads(book.read_text())
+    for releases in data["tables"].values():
+        releases[0]["when"] = "2020-01-01"
+    book.write_text(json.dumps(data))
+    Ledger(book).set_keep_days(30)
+    assert not list(book.with_name("book.json.people").iterdir())
+    assert Ledger(book).releases == 1
+    assert release(PEOPLE[1:])["count"] == 0
+    assert release(PEOPLE)["count"] == 2, "the whole table is still known"
+
+
+def test_a_killed_run_never_leaves_a_release_without_a_mark(book, tmp_path):
+    PEOPLE.to_parquet(tmp_path / "people.parquet")
+    SCHEMA.save(tmp_path / "schema.yaml")
+    program = """
+import os, signal, sys
+from pathlib import Path
+import sfumato as sf
+from sfumato.jobs.write_release import InFolder
+InFolder.take = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+here = Path(sys.argv[1])
+sf.sanitize(here / "people.parquet", schema=here / "schema.yaml", mechanism="additive-noise", epsilon_record=1,
+            ledger=here / "book.json", out=here / "out")
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], env=os.environ, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not (tmp_path / "out").exists()
+    assert Ledger(book).releases == 1
+    words = {"schema": SCHEMA, "mechanism": "additive-noise", "epsilon_record": 1, "ledger": book}
+    assert sf.sanitize(PEOPLE[3:], **words).card.earlier_releases["count"] == 1
+
+
+def test_a_tally_against_brute_force():
+    rng = np.random.default_rng(0)
+    seen, epsilons = rng.random((6, 50)) < 0.4, [0.5, 1.0, 2.0, 4.0, 8.0, np.inf]
+    tally = Tally(50)
+    for number, one in enumerate(seen):
+        tally.add(number, one)
+    proved = 1.0 + np.array(epsilons[:5]) @ seen[:5]
+    found = tally.totals(epsilons, 1.0)
+    assert (found.epsilon.worst, found.epsilon.median) == (proved.max(), np.sort(proved)[25])
+    assert (found.unproved.worst, found.unproved.median) == (seen[5].max(), np.sort(seen[5])[25])
+    assert found.worst == np.inf
