@@ -16,6 +16,8 @@ LABEL = "label"
 REPORTED = ("magic04", "pendigits", "waveform", "wdbc", "pima", "covtype", "credit_g", "mixed")
 LARGE = ("magic04", "pendigits", "covtype", "mixed")
 """Sets with more than 5,000 rows, of which the goal speaks."""
+TINY = "tiny"
+"""A small part of what `mixed` is made of: for the fast run."""
 COVTYPE_ROWS = 50_000
 SEED = 2026
 
@@ -23,8 +25,8 @@ SEED = 2026
 @lru_cache(maxsize=2)
 def table_of(name: str) -> tuple[pd.DataFrame, Schema]:
     """Rows, and what is public about them."""
-    if name == "mixed":
-        frame = generated()
+    if name in ("mixed", TINY):
+        frame = generated() if name == "mixed" else generated(1_200)
     elif name == "credit_g":
         frame = pd.read_csv(_file("credit_g.csv"))
     elif name == "covtype":

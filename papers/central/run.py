@@ -1,7 +1,7 @@
 """Rows that belong to nobody beside real ones and other releases: `python papers/central/run.py`.
 
 Finished pieces are kept in `work/` and not done again; `--fresh` forgets them. `--fast` is a small part, for tests.
-`--peers` also runs MST of dpmm, where the environment of peers has it (see `benchmarks/peers.py`).
+`--peers` also runs MST and AIM of dpmm, where the environment of peers has it (see `benchmarks/peers.py`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Do what is not done yet, then print and write the results."""
     warnings.simplefilter("ignore")
     peers = {"--peers": "also run peers in their own environment"}
-    options = parse_options(arguments, __doc__, fast="pima, one split, epsilon 1", flags=peers)
+    options = parse_options(arguments, __doc__, fast="a small generated table at epsilon 1", flags=peers)
     store = open_store(HERE, options)
-    tasks = [*all_tasks(options.fast), *(peer_tasks() if options.peers else ())]
+    tasks = [*all_tasks(options.fast), *(peer_tasks(options.fast) if options.peers else ())]
     skipped, _ = look_for((task.data for task in tasks), lambda name: table_of(name)[0].shape)
     found = do_tasks([task for task in tasks if task.data not in skipped], store, options)
     results = Results(found, skipped)

@@ -90,6 +90,17 @@ def test_what_second_parents_are_not_worth_goes_to_the_pairs(monkeypatch):
     assert not model._pairs
 
 
+def test_what_a_forest_without_edges_did_not_need_goes_to_the_columns(monkeypatch):
+    monkeypatch.setattr(model_room, "score", lambda *_: -1_000_000)
+    model = fitted(0.5)
+    assert not model.chosen
+    assert Central.of(model.budget.measured, 1e-6).rho == pytest.approx(0.5, rel=1e-9)
+    shares = sum(one.rho for one in model.budget.measured if one.what.startswith("columns")) / 0.5
+    assert shares == pytest.approx(0.38 + 0.42)
+    assert model.spread**2 == pytest.approx(4 / (2 * 0.5 * shares))  # the variance if both shares had been one
+    assert not model._exact_columns
+
+
 def test_one_record_changes_one_count_and_every_score_by_one_at_most():
     X, y = twisted()
     model = TreeModel(THREES, Budget(5.0, 1.0, np.random.default_rng(1)), 2)

@@ -95,8 +95,10 @@ def test_too_much_budget_is_no_protection(say):
     [
         (("--delta", "0.05"), {}, 2, "well below one over the number of rows"),
         ((), {"source": "learned"}, 4, "public bounds, categories and classes"),
+        (("--param", "parents=3"), {}, 2, "must be 1 or 2"),
+        (("--rows", "5", "--param", "rows=6"), {}, 2, "--rows is given twice"),
     ],
-    ids=["delta above 1/n", "no public bounds"],
+    ids=["delta above 1/n", "no public bounds", "three parents", "rows twice"],
 )
 def test_what_cannot_be_claimed_is_refused(say, words, more, code, match):
     frame = table(300)

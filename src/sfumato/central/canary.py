@@ -18,7 +18,7 @@ from sfumato.central.model import TreeModel
 from sfumato.statistics.counts import Columns
 from sfumato.table import Encoding
 
-PARTS = ("rows", "edges", "columns", "forest", "pairs", "second", "triples", "pairs again")
+PARTS = ("rows", "edges", "columns", "forest", "columns again", "pairs", "second", "triples", "pairs again")
 
 
 def planted(encoding: Encoding, copies: int) -> Matrix:
@@ -53,12 +53,15 @@ class Auditor:
         bins = [one.bins.of for one in model.columns]
         cell = [of[code] for of, code in zip(bins, self.record, strict=True)]
         found["edges"] = float(sum(np.argmax(of == at) / len(of) for of, at in zip(bins, cell, strict=True)))
-        found["columns"] = float(
-            sum(
-                int(table[0, at]) - np.count_nonzero(of[codes[first]] == at)
-                for table, of, at, codes in zip(answers["columns"], bins, cell, self.codes, strict=True)
+        for part in ("columns", "columns again"):
+            found[part] = float(
+                sum(
+                    int(table[0, at]) - np.count_nonzero(of[codes[first]] == at)
+                    for table, of, at, codes in zip(answers[part], bins, cell, self.codes, strict=True)
+                )
+                if part in answers
+                else 0.0
             )
-        )
         found["forest"], found["second"] = float(len(model.chosen)), float(len(model.threes))
         for part, measured, of in (
             ("pairs", model.chosen, 0),

@@ -25,6 +25,7 @@ from sfumato.central.second_parents import Expected, Triple, candidates, correct
 from sfumato.central.second_parents import score as score_of_three
 from sfumato.statistics.counts import Columns, Counts
 from sfumato.table import Encoding
+from sfumato.wording import counted
 
 FEWEST_BINS, MOST_BINS = 4, 32
 FEWEST_PAIR_BINS, MOST_PAIR_BINS = 2, 16
@@ -54,8 +55,9 @@ class TreeModel:
         self._shares = dict(SHARES)
         self._passes: Passes | None = None
         self._expected: Expected | None = None
+        self._exact_columns: list[Codes] = []
         self._pairs: dict[Columns, Codes] = {}
-        """Exact counts, until it is known whether their noise is to be lowered."""
+        """Exact counts of columns and pairs, until it is known whether their noise is to be lowered."""
 
     # Passes over the table
 
@@ -89,15 +91,28 @@ class TreeModel:
                 bins.append(Bins.each(one.size))
         exact = [one.sums(table, axis=1) for one, table in zip(bins, found, strict=True)]
         measured = [table.astype(np.float64) for table in self.budget.count("columns", share, exact)]
-        sizes = class_sizes(measured, self.rows, self.budget.spread(SHARES["rows"], 1), spread)
-        self.sizes = sizes
-        self.columns = [
-            ModelColumn(one, bins[place], column_shares(measured[place], sizes, spread))
-            for place, one in enumerate(self.fine)
-        ]
+        self._fill_columns(bins, measured)
         self.nodes = in_drawing_order([], d)
         if plants:
+            self._exact_columns, self._noisy_columns = exact, measured
             self._plan_pairs(crowd)
+
+    def _fill_columns(self, bins: list[Bins], measured: list[Floats]) -> None:
+        self.sizes = class_sizes(measured, self.rows, self.budget.spread(SHARES["rows"], 1), self.spread)
+        self.columns = [
+            ModelColumn(one, bins[place], column_shares(measured[place], self.sizes, self.spread))
+            for place, one in enumerate(self.fine)
+        ]
+
+    def _measure_columns_again(self) -> None:
+        """What a forest without edges did not need goes to the columns: both answers, each by its precision."""
+        share = sum(self._shares.get(name, 0.0) for name in ("pairs", "second", "triples"))
+        bins, first = [one.bins for one in self.columns], 1.0 / self.spread**2
+        second = 1.0 / self.budget.spread(share, len(bins)) ** 2
+        again = self.budget.count("columns again", share, self._exact_columns)
+        self.spread = math.sqrt(1.0 / (first + second))
+        both = zip(self._noisy_columns, again, strict=True)
+        self._fill_columns(bins, [(first * old + second * new) / (first + second) for old, new in both])
 
     def _plan_pairs(self, crowd: float) -> None:
         d = len(self.columns)
@@ -128,10 +143,10 @@ class TreeModel:
 
     def notes(self) -> dict[str, str]:
         """For whoever wonders what the budget was enough for; computed from noisy figures alone."""
-        told = {"noise": f"a count of a column is off by about {self.spread:,.0f} of about {self.rows:,} rows"}
-        told["depends_on_each_other"] = f"{len(self.chosen)} pairs of columns"
+        told = {"noise": f"a count of a column is off by about {self.spread:,.0f} of about {counted(self.rows, 'row')}"}
+        told["depends_on_each_other"] = f"{counted(len(self.chosen), 'pair')} of columns"
         if self.threes:
-            told["depends_on_two_others"] = f"{len(self.threes)} columns"
+            told["depends_on_two_others"] = counted(len(self.threes), "column")
         of_rows, of_classes = self.budget.spread(SHARES["rows"], 1), self.spread * math.sqrt(FEWEST_BINS * self.classes)
         if max(3.0 * of_rows, of_classes) > self.rows:
             told["too_little_budget"] = "noise hides the table, so that released rows say hardly more than the schema"
@@ -170,8 +185,12 @@ class TreeModel:
                 return
         self._passes = None
         if self._expected is None:
-            self._measure_pairs(passes.exact)
-            if "triples" in self._shares:
+            if self.chosen:
+                self._measure_pairs(passes.exact)
+            else:
+                self._measure_columns_again()
+            self._exact_columns = []
+            if self.chosen and "triples" in self._shares:
                 self._plan_threes(passes.exact)
             return
         if passes.exact:
@@ -208,8 +227,6 @@ class TreeModel:
 
     def _measure_pairs_again(self, exact: dict[Columns, Codes], share: float) -> None:
         """What second parents were not worth goes to the pairs: both answers, each by its precision."""
-        if not exact:
-            return
         spreads = [self.budget.spread(one, len(exact)) for one in (self._shares["pairs"], share)]
         first, second = (1.0 / spread**2 for spread in spreads)
         measured = self.budget.count("pairs again", share, list(exact.values()))

@@ -81,6 +81,9 @@ def sanitize(
         float | None, typer.Option(help="Of rows that belong to nobody: epsilon for the presence of one record.")
     ] = None,
     delta: Annotated[float | None, typer.Option(help="Belongs to --epsilon; 0 for pure differential privacy.")] = None,
+    rows: Annotated[
+        int | None, typer.Option(metavar="N", help="Rows to draw, of mechanisms that draw rows; as --param rows=N.")
+    ] = None,
     privacy_loss: Annotated[
         float | None, typer.Option(help="Fit the noise of each number to this privacy loss, 1 - 2^-I (empirical only).")
     ] = None,
@@ -154,6 +157,10 @@ def sanitize(
         raise UsageError("Say where the release is to be written: --out DIR. To try without a release: --dry-run.")
     terms = None if study is None else study_terms(study)
     parameters = parse_parameters(param or [])
+    if rows is not None:
+        if "rows" in parameters:
+            raise UsageError("--rows is given twice, once as --param. Leave one of them out.")
+        parameters["rows"] = rows
     with console.listening() as progress:
         release = run(
             tables.open_all(table, query),

@@ -138,7 +138,9 @@ class TreeResampling(ModelDrawing):
                 f"The 'forest' parameter of tree-resampling must be true or false. Got {self.forest!r} instead."
             )
         if isinstance(self.parents, bool) or self.parents not in (1, 2):
-            raise UsageError(f"The 'parents' parameter of TreeResampling must be 1 or 2. Got {self.parents!r} instead.")
+            raise UsageError(
+                f"The 'parents' parameter of tree-resampling must be 1 or 2. Got {self.parents!r} instead."
+            )
         if not (self.plan is None or isinstance(self.plan, Mapping | str | Path)):
             raise UsageError("The 'plan' parameter of TreeResampling must be a plan, or the path of a file with one.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -29,13 +30,19 @@ class Counts:
     def of(
         cls, codes: Mapping[int, Codes], sizes: Mapping[int, int], classes: Codes, of: int, wanted: list[Columns]
     ) -> Counts:
-        """Count each of the `wanted` sets of columns; `codes` holds small integers, `of` is the number of classes."""
-        return cls({key: _count([codes[i] for i in key], [sizes[i] for i in key], classes, of) for key in wanted})
+        """Count each of the `wanted` sets of columns; `codes` holds small integers, `of` is the number of classes.
 
-
-def _count(codes: list[Codes], sizes: list[int], classes: Codes, of: int) -> Codes:
-    place = classes
-    for code, size in zip(codes, sizes, strict=True):
-        place = place * size + code
-    cells = of * int(np.prod(sizes))
-    return np.bincount(place, minlength=cells).reshape(of, *sizes)
+        Sets that begin alike and follow each other share the work of their beginning.
+        """
+        tables: dict[Columns, Codes] = {}
+        begun: list[tuple[Columns, Codes]] = [((), classes)]
+        for key in wanted:
+            while begun[-1][0] != key[: len(begun) - 1] or len(begun) > max(len(key), 1):
+                begun.pop()
+            while len(begun) < len(key):
+                column = key[len(begun) - 1]
+                begun.append((key[: len(begun)], begun[-1][1] * sizes[column] + codes[column]))
+            place = begun[-1][1] * sizes[key[-1]] + codes[key[-1]] if key else classes
+            shape = (of, *(sizes[column] for column in key))
+            tables[key] = np.bincount(place, minlength=math.prod(shape)).reshape(shape)
+        return cls(tables)
