@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.array_types import Codes, Flags, Matrix
+from sfumato.array_types import Codes, Floats, Matrix
 from sfumato.attacks.base import Guess
 
 OPEN = 1e9
@@ -37,15 +38,63 @@ class Predicates(Guess):
         found = list(parts)
         return cls(*(np.concatenate([getattr(part, name) for part in found]) for name in ("slots", "low", "high")))
 
-    def met(self, number: int, X: Matrix) -> Flags:
-        """The records that meet one of them."""
-        values = X[:, self.slots[number]]
-        return np.asarray(((values >= self.low[number]) & (values <= self.high[number])).all(axis=1))
-
-    def counts(self, X: Matrix) -> Codes:
+    def counts(self, X: Matrix | Sorted) -> Codes:
         """How many records meet each."""
-        return np.array([np.count_nonzero(self.met(number, X)) for number in range(len(self))], dtype=np.int64)
+        records = X if isinstance(X, Sorted) else Sorted(X)
+        if self.slots.shape[1] == 1:
+            return self._counts_of_one_column(records)
+        return np.array([len(self._met(number, records)) for number in range(len(self))], dtype=np.int64)
 
-    def first_true(self, X: Matrix, numbers: Codes) -> Codes:
-        """The first record that meets each of these."""
-        return np.array([int(self.met(int(number), X).argmax()) for number in numbers], dtype=np.int64)
+    def first_true(self, X: Matrix | Sorted, numbers: Codes) -> Codes:
+        """The first record that meets each of these, which somebody does."""
+        records = X if isinstance(X, Sorted) else Sorted(X)
+        return np.array([int(self._met(int(number), records).min()) for number in numbers], dtype=np.int64)
+
+    def _met(self, number: int, records: Sorted) -> Codes:
+        """The records that meet one of them: those that meet the rarest condition are looked at one by one."""
+        conditions = list(zip(self.slots[number], self.low[number], self.high[number], strict=True))
+        ranges = [records.within(*condition) for condition in conditions]
+        rarest = min(range(len(ranges)), key=lambda place: ranges[place].stop - ranges[place].start)
+        found = records.column(conditions[rarest][0]).order[ranges[rarest]]
+        for place, (slot, low, high) in enumerate(conditions):
+            if place != rarest:
+                values = records.X[found, slot]
+                found = found[(values >= low) & (values <= high)]
+        return found
+
+    def _counts_of_one_column(self, records: Sorted) -> Codes:
+        found = np.zeros(len(self), dtype=np.int64)
+        for slot in np.unique(self.slots):
+            at, values = self.slots[:, 0] == slot, records.column(slot).values
+            last = np.searchsorted(values, self.high[at, 0], side="right")
+            found[at] = np.maximum(last - np.searchsorted(values, self.low[at, 0], side="left"), 0)
+        return found
+
+
+class SortedColumn(NamedTuple):
+    """Reported values in order, and whose they are."""
+
+    values: Floats
+    order: Codes
+
+
+class Sorted:
+    """Records whose columns are sorted when they are first asked for."""
+
+    def __init__(self, X: Matrix) -> None:
+        self.X = X
+        self._columns: dict[int, SortedColumn] = {}
+
+    def column(self, slot: int) -> SortedColumn:
+        """One column in order."""
+        if slot not in self._columns:
+            order = np.argsort(self.X[:, slot], kind="stable")  # what is not reported comes last
+            order = order[: len(order) - int(np.isnan(self.X[:, slot]).sum())]
+            self._columns[slot] = SortedColumn(self.X[order, slot], order)
+        return self._columns[slot]
+
+    def within(self, slot: int, low: float, high: float) -> slice:
+        """Places in the order of a column that lie between two values, both included."""
+        values = self.column(slot).values
+        first = int(np.searchsorted(values, low, side="left"))
+        return slice(first, max(first, int(np.searchsorted(values, high, side="right"))))

@@ -10,7 +10,7 @@ from sfumato.accepted import Whole
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge
 from sfumato.attacks.nearest_row import comparable_rows
-from sfumato.attacks.predicates import OPEN, Predicates
+from sfumato.attacks.predicates import OPEN, Predicates, Sorted
 from sfumato.table import Encoding
 
 TRIES = 40
@@ -53,17 +53,17 @@ class SinglingOut(Attack):
             return Abstain(NO_TRANSFORM)
         R, rng = comparable_rows(known), np.random.default_rng(0)
         joined = min(self.columns, len(known.encoding.groups))
-        found: list[Predicates] = []
+        found, records = list[Predicates](), Sorted(R)
         for _ in range(TRIES):
             rows = rng.integers(len(R), size=self.predicates)
             chosen = rng.random((self.predicates, len(known.encoding.groups))).argsort(axis=1)[:, :joined]
             drawn = away_from_median(R, rows, chosen, known.encoding)
-            found.append(drawn.take(np.flatnonzero(drawn.counts(R) == 1)))
+            found.append(drawn.take(np.flatnonzero(drawn.counts(records) == 1)))
             if sum(len(part) for part in found) >= self.predicates:
                 break
         whole = Predicates.joined(found)
         # One for each released row: several about the same row come true together, and would feign certainty.
-        about = whole.first_true(R, np.arange(len(whole)))
+        about = whole.first_true(records, np.arange(len(whole)))
         whole = whole.take(np.sort(np.unique(about, return_index=True)[1])[: self.predicates])
         return whole if len(whole) else Abstain(NOBODY)
 
@@ -95,21 +95,23 @@ class SinglingOutOneColumn(Attack):
         if not known.columnwise and known.transform is None:
             return Abstain(NO_TRANSFORM)
         R = comparable_rows(known)
-        found: list[tuple[int, float, float]] = []
+        records = Sorted(R)
+        found: list[Matrix] = []
         for group in known.encoding.groups:
             slots = range(group.start, group.stop) if group.is_onehot else (group.start,)
             for slot in slots:
-                values = R[~np.isnan(R[:, slot]), slot]
+                values = records.column(slot).values
                 if group.is_onehot:
-                    found.append((slot, 0.5, OPEN))
+                    found.append(np.array([[slot, 0.5, OPEN]]))
                 elif len(values):
                     once, count = np.unique(np.round(values, 9), return_counts=True)
-                    found += [(slot, value - 1e-9, value + 1e-9) for value in once[count == 1]]
-                    found += [(slot, values.max() - 1e-9, OPEN), (slot, -OPEN, values.min() + 1e-9)]
-        picked = [found[place] for place in np.random.default_rng(0).permutation(len(found))]
-        table = np.array(picked, dtype=np.float64).reshape(-1, 3)
+                    low = np.array([*once[count == 1] - 1e-9, values[-1] - 1e-9, -OPEN])
+                    high = np.array([*once[count == 1] + 1e-9, OPEN, values[0] + 1e-9])
+                    found.append(np.column_stack([np.full(len(low), slot), low, high]))
+        table = np.concatenate(found)
+        table = table[np.random.default_rng(0).permutation(len(table))]
         whole = Predicates(table[:, :1].astype(np.int64), table[:, 1:2], table[:, 2:])
-        whole = whole.take(np.flatnonzero(whole.counts(R) == 1)).take(np.arange(self.predicates))
+        whole = whole.take(np.flatnonzero(whole.counts(records) == 1)).take(np.arange(self.predicates))
         return whole if len(whole) else Abstain(NOBODY)
 
 

@@ -7,7 +7,7 @@ from scipy.stats import hypergeom
 
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Abstain
-from sfumato.attacks.predicates import OPEN, Predicates
+from sfumato.attacks.predicates import OPEN, Predicates, Sorted
 from sfumato.metrics.privacy import proportion_interval
 from sfumato.metrics.scored import ScoredGuess, Truth
 from sfumato.table import Encoding
@@ -24,16 +24,17 @@ def score_predicates(guess: Predicates, truth: Truth) -> ScoredGuess | Abstain:
     if not len(guess):
         return Abstain("no predicate to score")
     people = truth.rows if truth.register is None else truth.register
-    counts = guess.counts(people)
+    records = Sorted(people)
+    counts = guess.counts(records)
     alone = np.flatnonzero(counts == 1)
     hits = np.zeros(len(people))
-    np.add.at(hits, guess.first_true(people, alone), 1.0)
+    np.add.at(hits, guess.first_true(records, alone), 1.0)
     most = np.argsort(-hits, kind="stable")[: max(1, round(truth.share * len(people)))]
     score = len(alone) / len(guess)
     details = {"predicates": float(len(guess)), "people_singled_out": float(np.count_nonzero(hits))}
     return ScoredGuess(
         score=score,
-        baseline=float(np.mean(_unseen(guess, truth.encoding).counts(people) == 1)),
+        baseline=float(np.mean(_unseen(guess, truth.encoding).counts(records) == 1)),
         control=_control(guess, counts, score, len(people), truth.control),
         interval=proportion_interval(float(len(alone)), len(guess)),
         worst=float(np.mean(hits[most] > 0)),
