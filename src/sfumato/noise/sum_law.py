@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.signal import fftconvolve
 
 from sfumato.array_types import Floats
 from sfumato.noise.law import Law, floats
@@ -46,6 +45,8 @@ class SumLaw(Law):
     @cached_property
     def _grid(self) -> tuple[Floats, Floats]:
         """Edges of the cells, and P(Z <= edge)."""
+        from scipy.signal import fftconvolve  # takes a second to load, and few ask for a density
+
         ends = [_reach(term) for term in self.terms]
         step = sum(high - low for low, high in ends) / self.steps
         mass, start = np.ones(1), 0.0
