@@ -9,8 +9,10 @@ import pytest
 import sfumato as sf
 from distinguisher import assert_honest, empirical_epsilon
 from domains import any_records, domain
+from sfumato.channels import NotApplicableError
 from sfumato.channels.marginals import Marginals, lifted
 from sfumato.channels.staged import VECTORS, WAVE
+from sfumato.classifiers.output_counts import states_of
 from sfumato.errors import CardError, SchemaError, TableError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.guarantee.recompute import recomputed
@@ -21,6 +23,7 @@ from sfumato.mechanisms import StagedRelease
 from sfumato.mechanisms.stage_guide import OutcomeCounts, ReleasedRows, guide
 from sfumato.mechanisms.staged_release import guides_fit
 from sfumato.noise import Streams
+from sfumato.reconstruction.described import described
 from sfumato.table import Column, Encoding, Schema
 
 PUBLIC = {"source": "public", "reason": "the form"}
@@ -212,6 +215,13 @@ class TestRelease:
         forged = json.loads(again.card.to_json())
         forged["transform"]["ranks"][0] = forged["transform"]["ranks"][0][::-1]
         assert far_cells(tmp_path / "out" / "release.parquet", Card.from_dict(forged)) == WRONG_GUIDES
+
+    def test_learners_that_cannot_read_stages_say_so(self, skewed):
+        _, mechanism, _ = skewed
+        with pytest.raises(NotApplicableError, match="in stages"):
+            states_of(mechanism.recipe_)
+        with pytest.raises(CardError, match="in stages"):
+            described(mechanism.recipe_, 0)
 
     def test_a_model_of_it_does_not_answer_for_plain_rows(self):
         """Until a classifier knows the stages, nothing is answered at random."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.array_types import Codes, Floats, Matrix
-from sfumato.channels import Channel, NotApplicableError, Recipe, Secret
+from sfumato.channels import Channel, NotApplicableError, Recipe, Secret, Staged
 from sfumato.errors import UsageError
 from sfumato.table import Group
 
@@ -159,6 +159,8 @@ def states_of(recipe: Recipe) -> list[States]:
         raise NotApplicableError("its map is a secret key, or its noise differs by class")
     if recipe.is_columnwise:
         return [states_of_group(group) for group in recipe.encoding.groups]
+    if isinstance(recipe.map, Staged):
+        raise NotApplicableError("its rows were released in stages; train private-discriminant, or auto, on it")
     if recipe.map.affine() is None or not all(channel.numbers for channel in recipe.channels):
         raise NotApplicableError("its columns are answers of a survey, not numbers with noise of a known law")
     low, high = recipe.map.ranges(recipe.encoding, 0.0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.channels import Channel, NotApplicableError, Recipe
+from sfumato.channels import Channel, NotApplicableError, Recipe, Staged
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.noise import NumberNoise, Operator, OperatorNoise
@@ -67,6 +67,11 @@ def described(recipe: Recipe, place: int) -> Described | None:
         if recipe.is_columnwise:
             _, (group,) = recipe.of_columns()[place]
             return _of_group(group, channel)
+        if isinstance(recipe.map, Staged):
+            raise CardError(
+                f"The rows were released in stages, so {name!r} is no column of the table. "
+                "Train private-discriminant, or auto, on this release."
+            )
         if recipe.map.affine() is None:
             raise CardError(f"The map of the release is a secret key, so no range of {name!r} is known.")
         low, high = (float(end[place]) for end in recipe.map.ranges(recipe.encoding, 0.0))
