@@ -140,3 +140,13 @@ def test_a_category_that_no_row_of_a_fold_reports_is_no_obstacle():
     assert seldom < 5
     model = AutoClassifier().fit(block.X[:12], block.y[:12], sources=mechanism.recipe_)
     assert model.predict(X).shape == y.shape
+
+
+def test_two_rows_in_stages_are_answered_by_the_class_shares():
+    """Plain rows are asked about, which have fewer columns than what was released."""
+    mechanism = make_mechanism("staged-release", {"epsilon_record": 4.0})
+    X = np.array([[0.1, 0.9, 0.5], [0.7, 0.2, 0.4]])
+    block = mechanism.release(X, [0, 1], rng=np.random.default_rng(0), encoding=unit(3))
+    made = AutoClassifier().fit(block.X, block.y, sources=mechanism)
+    assert made.chosen_ == SHARES
+    assert made.predict_proba(X).tolist() == [[0.5, 0.5], [0.5, 0.5]]

@@ -24,9 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.array_types import Codes, Floats
+from sfumato.channels import Staged
 from sfumato.classifiers.factory import make_classifier
 from sfumato.classifiers.label_noise import LabelNoiseCorrection, response_matrix
 from sfumato.classifiers.reads_noise import GivesProbabilities, ReadsNoise, Rows
+from sfumato.classifiers.release_columns import recipe_of
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.reconstruction.shares import onto_simplex
 
@@ -96,8 +98,12 @@ class AutoClassifier(GivesProbabilities):
         if self.belief_ < LEAST_BELIEF:
             self.chosen_, self.classifier_ = SHARES, None
         self.answers_prior_ = self.classifier_ is None
-        if self.classifier_ is not None:  # of a release in stages it asks about plain rows, which have fewer columns
+        # Of a release in stages it asks about plain rows, which have fewer columns.
+        recipe = recipe_of(parts[0].source)
+        if self.classifier_ is not None:
             self.n_features_in_ = self.classifier_.n_features_in_
+        elif recipe is not None and isinstance(recipe.map, Staged):
+            self.n_features_in_ = recipe.encoding.width
         return self
 
     def _held_out(self, name: str, parts: Sequence[Rows], folds: Sequence[Codes]) -> Floats:
