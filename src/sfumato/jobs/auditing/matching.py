@@ -21,8 +21,10 @@ from sfumato.neighbours import nearest
 
 MOST_EXACT = 3_000
 """Rows up to which the best match is found exactly: its costs are a matrix of so many squared."""
-MOST_FITTED = 2_000
-"""Release rows that the strength of the change is estimated from."""
+MOST_FITTED, LEAST_FITTED, MOST_COMPARED = 2_000, 500, 100_000_000
+"""Release rows that the strength of the change is estimated from: fewer where each is compared with many people."""
+STEADY = 0.005
+"""Relative change of the estimate below which it has settled: its own error is ten times as large."""
 CANDIDATES = 20
 """People that a release row may belong to."""
 LEAST_RIVALRY = 1e-4
@@ -121,13 +123,16 @@ def _agreement(queries: Matrix, people: Matrix, first: Codes, second: Codes, its
 
 def strength(people: Matrix, rows: Matrix, rng: np.random.Generator) -> Matrix:
     """Standard deviation of the change per column: the likeliest if each row is one of the people, changed (EM)."""
-    rows = rows[rng.permutation(len(rows))[:MOST_FITTED]]
+    fitted = int(np.clip(MOST_COMPARED // len(people), LEAST_FITTED, MOST_FITTED))
+    rows = rows[rng.permutation(len(rows))[:fitted]]
     noise = 0.3 * people.std(axis=0)
     for _ in range(ROUNDS):
         distance, near = nearest(rows / noise, people / noise, k=min(MANY, len(people)))
         share = _shares(distance)
         change = (people[near] - rows[:, None, :]) ** 2
-        noise = np.sqrt(np.einsum("nk,nkd->d", share, change) / len(rows) + LEAST_NOISE**2)
+        before, noise = noise, np.sqrt(np.einsum("nk,nkd->d", share, change) / len(rows) + LEAST_NOISE**2)
+        if np.abs(noise / before - 1).max() < STEADY:
+            break
     return np.asarray(noise)
 
 
