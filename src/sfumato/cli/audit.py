@@ -16,6 +16,9 @@ from sfumato.errors import OutputError, UsageError
 from sfumato.files import check_free
 from sfumato.wording import NO_BETTER, WORSE
 
+TOGETHER = ("Two releases, attacked together", "Differencing", "Everybody audited is in both")
+"""How the notes begin that --with adds."""
+
 
 @with_blocks
 def audit(
@@ -55,6 +58,12 @@ def audit(
     unknown: Annotated[
         str, typer.Option(help="Categories only in the holdout: missing (counted, treated as empty) or refuse.")
     ] = "missing",
+    beside: Annotated[
+        Path | None, typer.Option("--with", metavar="DIR", help="Another release of the same people: attack both.")
+    ] = None,
+    beside_original: Annotated[
+        str | None, typer.Option("--with-original", metavar="TABLE", help="Its table, if that is another one.")
+    ] = None,
     clusters: Annotated[int, typer.Option(metavar="K", help="Also tell what is left of K clusters; 0: not.")] = 0,
     match: Annotated[
         str | None, typer.Option(metavar="COL", help="Column of both tables that says whose row is whose.")
@@ -94,6 +103,7 @@ def audit(
       sfumato audit release --original patients.csv --holdout others.csv
       sfumato audit release --original patients.csv --public
       sfumato audit release --original patients.csv --param posterior-breach.rho1=0.05
+      sfumato audit january --with february --with-original february.csv --original january.csv
       sfumato audit --release synthetic.csv --original patients.csv --out their-audit
       sfumato audit --release theirs.csv --original patients.csv --quasi-identifiers age,sex,zip --out their-audit
       sfumato audit --release theirs.csv --original patients.csv --match patient_id --columns age=AGE --out their-audit
@@ -128,6 +138,8 @@ def audit(
         unknown=unknown,
         parameters=settings,
         clusters=clusters,
+        beside=beside,
+        beside_original=beside_original,
         match=match,
         mapping=mapping,
         columns=names,
@@ -158,6 +170,8 @@ def audit(
             device=device,
             device_memory=device_memory,
             clusters=clusters,
+            beside=beside,
+            beside_original=tables.open_if_given(beside_original),
             match=match,
             mapping=mapping,
             columns=names,
@@ -177,7 +191,7 @@ def audit(
     for line in comparison_lines(found.data):
         console.say(line)
     for note in found.notes:
-        if "clusters" in note and clusters:
+        if ("clusters" in note and clusters) or (beside is not None and note.startswith(TOGETHER)):
             console.say(note)
     console.say(f"Report{'' if public else ' (private)'}: {page}")
     console.result({"folder": str(place), "report": str(page), **found.data})

@@ -134,6 +134,8 @@ def audit(
     tolerance: float = TOLERANCE,
     unknown: str = "missing",
     published: bool = False,
+    beside: Any = None,
+    beside_original: Any = None,
     clusters: int = 0,
     match: str | None = None,
     mapping: Path | str | None = None,
@@ -182,6 +184,12 @@ def audit(
         What to do with categories that only the holdout has.
     published : bool, default False
         Attacks and classifiers as their papers have them, wherever ours differ: see docs/as-published.md.
+    beside : Release or path, optional
+        Another release of the same people, with its trace: both are attacked together, by putting together what their
+        channels say and by looking for people who are in one only. `audit.data["together"]` and the notes say what
+        that gives. Both must keep the table's columns.
+    beside_original : table, optional
+        The table that `beside` was made from, if it is another one than `original`.
     clusters : int, default 0
         Look for so many clusters, and tell what is left of the original's (adjusted Rand index); 0: do not.
     match : str, optional
@@ -247,6 +255,8 @@ def audit(
         unknown=unknown,
         published=published,
         clusters=clusters,
+        beside=beside,
+        beside_original=beside_original,
         match=match,
         mapping=mapping,
         columns=dict(columns or {}),

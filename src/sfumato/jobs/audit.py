@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from sfumato.jobs.auditing.document import check, document, write_audit
 from sfumato.jobs.auditing.evidence import Evidence
 from sfumato.jobs.auditing.fidelity import fidelity
 from sfumato.jobs.auditing.guess_file import attempt_from_file
+from sfumato.jobs.auditing.jointly import attack_together
 from sfumato.jobs.auditing.measures import measures
 from sfumato.jobs.auditing.pictures import correlations, distributions
 from sfumato.jobs.auditing.read_folder import evidence_from_release
@@ -26,6 +29,7 @@ from sfumato.jobs.auditing.uniqueness import uniqueness
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.release import Release
 from sfumato.jobs.utility import utility
+from sfumato.table import open_table
 
 __all__ = ["Audit", "AuditRequest", "audit"]
 
@@ -51,6 +55,7 @@ def audit(request: AuditRequest, progress: Progress = silent) -> Audit:
     if request.guess is not None:
         attempts.append(attempt_from_file(Path(request.guess), arena))
     entries = [attempt.to_dict() for attempt in attempts]
+    together = _together(request, arena, rng)
     progress("Comparing", 0, None)
     data = document(
         evidence,
@@ -65,11 +70,26 @@ def audit(request: AuditRequest, progress: Progress = silent) -> Audit:
         settings=_settings(request, evidence, arena, attempts),
         copies=copies(evidence, request.seed),
         uniqueness=alone,
+        together=together,
         fidelity=fidelity(evidence, request.seed, learn=request.splits > 0),
     )
     check(data)
     target = request.target
     return Audit(data, () if target is None else write_audit(data, target))
+
+
+def _together(request: AuditRequest, arena: Arena, rng: np.random.Generator) -> dict[str, Any] | None:
+    """What another release of the same people adds; said in the notes as well."""
+    if request.beside is None:
+        return None
+    original = request.original if request.beside_original is None else request.beside_original
+    other = request.beside if isinstance(request.beside, Release) else Release.open(request.beside)
+    theirs = evidence_from_release(other, replace(request, original=original, label=None), rng)
+    found = attack_together(
+        arena, set_up(theirs, request.tolerance, rng), (open_table(request.original), open_table(original)), rng
+    )
+    arena.evidence.notes.extend(found.sentences())
+    return found.to_dict()
 
 
 def _evidence(request: AuditRequest, rng: np.random.Generator) -> Evidence:

@@ -44,6 +44,7 @@ def document(
     copies: dict[str, Any] | None = None,
     uniqueness: dict[str, Any] | None = None,
     fidelity: dict[str, Any] | None = None,
+    together: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """All results in the order of the report."""
     card = evidence.card
@@ -51,7 +52,7 @@ def document(
         attacks, measures, utility, distributions, correlations, clusters = published(
             [attacks, measures, utility, distributions, correlations, clusters]
         )
-        copies, fidelity = published([copies, fidelity])
+        copies, fidelity, together = published([copies, fidelity, together])
         uniqueness = None if uniqueness is None else published({**uniqueness, "original": None})
     whole: dict[str, Any] = finite(
         {
@@ -68,7 +69,7 @@ def document(
             "measures": measures,
             "utility": utility,
             **({} if clusters is None else {"clusters": clusters}),
-            **_if_there(copies=copies, uniqueness=uniqueness, fidelity=fidelity),
+            **_if_there(copies=copies, uniqueness=uniqueness, fidelity=fidelity, together=together),
             "distributions": distributions,
             "correlations": correlations,
             "riskiest": [] if request.public else riskiest,

@@ -39,6 +39,8 @@ class AuditRequest:
     mapping: a file of row numbers that does. columns: names in the release of columns of the original, {old: new}.
     hierarchies: of columns whose cells were generalised, as files in ARX's form. published: attacks and classifiers as
     their papers have them. clusters: look for so many and tell what is left of the original's; 0 leaves them out.
+    beside: another release of the same people, to be attacked together with this one; beside_original: its table, if
+    that is another one.
     quasi_identifiers: columns that others may know of a person, for k-anonymity and the like; those that the schema
     marks by default. sensitive: the columns whose diversity is told; the label, or all others. population: how many
     people the original is a sample of, for estimates of who is unique among them.
@@ -67,6 +69,8 @@ class AuditRequest:
     hierarchies: Mapping[str, Path | str] = field(default_factory=dict)
     published: bool = False
     clusters: int = 0
+    beside: Any = None
+    beside_original: Any = None
     quasi_identifiers: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
     population: int | None = None
@@ -90,6 +94,10 @@ class AuditRequest:
             raise UsageError("Say whose row is whose by --match or by --mapping, not by both.")
         if self.unknown not in UNKNOWN_WAYS:
             raise UsageError(f"--unknown must be {' or '.join(UNKNOWN_WAYS)}. Got {self.unknown!r} instead.")
+        if self.beside is not None and not carded:
+            raise UsageError("Only a release with a card can be attacked together with another. Leave --with out.")
+        if self.beside is None and self.beside_original is not None:
+            raise UsageError("--with-original is the table of the release given by --with. Give both, or neither.")
         settings_of(self.parameters, published=self.published)
         if self.max_rows < 2:
             raise UsageError(f"--max-rows must be at least 2. Got {self.max_rows} instead.")
