@@ -32,7 +32,6 @@ class Options:
     mechanism: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     label: str | None = None
-    person: str | None = None
     schema: Path | str | Schema | None = None
     engine: str = "memory"
     master: str | None = None
@@ -65,6 +64,7 @@ class Options:
     published: bool = False
     config: Config | Path | str | None = None
     dry_run: bool = False
+    person: str | None = None
     trial: int | None = None
     """Seed of a trial whose rows never leave the program: a dry run whose card is that of a release without a seed."""
 
