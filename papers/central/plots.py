@@ -38,7 +38,7 @@ def accuracy(results: Results) -> plt.Figure:
         for way, mark in PEER_MARKS.items():
             if runs := results.of(data, way, 1.0):
                 axis.plot(1.0, 100 * scored(runs, 0), mark, color=RED, ms=6, label=f"dpmm {way}")
-        axis.set(xscale="log", title=data)
+        axis.set(xscale="log", xlim=(0.4, 10.0), title=data)
         axis.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
         axis.minorticks_off()
     for axis in axes.flat[len(sets) :]:

@@ -19,8 +19,8 @@ boosting), trained on the rows of the way and tested on 30% real rows; after it 
 accuracy. It covers the splits where there are several, else the number of test rows. Delta 1e-6. Large sets
 ({", ".join(LARGE)}) have up to two splits at epsilon 1 and one elsewhere, small ones up to three.
 
-`square wave`: at most 10,000 training rows, its learner chosen by `auto`, record epsilon; it hides values, never
-presence. Kernel resampling claims nothing. Shares and bins of the mechanism are those of a prototype, which had seen
+`square-wave` and `staged-release`: at most 10,000 training rows, their learner chosen by `auto`, record epsilon; they
+hide values, never presence. Peers: with their defaults; by class means one model for the rows of each class. Kernel resampling claims nothing. Shares and bins of the mechanism are those of a prototype, which had seen
 sets of some of these names; nothing was chosen on these runs. An empty cell was not run."""
 
 
