@@ -20,8 +20,9 @@ accuracy. It covers the splits where there are several, else the number of test 
 ({", ".join(LARGE)}) have up to two splits at epsilon 1 and one elsewhere, small ones up to three.
 
 `square-wave` and `staged-release`: at most 10,000 training rows, their learner chosen by `auto`, record epsilon; they
-hide values, never presence. Peers: with their defaults; by class means one model for the rows of each class. Kernel resampling claims nothing. Shares and bins of the mechanism are those of a prototype, which had seen
-sets of some of these names; nothing was chosen on these runs. An empty cell was not run."""
+hide values, never presence. Kernel resampling claims nothing. Peers run with their defaults; by class means one model
+for the rows of each class. Shares and bins of the tree are those of a prototype, which had seen sets of some of these
+names; second parents were chosen on other tables. Nothing was chosen on these runs. An empty cell was not run."""
 
 
 @dataclass
