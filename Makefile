@@ -47,7 +47,7 @@ test: $(READY)
 	@echo "== tests"
 	@$(PYTEST) tests --ignore tests/system
 
-test-all: test $(SPARK)/.ready
+test-all: test $(SPARK)/.ready $(PEERS)/.ready
 	@scripts/system-packages $(SYSTEM_TEST_PACKAGES)
 	@echo "== system tests"
 	@$(PYTEST) --timeout 3600 tests/system

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import wasserstein_distance
 
 import sfumato as sf
 from sfumato.errors import PrivacyLeakWarning, UsageError
@@ -128,6 +129,16 @@ def test_crowds_are_those_that_pandas_counts(copying):
         assert 0 <= found["log_linear"]["uniques"] < 1
     alone = [table[table.groupby(quasi)["ill"].transform("size") == 1] for table in (ORIGINAL, COPYING)]
     assert copying.uniqueness["still_unique"] == pytest.approx(len(alone[0].merge(alone[1], on=quasi)) / 600)
+
+
+def test_numbers_are_moved_along_their_ranks():
+    """t of a number, crowd by crowd, by the distance of two samples of ranks."""
+    found = audited(FRESH, quasi_identifiers=["sex", "zip"], sensitive=["bmi"]).uniqueness["release"]["sensitive"][0]
+    ranks = FRESH.bmi.rank(method="dense")
+    far = [wasserstein_distance(ranks[rows], ranks) for rows in FRESH.groupby(["sex", "zip"]).groups.values()]
+    assert found["ordered"]
+    assert found["t"] == pytest.approx(max(far) / (ranks.max() - 1))
+    assert found["distinct"] == FRESH.groupby(["sex", "zip"]).bmi.nunique().min()
 
 
 def test_generalised_cells_are_values_of_a_crowd():

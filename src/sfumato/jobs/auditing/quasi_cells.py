@@ -1,40 +1,58 @@
-"""Cells of some columns as codes that mean the same in every table, read block by block: a word is a value."""
+"""Cells of some columns as codes, read block by block: a word is a value, and a number is one too."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.array_types import Codes
-from sfumato.table.arrays import plain, text
+from sfumato.array_types import Codes, Matrix
+from sfumato.table.arrays import is_number, numbers, plain, text
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Codes of each column that a table has, and the columns whose codes are ranks of numbers."""
+
+    codes: Mapping[str, Codes]
+    ordered: frozenset[str]
 
 
 class CellCodes:
-    """Every word of every column gets a number when it is first seen; an empty cell is a value like others.
+    """Every word of a quasi-identifier gets a number when it is first seen, the same in every table that is read.
 
     "30-39" and "*" are words too, so that generalised tables are coded as they are. Numbers are spelt alike whatever
-    their type.
+    their type, and an empty cell is a value like others. Sensitive columns of numbers are coded by rank, table by
+    table: they may have millions of values, and are not compared between tables.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = tuple(names)
-        self._known: dict[str, dict[str | None, int]] = {name: {} for name in names}
+    def __init__(self, quasi: Sequence[str], sensitive: Sequence[str]) -> None:
+        self._quasi, self._names = frozenset(quasi), (*quasi, *sensitive)
+        self._known: dict[str, dict[str | None, int]] = {name: {} for name in self._names}
 
-    def read(self, blocks: Iterable[pa.RecordBatch | pa.Table]) -> Mapping[str, Codes]:
-        """The codes of each column that the blocks have."""
-        found: dict[str, list[Codes]] = {}
+    def read(self, blocks: Iterable[pa.RecordBatch | pa.Table]) -> Cells:
+        """All cells of the named columns."""
+        codes: dict[str, list[Codes]] = {}
+        values: dict[str, list[Matrix]] = {}
         for block in blocks:
-            for name in self.names:
-                if name in block.schema.names:
-                    found.setdefault(name, []).append(self._coded(name, plain(block.column(name))))
-        return {name: np.concatenate(parts) for name, parts in found.items()}
+            for name in self._names:
+                if name not in block.schema.names:
+                    continue
+                array = plain(block.column(name))
+                if name not in self._quasi and is_number(array.type):
+                    found, empty = numbers(array, name)
+                    values.setdefault(name, []).append(found if empty is None else np.where(empty, np.nan, found))
+                else:
+                    codes.setdefault(name, []).append(self._coded(name, array))
+        ranked = {name: _ranks(np.concatenate(parts)) for name, parts in values.items()}
+        return Cells({name: np.concatenate(parts) for name, parts in codes.items()} | ranked, frozenset(ranked))
 
     def _coded(self, name: str, array: pa.Array) -> Codes:
-        encoded = array.dictionary_encode("encode") if not pa.types.is_null(array.type) else None
-        if encoded is None:
+        if pa.types.is_null(array.type):
             return np.full(len(array), self._number(name, None), dtype=np.int64)
+        encoded = array.dictionary_encode("encode")
         words = text(encoded.dictionary, name).to_pylist()
         here = np.array([self._number(name, word) for word in words], dtype=np.int64)
         return np.asarray(here[encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)])
@@ -43,13 +61,7 @@ class CellCodes:
         known = self._known[name]
         return known.setdefault(word, len(known))
 
-    def ranks(self, name: str) -> Codes | None:
-        """The rank of each code where every word of the column is a number; None where one is not."""
-        words = [word for word in self._known[name] if word is not None]
-        try:
-            values = [float(word) for word in words]
-        except ValueError:
-            return None
-        order = {value: rank for rank, value in enumerate(sorted(set(values)))}
-        by_word = dict(zip(words, values, strict=True))
-        return np.array([len(order) if word is None else order[by_word[word]] for word in self._known[name]])
+
+def _ranks(values: Matrix) -> Codes:
+    """The rank of each number among those that occur; an empty cell comes last."""
+    return np.asarray(np.unique(values, return_inverse=True)[1], dtype=np.int64).reshape(-1)

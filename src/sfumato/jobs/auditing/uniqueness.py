@@ -12,7 +12,7 @@ import pyarrow as pa
 from sfumato.array_types import Codes
 from sfumato.errors import UsageError
 from sfumato.jobs.auditing.evidence import Evidence
-from sfumato.jobs.auditing.quasi_cells import CellCodes
+from sfumato.jobs.auditing.quasi_cells import CellCodes, Cells
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.metrics.crowds import RECURSIVE_C, closeness, crowd_numbers, crowd_sizes, diversity
 from sfumato.metrics.population import log_linear, pitman
@@ -29,24 +29,23 @@ def uniqueness(evidence: Evidence, request: AuditRequest) -> dict[str, Any] | No
     if not quasi:
         return None
     sensitive = _sensitive(evidence, request, quasi)
-    codes = CellCodes([*quasi, *sensitive])
+    codes = CellCodes(quasi, sensitive)
     released = _released(evidence, codes)
     if released is None:
         return {"quasi_identifiers": list(quasi), "not_applicable": "the release mixes columns by a secret key"}
-    left_out = [name for name in quasi if name not in released]
-    quasi = tuple(name for name in quasi if name in released)
+    left_out = [name for name in quasi if name not in released.codes]
+    quasi = tuple(name for name in quasi if name in released.codes)
     if not quasi:
         raise UsageError("The release has none of the columns that --quasi-identifiers names.")
     original = codes.read(_original_blocks(evidence))
-    ranks = {name: codes.ranks(name) for name in sensitive}
     return {
         "quasi_identifiers": list(quasi),
         "left_out": left_out,
         "population": request.population,
         "c": RECURSIVE_C,
-        "release": _told(released, quasi, sensitive, ranks, request.population),
-        "original": _told(original, quasi, sensitive, ranks, request.population),
-        "still_unique": _still_unique(released, original, quasi),
+        "release": _told(released, quasi, sensitive, request.population),
+        "original": _told(original, quasi, sensitive, request.population),
+        "still_unique": _still_unique(released.codes, original.codes, quasi),
     }
 
 
@@ -75,7 +74,7 @@ def _sensitive(evidence: Evidence, request: AuditRequest, quasi: tuple[str, ...]
     return tuple(name for name in names if name not in quasi)[:MOST_SENSITIVE]
 
 
-def _released(evidence: Evidence, codes: CellCodes) -> Mapping[str, Codes] | None:
+def _released(evidence: Evidence, codes: CellCodes) -> Cells | None:
     """The cells as they were released; of a release with a card, as anybody could map them back."""
     if evidence.released is not None:
         return codes.read(evidence.released.blocks())
@@ -98,13 +97,12 @@ def _original_blocks(evidence: Evidence) -> Any:
 
 
 def _told(
-    cells: Mapping[str, Codes],
+    cells: Cells,
     quasi: tuple[str, ...],
     sensitive: tuple[str, ...],
-    ranks: Mapping[str, Codes | None],
     population: int | None,
 ) -> dict[str, Any]:
-    columns = [np.asarray(np.unique(cells[name], return_inverse=True)[1]).reshape(-1) for name in quasi]
+    columns = [np.asarray(np.unique(cells.codes[name], return_inverse=True)[1]).reshape(-1) for name in quasi]
     crowd = crowd_numbers(columns)
     sizes = crowd_sizes(crowd)
     of_row = sizes[crowd]
@@ -114,7 +112,7 @@ def _told(
         "k": int(sizes.min()),
         "unique": float((of_row == 1).mean()),
         "below": {str(size): float((of_row < size).mean()) for size in SMALL},
-        "sensitive": [_of_sensitive(name, crowd, cells[name], ranks[name]) for name in sensitive if name in cells],
+        "sensitive": [_of_sensitive(name, crowd, cells) for name in sensitive if name in cells.codes],
         "pitman": None,
         "log_linear": None,
     }
@@ -125,10 +123,9 @@ def _told(
     return found
 
 
-def _of_sensitive(name: str, crowd: Codes, values: Codes, ranks: Codes | None) -> dict[str, Any]:
-    ordered = ranks is not None
-    shown = values if ranks is None else ranks[values]
-    shown = np.asarray(np.unique(shown, return_inverse=True)[1]).reshape(-1)
+def _of_sensitive(name: str, crowd: Codes, cells: Cells) -> dict[str, Any]:
+    ordered = name in cells.ordered
+    shown = np.asarray(np.unique(cells.codes[name], return_inverse=True)[1]).reshape(-1)
     diverse, far = diversity(crowd, shown), closeness(crowd, shown, ordered=ordered)
     return {
         "name": name,
