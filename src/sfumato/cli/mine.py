@@ -121,7 +121,9 @@ def rules(
 @with_blocks
 def regress(
     folders: Folders,
-    target: Annotated[str, typer.Option(metavar="COL", help="A released number.")],
+    target: Annotated[
+        str, typer.Option(metavar="COL", help="A released number, or the one that was kept by sanitize --target.")
+    ],
     out: Out,
     console: Console,
     column: Annotated[
@@ -145,9 +147,8 @@ def regress(
         found = regress_releases(opened, target, columns=column or (), confidence=confidence, seed=seed)
         found.save(out, force=force)
     about = found.about
-    console.say(
-        f"{target} behind {counted(about['rows'], 'released row')}, variance explained {about['explained']:.2f}: {out}."
-    )
+    explained = "" if about["explained"] is None else f", variance explained {about['explained']:.2f}"
+    console.say(f"{target} behind {counted(about['rows'], 'released row')}{explained}: {out}.")
     for term in found.coefficients.to_pylist():
         between = "" if term["low"] is None else f" ({term['low']:.4g} to {term['high']:.4g})"
         console.say(f"  {term['term']}: {term['coefficient']:.4g}{between}; as released {term['as_released']:.4g}")
@@ -157,6 +158,8 @@ def regress(
             f"Predicting released rows that are left out, root mean square error: {told}; "
             f"always the mean {learned['rmse_of_mean']:.4g}."
         )
+    if same := about.get("as_on_plain_rows"):
+        console.say(f"A rotation changes nothing for {', '.join(same)}: they answer as they would on plain rows.")
     for line in found.warnings:
         console.say(f"Warning: {line}")
     console.result(

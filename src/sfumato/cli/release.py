@@ -62,6 +62,9 @@ def sanitize(
     person: Annotated[
         str | None, typer.Option(metavar="COL", help="The column that says whose rows they are; never released.")
     ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="COL", help="A number to predict: released as it is, for `sfumato regress`.")
+    ] = None,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
     mechanism: Annotated[
         str | None,
@@ -166,6 +169,7 @@ def sanitize(
             tables.open_all(table, query),
             label=label,
             person=person,
+            target=target,
             schema=schema,
             study=terms,
             mechanism=mechanism,
@@ -216,6 +220,14 @@ def sanitize(
         console.say(f"To get a proof: {'; '.join(ways_out(card.guarantee['in_the_way']))}.")
     if done.known is not None:
         console.say(f"Left out because they were released before: {counted(done.known, 'row')}.")
+    if card.target is not None and not dry_run:
+        from sfumato.jobs.target import alone
+
+        values = release.target
+        console.say(
+            f"{card.target} is released exactly as it was: {alone(values):,} of {len(values):,} rows have a value "
+            "that no other row has."
+        )
     if done.clipped:
         clipped = ", ".join(f"{name} ({counted(n, 'cell')})" for name, n in done.clipped.items())
         console.say(f"Clipped to their bounds: {clipped}.")

@@ -24,6 +24,7 @@ def sanitize(
     *,
     label: str | None = None,
     person: str | None = None,
+    target: str | None = None,
     schema: Schema | Path | str | None = None,
     study: Terms | Path | str | None = None,
     mechanism: str | None = None,
@@ -77,6 +78,9 @@ def sanitize(
     person : str, optional
         The column that says whose rows they are. It is never released; the ledger adds up by it. Give
         `max_rows_per_person` with it: a cap that is counted in the table is not public.
+    target : str, optional
+        A number that regressions are to predict. It is released exactly as it is, beside the perturbed columns and
+        never mixed with them, so that no formal guarantee is left for the record.
     schema : Schema or path, optional
         Columns with their bounds, categories and roles. Without one it is inferred, with a `PrivacyLeakWarning`: what
         was learned from the data cannot carry a formal guarantee.
@@ -184,6 +188,7 @@ def sanitize(
         columns=dict(columns or {}),
         label=label,
         person=person,
+        target=target,
         schema=schema,
         engine=engine,
         master=master,

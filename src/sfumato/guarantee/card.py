@@ -138,6 +138,12 @@ class Card:
         return tuple(label["classes"]) if label else ()
 
     @property
+    def target(self) -> str | None:
+        """The number to predict that is released as it is, by name."""
+        found = self.release_schema.get("target")
+        return str(found["name"]) if found else None
+
+    @property
     def label_keep(self) -> float:
         """Probability that a released label is the true one; 1 for an exact label."""
         label = self.release_schema["label"]

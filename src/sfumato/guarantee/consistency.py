@@ -27,6 +27,12 @@ def contradiction(data: Mapping[str, Any]) -> str | None:
         return wrong
     learned = [item for item in data["learned_from_data"] if not item.startswith(LABEL_CLASSES)]
     formal = stated["kind"] != EMPIRICAL
+    target = data["release_schema"].get("target")
+    named = [column["name"] for column in data["source_schema"]["columns"] if column.get("role") == "target"]
+    if named != ([target["name"]] if target else []):
+        return "what it says about the number to predict is inconsistent"
+    if formal and target:
+        return "it claims a guarantee beside a number that is released as it is"
     if formal and (learned or data["reproducible"]):
         return "it claims a guarantee that its own assumptions do not allow"
     label = data["release_schema"]["label"]

@@ -119,6 +119,10 @@ class Guarantee:
         """The label is released as it is: what it tells is not bounded."""
         return replace(self, exact_label=True)
 
+    def beside_target(self, name: str | None) -> Guarantee:
+        """A number is released as it is, and a number can be anybody's own: no claim about the record is left."""
+        return self if name is None else self.hindered([exact_target(name)])
+
     def with_persons(self, rows: int | None, *, learned: bool) -> Guarantee:
         """One person owns up to `rows` rows; a cap counted in the data is not public."""
         if learned:
@@ -230,6 +234,11 @@ class Guarantee:
             sentence=data["sentence"],
             central=Central.from_dict(data["central"]) if data.get("central") else None,
         )
+
+
+def exact_target(name: str) -> str:
+    """What stands in the way of a guarantee where a number to predict is released as it is."""
+    return f"the number to predict, {name!r}, which is released as it is"
 
 
 def learned_domain(column: str) -> str:

@@ -15,7 +15,7 @@ from sfumato.channels import RandomizedResponse
 from sfumato.guarantee.card import Card
 from sfumato.guarantee.concentrated import Central
 from sfumato.guarantee.consistency import LABEL_CLASSES
-from sfumato.guarantee.guarantee import EMPIRICAL, Guarantee, learned_domain
+from sfumato.guarantee.guarantee import EMPIRICAL, Guarantee, exact_target, learned_domain
 from sfumato.guarantee.proved import proved
 
 AGREES = 1e-9
@@ -79,6 +79,8 @@ def _hindrances(card: Card) -> list[str]:
     label = encoding.schema.label
     if randomized and label is not None and label.source == "learned":
         reasons.append(f"{LABEL_CLASSES} {label.name!r}")
+    if card.target is not None:
+        reasons.append(exact_target(card.target))
     if card.reproducible:
         reasons.append(SEEDED)
     return [*reasons, *card.guarantee["in_the_way"]]

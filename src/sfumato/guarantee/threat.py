@@ -17,11 +17,19 @@ class ThreatModel:
 
     @classmethod
     def of(
-        cls, *, label: str, rows: str, learned_bounds: bool, mechanism: tuple[str, ...] = (), nobodys: bool = False
+        cls,
+        *,
+        label: str,
+        rows: str,
+        learned_bounds: bool,
+        mechanism: tuple[str, ...] = (),
+        nobodys: bool = False,
+        target: str | None = None,
     ) -> ThreatModel:
         """The model of a release whose label is `exact`, `randomized`, `drawn` or `none`.
 
-        `nobodys`: its rows belong to nobody, so that it hides who is in the table, and only there.
+        `target`: a number to predict that is released as it is. `nobodys`: its rows belong to nobody, so that it hides
+        who is in the table, and only there.
         """
         adversary = (
             "Holds the whole release and this card, and knows the mechanism with all its parameters.",
@@ -31,6 +39,11 @@ class ThreatModel:
         open_ends = [] if nobodys else [PRESENCE]
         if label == "exact":
             open_ends.append("The label is released exactly as it was: it is assumed to be public.")
+        if target is not None:
+            open_ends.append(
+                f"The number to predict, {target!r}, is released exactly as it was: nothing is claimed of it. Whoever "
+                "knows somebody's value finds the rows that have it, and what it tells of other columns is not hidden."
+            )
         if learned_bounds:
             open_ends.append(
                 "This card shows the bounds and categories that were learned from the table: the smallest and "

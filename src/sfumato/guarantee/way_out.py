@@ -18,6 +18,7 @@ WAYS_OUT = {
     "floating-point noise": "draw the noise exactly (--param noise=exact, or a law that has an exact form: laplace)",
     "the mechanism and its strength": "choose without these rows (sfumato recommend with a public schema, or by hand)",
     "a fixed seed": "leave --seed out",
+    "the number to predict": "perturb the number to predict like the others (leave --target out)",
     "the largest number of rows": "cap the rows per person at a public number (--max-rows-per-person)",
 }
 """How the reason on a card begins, and what the owner can do about it."""

@@ -43,6 +43,8 @@ def _what(card: Card) -> str:
     columns = card.release_schema["columns"]
     label = card.release_schema["label"]
     labelled = f", label {own_words(label['name'], 80)!r} {card.label}" if label else ", no label"
+    if card.target is not None:
+        labelled += f", number to predict {own_words(card.target, 80)!r} exact"
     left_out = sorted(card.made_by().left_out)
     shown = ", ".join(repr(own_words(name, 80)) for name in left_out[:MOST_LINES])
     more = f" and {len(left_out) - MOST_LINES:,} more" if len(left_out) > MOST_LINES else ""

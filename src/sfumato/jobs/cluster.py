@@ -99,7 +99,7 @@ def cluster_releases(
     chosen = choose(tried, None if clusters == AUTO else int(clusters))
     fitted = fit_mixture(seen, chosen.clusters, chosen.model, seed=seed)
     probabilities = fitted.responsibilities(seen)
-    order = _file_order(releases)
+    order = file_order(releases)
     labels: Codes = np.empty(len(order), dtype=np.int64)
     labels[order] = probabilities.argmax(axis=1)
     placed = np.empty_like(probabilities)
@@ -150,7 +150,7 @@ def _by_class(release: Release) -> list[tuple[int, Codes]]:
     return [(int(code), np.flatnonzero(y == code)) for code in np.unique(y)]
 
 
-def _file_order(releases: Sequence[Release]) -> Codes:
+def file_order(releases: Sequence[Release]) -> Codes:
     """For every row of the parts, its place in the files one after the other."""
     found, first = [], 0
     for release in releases:

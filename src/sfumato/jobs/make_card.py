@@ -35,12 +35,13 @@ def make_card(
     """Every field is computed from what was fitted; nothing is typed in."""
     mechanism, encoding = layout.mechanism, layout.encoding
     label = encoding.schema.label if labelled else None
+    target = encoding.schema.target
     nobodys = mechanism.recipe_.rows == "nobody"
     state = label_state(None if label is None else label_keep, nobodys)
     post_processing = LIKE_ORIGINAL if layout.like_original else None
     recipe = layout.recipe()
     transform = recipe.map.to_dict()
-    travelling = tuple(column for column in encoding.schema.columns if column.role in ("private", "label"))
+    travelling = tuple(column for column in encoding.schema.columns if column.role in ("private", "label", "target"))
     used = mechanism.parameters_used()
     # no paper lets single columns choose their own noise
     own = any(column.choices.chosen for column in encoding.schema.private)
@@ -55,6 +56,7 @@ def make_card(
         release_schema={
             "columns": layout.columns(),
             "label": label and {"name": label.name, "classes": list(encoding.classes), "keep": label_keep},
+            **({} if target is None else {"target": {"name": target.name}}),
         },
         space=space_of(encoding, transform, post_processing=post_processing),
         rows=rows,
@@ -71,6 +73,7 @@ def make_card(
             rows=f"{rows:,}",
             learned_bounds=not encoding.public,
             mechanism=mechanism.not_protected,
+            target=None if target is None else target.name,
         ).to_dict(),
         reproducible="not for release" if reproducible else None,
         chosen_by=chosen_by,

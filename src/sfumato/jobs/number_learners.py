@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.array_types import Codes
+from sfumato.array_types import Codes, Matrix
 from sfumato.classifiers.regressions import REGRESSIONS
 from sfumato.jobs.release import Release
 
@@ -32,12 +32,16 @@ def held_out_errors(
     if not all(release.card.is_columnwise for release in releases):
         return {}
     Z = np.concatenate([release.Z for release in releases])
-    rng = np.random.default_rng(seed)
-    Z = Z[rng.permutation(len(Z))[:MOST_ROWS]]
-    if len(Z) < FEWEST_ROWS or np.isnan(Z).any():
+    return errors_of(Z[:, explaining], Z[:, target], unit, seed)
+
+
+def errors_of(X: Matrix, y: Matrix, unit: float, seed: int) -> dict[str, Any]:
+    """The same of rows X and the number y beside each; `unit` is how many raw units one of y's is."""
+    some = np.random.default_rng(seed).permutation(len(X))[:MOST_ROWS]
+    X, y = X[some], y[some]
+    if len(X) < FEWEST_ROWS or np.isnan(X).any() or np.isnan(y).any():
         return {}
-    X, y = Z[:, explaining], Z[:, target]
-    fold = np.arange(len(Z)) % FOLDS
+    fold = np.arange(len(X)) % FOLDS
     found = {}
     for name, regression in REGRESSIONS.items():
         answers = np.empty(len(y))
@@ -46,4 +50,4 @@ def held_out_errors(
             answers[out] = regression.make().fit(X[~out], y[~out]).predict(X[out])
         found[name] = float(np.sqrt(np.mean((answers - y) ** 2))) * unit
     means = np.array([y[fold != held].mean() for held in range(FOLDS)])
-    return {"rows": len(Z), "rmse": found, "rmse_of_mean": float(np.sqrt(np.mean((means[fold] - y) ** 2))) * unit}
+    return {"rows": len(X), "rmse": found, "rmse_of_mean": float(np.sqrt(np.mean((means[fold] - y) ** 2))) * unit}

@@ -11,15 +11,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.channels import Secret
+from sfumato.classifiers.regressions import REGRESSIONS
 from sfumato.errors import UsageError
 from sfumato.files import new_folder, write_whole
-from sfumato.jobs.cluster import parts_of
-from sfumato.jobs.number_learners import held_out_errors
+from sfumato.jobs.cluster import file_order, parts_of
+from sfumato.jobs.number_learners import errors_of, held_out_errors
 from sfumato.jobs.release import Release
 from sfumato.jobs.train import check_one_space
 from sfumato.mining.linear import WEAK, Linear, fit_linear
-from sfumato.mining.unbiased import unbiased
+from sfumato.mining.unbiased import Unbiased, unbiased
 from sfumato.table import Encoding, Group, write_table
+
+FIGURES = ("coefficient", "low", "high", "as_released")
+NO_TERMS = pa.table({"term": pa.array([], pa.string()), **{name: pa.array([], pa.float64()) for name in FIGURES}})
+"""Of a model that could not be fitted."""
+DEPENDENT = (
+    "The released columns follow from each other, as the slots of a category do, so that single coefficients mean "
+    "nothing. Name fewer columns for coefficients (--column)."
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,6 +77,8 @@ def regress_releases(
     if not releases:
         raise UsageError("Give at least one release.")
     check_one_space([one.card for one in releases], [one.where for one in releases])
+    if releases[0].card.target == target:
+        return regress_target(releases, target, columns, confidence, seed)
     encoding = releases[0].card.source_encoding()
     groups = {group.column.name: group for group in encoding.groups}
     goal = _goal(groups, target)
@@ -74,8 +86,80 @@ def regress_releases(
     places, terms, scales, lows = _terms(chosen)
     parts = [unbiased(part) for release in releases for part in parts_of(release)]
     found = fit_linear(parts, np.array(places), goal.start, confidence=confidence, seed=seed)
-    table = _in_raw_units(found, goal, terms, np.array(scales), np.array(lows))
-    about: dict[str, Any] = {
+    low, high = goal.column.bounds
+    table = in_raw_units(found, (low, high), terms, np.array(scales), np.array(lows))
+    about = _about(found, releases, target, confidence, chosen)
+    about["as_released"] = held_out_errors(releases, goal.start, np.array(places), high - low, seed)
+    about["warnings"] = _warnings(found, releases, encoding)
+    return Regression(table, about)
+
+
+def regress_target(
+    releases: Sequence[Release], target: str, columns: Sequence[str], confidence: float, seed: int
+) -> Regression:
+    """A linear model of a number that was released as it is, by columns that were not.
+
+    By the source's columns, where these can be told; behind a key, by the components as they are released.
+    """
+    recipe, encoding = releases[0].card.made_by(), releases[0].card.source_encoding()
+    affine = recipe.map.affine()
+    own_space = affine is None or bool(np.linalg.matrix_rank(affine[0], tol=1e-9) < encoding.width)
+    if own_space:
+        names = recipe.names()
+        if unknown := [name for name in columns if name not in names]:
+            raise UsageError(f"The release has no component {unknown[0]!r}. It has: {', '.join(names)}.")
+        terms = list(columns or names)
+        places, scales, lows = [names.index(name) for name in terms], [1.0] * len(terms), [0.0] * len(terms)
+        chosen: list[Group] = []
+    else:
+        chosen = _chosen({group.column.name: group for group in encoding.groups}, target, columns)
+        places, terms, scales, lows = _terms(chosen)
+    values = np.concatenate([release.target for release in releases])
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        raise UsageError(f"{target!r} is the same in every row, so that there is nothing to predict.")
+    parts = [part for release in releases for part in _beside_target(release, (low, high), own_space)]
+    goal = parts[0].W.shape[1] - 1
+    Z = np.concatenate([release.Z for release in releases])
+    explaining = np.array(places) if recipe.is_columnwise or own_space else np.arange(Z.shape[1])
+    told: dict[str, Any] = {"exact_target": True, "own_space": own_space}
+    told["as_released"] = errors_of(Z[:, explaining], values, 1.0, seed)
+    if isinstance(recipe.map, Secret) and recipe.map.orthogonal and all(one.is_exact for one in recipe.channels):
+        told["as_on_plain_rows"] = [name for name, one in REGRESSIONS.items() if one.when == "any centre"]
+    try:
+        found = fit_linear(parts, np.array(places), goal, confidence=confidence, seed=seed)
+    except UsageError as error:  # learners that take released values as they are still have an answer
+        if not told["as_released"]:
+            raise
+        exact = not any(part.diagonal.any() or part.together.any() for part in parts)
+        why = DEPENDENT if exact else f"No linear model with the noise taken out. {error}"
+        rows, about = sum(len(release) for release in releases), [why]
+        told |= {"target": target, "rows": rows, "confidence": confidence, "explained": None, "warnings": about}
+        return Regression(NO_TERMS, told)
+    told |= _about(found, releases, target, confidence, chosen) | {"warnings": _warnings(found, releases, encoding)}
+    return Regression(in_raw_units(found, (low, high), terms, np.array(scales), np.array(lows)), told)
+
+
+def _beside_target(release: Release, bounds: tuple[float, float], own_space: bool) -> list[Unbiased]:
+    """What a release says of its columns, with the number to predict as one more column without noise."""
+    low, high = bounds
+    values, first, found = (release.target[file_order([release])] - low) / (high - low), 0, []
+    for part in parts_of(release):
+        one = unbiased(part, own_space=own_space)
+        mine = values[first : first + len(part.Z)]
+        first += len(part.Z)
+        together = np.pad(one.together, ((0, 1), (0, 1)))
+        exact = np.zeros((len(mine), 1))
+        found.append(
+            Unbiased(np.column_stack([one.W, mine]), np.column_stack([one.diagonal, exact]), together, one.onehot)
+        )
+    return found
+
+
+def _about(
+    found: Linear, releases: Sequence[Release], target: str, confidence: float, chosen: Sequence[Group]
+) -> dict[str, Any]:
+    return {
         "target": target,
         "rows": sum(len(release) for release in releases),
         "confidence": confidence,
@@ -83,10 +167,6 @@ def regress_releases(
         "firmness": float(min(found.firmness, 1e6)),
         "reference": {group.column.name: group.slots[0] for group in chosen if group.is_onehot},
     }
-    low, high = goal.column.bounds
-    about["as_released"] = held_out_errors(releases, goal.start, np.array(places), high - low, seed)
-    about["warnings"] = _warnings(found, releases, encoding)
-    return Regression(table, about)
 
 
 def _goal(groups: dict[str, Group], target: str) -> Group:
@@ -127,8 +207,9 @@ def _terms(chosen: Sequence[Group]) -> tuple[list[int], list[str], list[float], 
     return places, terms, scales, lows
 
 
-def _in_raw_units(found: Linear, goal: Group, terms: list[str], scales: Any, lows: Any) -> pa.Table:
-    low, high = goal.column.bounds
+def in_raw_units(found: Linear, bounds: tuple[float, float], terms: Sequence[str], scales: Any, lows: Any) -> pa.Table:
+    """`bounds` of the target, in whose units it was fitted."""
+    low, high = bounds
     unit = (high - low) / np.concatenate([[1.0], scales])
 
     def raw(b: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.array_types import Codes, Matrix
+from sfumato.array_types import Codes, Floats, Matrix
 from sfumato.central.model_file import model_digest, model_text
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.files import new_folder, write_whole
@@ -199,6 +199,19 @@ class Release:
     def y(self) -> Codes | None:
         """Class codes, where there is a label."""
         return self._matrix[1]
+
+    @cached_property
+    def target(self) -> Floats:
+        """The number to predict, as it was; refused where the card names none."""
+        name = self.card.target
+        if name is None:
+            raise CardError(f"The release {self.where} has no number to predict (--target).")
+        if name not in self.arrow.column_names:
+            raise TableError(f"The release lacks the column {name!r} that its card names.")
+        found, empty = checked(numbers(self.arrow[name], name), name)
+        if empty is not None and empty.any():
+            raise TableError(f"Column {name!r} of the release has empty cells: it was changed or damaged.")
+        return found
 
     @cached_property
     def _matrix(self) -> tuple[Matrix, Codes | None]:

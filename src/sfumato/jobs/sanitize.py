@@ -28,11 +28,19 @@ from sfumato.jobs.privacy_loss import with_privacy_loss
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.public_rows import THE_SAME
 from sfumato.jobs.release import Release
-from sfumato.jobs.sanitize_checks import check_engine, check_label, check_nobodys, label_response, with_person
+from sfumato.jobs.sanitize_checks import (
+    check_engine,
+    check_label,
+    check_nobodys,
+    check_target,
+    label_response,
+    with_person,
+)
 from sfumato.jobs.sanitize_options import Options
 from sfumato.jobs.sanitized import Sanitized
 from sfumato.jobs.source import Source
 from sfumato.jobs.strength import Strength
+from sfumato.jobs.target import with_target
 from sfumato.jobs.unfinished import Unfinished, check_resumable, plan_of, release_folder
 from sfumato.jobs.write_release import (
     InFolder,
@@ -130,7 +138,10 @@ def _perturb(
     engine: Engine,
 ) -> _Made:
     """The road that every release takes, wherever it lands. `run` ends when it is certain whether it stands."""
-    schema = options.with_own_noise(schema_for(opened, options.agreed_schema(), options.label, options.person))
+    schema = schema_for(opened, options.agreed_schema(), options.label, options.person)
+    if options.target is not None:
+        schema = schema.with_target(options.target)
+    schema = options.with_own_noise(schema)
     if options.privacy_loss is not None:
         schema = with_privacy_loss(opened, schema, mechanism, options.privacy_loss)
         strength = replace(strength, chosen_by=f"privacy loss {options.privacy_loss:g} of every number, from the data")
@@ -142,6 +153,7 @@ def _perturb(
             "--max-rows-per-person needs a column that says whose row each one is. Give one the role person."
         )
     check_label(schema, opened.names, options)
+    check_target(schema, opened.names, mechanism, options)
     check_engine(schema, options)
     if isinstance(mechanism, ModelDrawing):
         check_nobodys(mechanism, encoding, options)
@@ -164,7 +176,7 @@ def _perturb(
         remembered = remember(ledger, source, only_new=options.only_new, until=run, progress=progress)
     columns = columns_note(
         ledger,
-        [column.name for column in schema.columns if column.role in ("private", "label")],
+        [column.name for column in schema.columns if column.role in ("private", "label", "target")],
         [column.name for column in schema.private],
     )
     kept, streams = _begin(landing, opened, schema, strength, columns, options, ledger, remembered is None)
@@ -216,7 +228,7 @@ def _perturb(
         laid: Iterator[Laid] = in_order(drawn, lambda b: (layout.table(b.X, b.y), None), threads=1)
     else:
         laid = engine.laid(layout, source, streams, response, landing, rows, block_counts, progress)
-    landing.take(card, laid)
+    landing.take(card, with_target(laid, opened, schema.target))
     if isinstance(mechanism, ModelDrawing):
         landing.take_model(mechanism.model())
         if (counts := mechanism.counts()) is not None:
@@ -320,6 +332,8 @@ def _guarantee(
         guarantee = guarantee.with_label(response.epsilon).hindered(learned_classes(encoding.schema))
     elif encoding.schema.label is not None and not options.unlabelled and guarantee.central is None:
         guarantee = guarantee.beside_exact_label()
+    target = encoding.schema.target
+    guarantee = guarantee.beside_target(None if target is None else target.name)
     if encoding.schema.person is not None:
         cap = options.max_rows_per_person
         guarantee = guarantee.with_persons(cap or source.most_rows_of_a_person, learned=cap is None)

@@ -8,7 +8,7 @@ from sfumato.channels import RandomizedResponse
 from sfumato.errors import SchemaError, TableError, UsageError
 from sfumato.jobs.sanitize_options import Options
 from sfumato.jobs.strength import Strength
-from sfumato.mechanisms import ModelDrawing
+from sfumato.mechanisms import Mechanism, ModelDrawing
 from sfumato.table import Column, Encoding, Schema
 
 
@@ -43,6 +43,21 @@ def check_label(schema: Schema, names: Sequence[str], options: Options) -> None:
             f"The table has no column {label.name!r}, which the schema names as the label. "
             "If these are rows to be classified, add --unlabelled."
         )
+
+
+def check_target(schema: Schema, names: Sequence[str], mechanism: Mechanism, options: Options) -> None:
+    """A number to predict follows its row, so there must be a row that it can follow."""
+    target = schema.target
+    if target is None:
+        return
+    if target.name not in names:
+        raise TableError(f"The table has no column {target.name!r}, which is to be the number to predict.")
+    if isinstance(mechanism, ModelDrawing):
+        raise UsageError(f"Rows of {mechanism.name} belong to nobody, so no number can stay with them as it is.")
+    if options.engine == "spark":
+        raise UsageError("--engine spark cannot release a number to predict yet. Use --engine stream.")
+    if options.terms is not None:
+        raise UsageError("A study has no number that is released as it is. Leave --target out.")
 
 
 def label_response(encoding: Encoding, options: Options, strength: Strength) -> RandomizedResponse | None:

@@ -65,6 +65,7 @@ class Options:
     config: Config | Path | str | None = None
     dry_run: bool = False
     person: str | None = None
+    target: str | None = None
     trial: int | None = None
     """Seed of a trial whose rows never leave the program: a dry run whose card is that of a release without a seed."""
 

@@ -130,6 +130,11 @@ def check_one_space(cards: Sequence[Card], names: Sequence[str]) -> None:
 
 def _part(release: Release) -> Part:
     if release.y is None:
+        if release.card.target is not None:
+            raise SchemaError(
+                f"The release {release.where} has a number to predict, and classifiers learn classes. Use `sfumato "
+                f"regress --target {release.card.target}`."
+            )
         raise SchemaError(f"The release {release.where} has no label to learn. Sanitize with --label.")
     return part_of_card(release.Z, release.y, release.card)
 

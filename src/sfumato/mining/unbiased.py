@@ -32,8 +32,8 @@ class Unbiased:
     onehot: tuple[slice, ...]
 
 
-def unbiased(part: Part) -> Unbiased:
-    """Of one part; refused where a card does not say enough."""
+def unbiased(part: Part, *, own_space: bool = False) -> Unbiased:
+    """Of one part; refused where a card does not say enough. `own_space`: components stay as they are."""
     recipe = part.recipe
     pieces = pieces_of(recipe, part.channels)
     W, extra = np.empty_like(part.Z), np.zeros_like(part.Z)
@@ -52,6 +52,8 @@ def unbiased(part: Part) -> Unbiased:
         shared = apart(part.channels)
         together = np.zeros((W.shape[1],) * 2) if shared is None else shared.between(W.shape[1])
         return Unbiased(W, extra, together, onehot)
+    if own_space:
+        return Unbiased(W, extra, np.zeros((W.shape[1],) * 2), ())
     return _mapped_back(part, W, extra)
 
 

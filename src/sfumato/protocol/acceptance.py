@@ -53,6 +53,8 @@ def _schema(study: PoolStudy, card: Card) -> Iterator[str]:
                 yield f"Column {wanted.name!r}: {field!r} differs from the study's. Sanitize with the study's schema."
         if wanted.noise is not None and column.choices != wanted.choices:
             yield f"Column {wanted.name!r}: its `noise` is not the study's. Sanitize with the study's schema."
+    if card.target is not None:
+        yield "The release has a number to predict, which studies do not pool. Sanitize without --target."
     label = card.release_schema["label"]
     if study.schema.label is None:
         return

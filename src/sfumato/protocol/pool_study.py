@@ -250,6 +250,11 @@ def _share(found: Any) -> float | None:
 
 
 def _classifiers(found: Any, schema: Schema) -> tuple[str, ...]:
+    if schema.target is not None:
+        raise SchemaError(
+            f"Column {schema.target.name!r} is a number to predict (role: target), which studies do not pool. Make it "
+            "private: `sfumato regress` takes noise out of a private column."
+        )
     if schema.label is None:
         if found:
             raise SchemaError(

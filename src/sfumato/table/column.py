@@ -14,7 +14,7 @@ from sfumato.table.column_noise import ColumnNoise
 from sfumato.table.intervals import checked_edges, interval_names
 
 KINDS = ("numeric", "integer", "ordinal", "categorical", "date")
-ROLES = ("private", "label", "person", "identifier")
+ROLES = ("private", "label", "target", "person", "identifier")
 SOURCES = ("learned", "public")
 
 MISSING = "(missing)"
@@ -35,8 +35,9 @@ class Column:
         As it stands in the table.
     kind : {"numeric", "integer", "ordinal", "categorical", "date"}
         What the cells are.
-    role : {"private", "label", "person", "identifier"}, default "private"
-        What happens to it: perturbed, to be predicted, says whose row it is, or dropped.
+    role : {"private", "label", "target", "person", "identifier"}, default "private"
+        What happens to it: perturbed, a class to be predicted, a number to be predicted (released as it is), says whose
+        row it is, or dropped.
     low, high : number or ISO date, optional
         Bounds, low below high. A column of numbers or dates cannot be released without.
     categories : sequence of str, optional

@@ -223,6 +223,9 @@ class Encoding:
             [c.name, c.kind, c.low, c.high, list(c.categories or ()), c.missing]
             for c in (*self.schema.private, *(() if label is None else (label,)))
         ]
+        target = self.schema.target
+        if target is not None:
+            map_.append([target.name, "target"])
         canonical = json.dumps([map_, label is not None], separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()
 

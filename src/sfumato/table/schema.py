@@ -24,7 +24,7 @@ class Schema:
     Parameters
     ----------
     columns : sequence of Column
-        Each of another name; at most one label and one person.
+        Each of another name; at most one label, one target and one person.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Schema:
             if column.name in seen:
                 raise SchemaError(f"The schema names the column {column.name!r} twice.")
             seen.add(column.name)
-        for role in ("label", "person"):
+        for role in ("label", "target", "person"):
             named = [column.name for column in self.columns if column.role == role]
             if len(named) > 1:
                 raise SchemaError(
@@ -51,6 +51,12 @@ class Schema:
         label = self.label
         if label is not None and label.kind not in ("categorical", "ordinal"):
             raise SchemaError(f"The label {label.name!r} must be categorical. Got {label.kind!r} instead.")
+        target = self.target
+        if target is not None and target.kind not in ("numeric", "integer"):
+            raise SchemaError(
+                f"The target {target.name!r} must be numeric or integer. Got {target.kind!r} instead. A class to "
+                "predict has the role label."
+            )
         if label is not None and label.categories is not None and len(label.categories) < 2:
             raise SchemaError(f"The label {label.name!r} has only one class, so there is nothing to learn from it.")
 
@@ -73,6 +79,19 @@ class Schema:
     def label(self) -> Column | None:
         """The column that classifiers are to predict."""
         return self._with_role("label")
+
+    @property
+    def target(self) -> Column | None:
+        """The number that is to be predicted: it is released as it is, and never perturbed or mixed with others."""
+        return self._with_role("target")
+
+    def with_target(self, name: str) -> Schema:
+        """The same schema with a private number as its target; its bounds are left out, since nothing needs them."""
+        if self[name].role == "target":
+            return self
+        if self[name].role != "private":
+            raise SchemaError(f"Column {name!r} cannot be the target: its role is {self[name].role}.")
+        return self.with_column(name, role="target", low=None, high=None, source="learned", reason=None, missing=False)
 
     @property
     def person(self) -> Column | None:

@@ -11,6 +11,7 @@ from sfumato.jobs.auditing.assemble import Draft, evidence_of
 from sfumato.jobs.auditing.evidence import Evidence, People
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.jobs.release import Release
+from sfumato.jobs.target import alone
 from sfumato.table import open_table
 
 LIKE_ORIGINAL_NOTE = (
@@ -25,6 +26,10 @@ UNSTATED_NOTE = (
     "What was done to a single cell has no stated law; the adversaries are given the actual strength of the change "
     "(normal noise, randomized response)."
 )
+TARGET_NOTE = (
+    "The number to predict is released as it is ({alone:,} of {rows:,} rows have a value that no other row has). The "
+    "adversaries are not given it: whoever knows somebody's value finds the row without any of these attacks."
+)
 WRONG_ORIGINAL = "The table given as original is not the one that this release was made from"
 
 
@@ -36,6 +41,8 @@ def evidence_from_release(release: Release, request: AuditRequest, rng: np.rando
     notes: list[str] = []
     recipe = release.card.made_by()
     channels = recipe.channels
+    if release.card.target is not None:
+        notes.append(TARGET_NOTE.format(alone=alone(release.target), rows=len(release.target)))
     unstated = [channel for channel in channels if not channel.is_stated]
     if release.card.post_processing is not None:
         notes.append(LIKE_ORIGINAL_NOTE)
