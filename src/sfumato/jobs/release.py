@@ -19,6 +19,7 @@ from sfumato.files import new_folder, write_whole
 from sfumato.guarantee import Card, Key
 from sfumato.guarantee.row_memory import name_release
 from sfumato.jobs.sanitized import Sanitized
+from sfumato.jobs.target import released_target
 from sfumato.jobs.write_release import CARD_METADATA, COUNTS, MODEL, check_replaceable, write_counts, write_release
 from sfumato.table import Encoding, open_table
 from sfumato.table.arrays import checked, numbers
@@ -203,15 +204,9 @@ class Release:
     @cached_property
     def target(self) -> Floats:
         """The number to predict, as it was; refused where the card names none."""
-        name = self.card.target
-        if name is None:
+        if self.card.target is None:
             raise CardError(f"The release {self.where} has no number to predict (--target).")
-        if name not in self.arrow.column_names:
-            raise TableError(f"The release lacks the column {name!r} that its card names.")
-        found, empty = checked(numbers(self.arrow[name], name), name)
-        if empty is not None and empty.any():
-            raise TableError(f"Column {name!r} of the release has empty cells: it was changed or damaged.")
-        return found
+        return released_target(self.arrow, self.card.target)
 
     @cached_property
     def _matrix(self) -> tuple[Matrix, Codes | None]:

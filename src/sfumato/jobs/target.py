@@ -50,6 +50,16 @@ def target_values(table: Table, name: str) -> Floats:
     return np.concatenate(found)
 
 
+def released_target(rows: pa.Table, name: str) -> Floats:
+    """The number to predict of released rows."""
+    if name not in rows.column_names:
+        raise TableError(f"The release lacks the column {name!r} that its card names.")
+    found, empty = checked(numbers(rows[name], name), name)
+    if empty is not None and empty.any():
+        raise TableError(f"Column {name!r} of the release has empty cells: it was changed or damaged.")
+    return found
+
+
 def alone(values: Floats) -> int:
     """Rows whose value no other row has: whoever knows it has found the row."""
     return int((np.unique(values, return_counts=True)[1] == 1).sum())
