@@ -204,9 +204,7 @@ class Release:
     @cached_property
     def target(self) -> Floats:
         """The number to predict, as it was; refused where the card names none."""
-        if self.card.target is None:
-            raise CardError(f"The release {self.where} has no number to predict (--target).")
-        return released_target(self.arrow, self.card.target)
+        return released_target(self.arrow, self.card)
 
     @cached_property
     def _matrix(self) -> tuple[Matrix, Codes | None]:

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.array_types import Floats
-from sfumato.errors import TableError
+from sfumato.errors import CardError, TableError
+from sfumato.guarantee import Card
 from sfumato.jobs.write_release import Laid
 from sfumato.table import Column, Table
 from sfumato.table.arrays import checked, numbers
@@ -50,8 +51,11 @@ def target_values(table: Table, name: str) -> Floats:
     return np.concatenate(found)
 
 
-def released_target(rows: pa.Table, name: str) -> Floats:
+def released_target(rows: pa.Table, card: Card) -> Floats:
     """The number to predict of released rows."""
+    name = card.target
+    if name is None:
+        raise CardError("The release has no number to predict (sanitize --target).")
     if name not in rows.column_names:
         raise TableError(f"The release lacks the column {name!r} that its card names.")
     found, empty = checked(numbers(rows[name], name), name)
