@@ -210,9 +210,7 @@ class Release:
     def _matrix(self) -> tuple[Matrix, Codes | None]:
         table = self.arrow
         if table.num_rows != self.card.rows:
-            raise CardError(
-                f"The card of {self.folder} states {self.card.rows} rows, but the release has {table.num_rows}."
-            )
+            raise CardError(f"The card {self.where} states {self.card.rows} rows; the release has {table.num_rows}.")
         return matrix_of(table, self.card)
 
     def affine(self) -> tuple[Matrix, Matrix] | None:
@@ -330,8 +328,7 @@ def matrix_of(table: pa.Table, card: Card, first_row: int = 0) -> tuple[Matrix, 
     encoding = card.source_encoding()
     names = [column["name"] for column in card.release_schema["columns"]]
     there = set(table.column_names)
-    absent = [name for name in names if name not in there]
-    if absent:
+    if absent := [name for name in names if name not in there]:
         raise TableError(f"The release lacks the column {absent[0]!r} that its card names.")
     codes = encoding.encode_label(table, first_row=first_row) if label and label["name"] in there else None
     left_out = card.made_by().left_out
