@@ -210,7 +210,9 @@ class Release:
     def _matrix(self) -> tuple[Matrix, Codes | None]:
         table = self.arrow
         if table.num_rows != self.card.rows:
-            raise CardError(f"The card {self.where} states {self.card.rows} rows; the release has {table.num_rows}.")
+            raise CardError(
+                f"The card states {self.card.rows} rows, but the release has {table.num_rows} ({self.where})."
+            )
         return matrix_of(table, self.card)
 
     def affine(self) -> tuple[Matrix, Matrix] | None:
