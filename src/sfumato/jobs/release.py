@@ -210,9 +210,7 @@ class Release:
     def _matrix(self) -> tuple[Matrix, Codes | None]:
         table = self.arrow
         if table.num_rows != self.card.rows:
-            raise CardError(
-                f"The card states {self.card.rows} rows, but the release has {table.num_rows} ({self.where})."
-            )
+            raise CardError(f"Card {self.where} states {self.card.rows} rows, but the release has {table.num_rows}.")
         return matrix_of(table, self.card)
 
     def affine(self) -> tuple[Matrix, Matrix] | None:
