@@ -7,6 +7,8 @@ READY := .venv/.ready
 PEERS := .venv/peers
 # So does Spark.
 SPARK := .venv/spark
+# And what builds the site.
+DOCS := .venv/docs
 JOBS ?= 2
 # One BLAS thread per worker: two workers with two BLAS threads each are slower than one alone.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
@@ -21,7 +23,7 @@ export PYTHON
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-all papers bench set-up lock reference clean
+.PHONY: help demo test test-all papers bench docs set-up lock reference clean
 
 help:
 	@echo "make demo       the whole road on a small table: sanitize, audit, train, report"
@@ -29,6 +31,7 @@ help:
 	@echo "make test-all   the same, and the slow checks in tests/system"
 	@echo "make papers     every table and figure of the papers, resumable"
 	@echo "make bench      speed and memory, side by side with other tools"
+	@echo "make docs       the site of the documentation, offline, every link checked"
 	@echo "make lock       write the lock again (UPGRADE=--upgrade takes new versions)"
 	@echo "make reference  write docs/reference/cli.md and the hashes of the survey's page"
 	@echo "make clean      remove .venv, caches and demo-out"
@@ -47,7 +50,7 @@ test: $(READY)
 	@echo "== tests"
 	@$(PYTEST) tests --ignore tests/system
 
-test-all: test $(SPARK)/.ready $(PEERS)/.ready
+test-all: test $(SPARK)/.ready $(PEERS)/.ready $(DOCS)/.ready
 	@scripts/system-packages $(SYSTEM_TEST_PACKAGES)
 	@echo "== system tests"
 	@$(PYTEST) --timeout 3600 tests/system
@@ -57,6 +60,9 @@ papers: $(READY)
 
 bench: $(READY) $(PEERS)/.ready
 	@$(BIN)/python benchmarks/run_all.py
+
+docs: $(DOCS)/.ready
+	@$(ONE_THREAD) $(DOCS)/bin/python scripts/website/build.py
 
 set-up: $(READY)
 
@@ -69,6 +75,9 @@ $(PEERS)/.ready: requirements-peers.txt scripts/set-up | $(READY)
 $(SPARK)/.ready: requirements-spark.txt scripts/set-up | $(READY)
 	@scripts/set-up $(SPARK) requirements-spark.txt || echo "Spark cannot be installed here; its tests are left out."
 
+$(DOCS)/.ready: requirements-docs.txt scripts/set-up | $(READY)
+	@scripts/set-up $(DOCS) requirements-docs.txt
+
 # Spark is 400 MB: it has a lock and an environment of its own, so that nobody else waits for it.
 EXTRAS := --extra sql --extra server --extra polars --extra statistics --extra dev
 COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet $(UPGRADE)
@@ -77,6 +86,7 @@ lock: $(READY)
 	@$(BIN)/python -m pip install --quiet uv
 	$(BIN)/$(COMPILE) pyproject.toml requirements-build.in $(EXTRAS) -o requirements-dev.txt
 	$(BIN)/$(COMPILE) pyproject.toml requirements-build.in --extra spark -c requirements-dev.txt -o requirements-spark.txt
+	$(BIN)/$(COMPILE) pyproject.toml requirements-build.in --extra docs -c requirements-dev.txt -o requirements-docs.txt
 	$(BIN)/$(COMPILE) requirements-peers.in --excludes requirements-peers-without.in -o requirements-peers.txt
 
 reference: $(READY)

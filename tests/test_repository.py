@@ -92,7 +92,7 @@ def locked(lock: str = "requirements-dev.txt") -> dict[str, set[str]]:
     return pins
 
 
-APART = {"spark": "requirements-spark.txt"}
+APART = {"spark": "requirements-spark.txt", "docs": "requirements-docs.txt"}
 """Extras that are too heavy for everybody's lock, and the lock that each has."""
 
 
