@@ -42,9 +42,14 @@ class Results:
         return [name for name in self.data if name in (GENERATED, *TEN)]
 
     def complete(self) -> list[str]:
-        """Those of them of which every road is done, at least once: what means are of."""
-        roads = [(road, epsilon) for road in ROADS for epsilon in self.epsilons() if runs(road.mechanism, epsilon)]
-        return [name for name in self.known() if all(self.accuracy(name, *one) is not None for one in roads)]
+        """Those of them that are done by the rule, at least once: what means are of."""
+        return [n for n in self.known() if all(self.accuracy(n, RULE, one) is not None for one in self.epsilons())]
+
+    def unfinished(self) -> list[str]:
+        """Roads of which something is missing."""
+        asked = [(road, epsilon) for road in ROADS for epsilon in self.epsilons() if runs(road.mechanism, epsilon)]
+        found = [road.title for road, at in asked if any(self.accuracy(n, road, at) is None for n in self.complete())]
+        return list(dict.fromkeys(found))
 
     def splits(self, data: str) -> int:
         """How many of the set are done, at least in part."""

@@ -21,14 +21,16 @@ from tasks import held_out_tasks, known_tasks  # noqa: E402
 
 def main(arguments: list[str] | None = None) -> int:
     """Do what is not done yet, then print and write the results."""
-    options = parse_options(arguments, __doc__, fast="generated waveforms, one split, two epsilons")
+    flags = {"--so-far": "compute nothing, write the page from the pieces that are done"}
+    options = parse_options(arguments, __doc__, fast="generated waveforms, one split, two epsilons", flags=flags)
     store = open_store(HERE, options)
     found, skipped, sources = {}, {}, {}
     for tasks in (list(known_tasks(options.fast)), [] if options.fast else list(held_out_tasks())):
         missing, there = look_for((task.data for task in tasks), lambda name: encoded(name).source)
         skipped |= missing
         sources |= there
-        found |= do_tasks([task for task in tasks if task.data not in missing], store, options)
+        wanted = [task for task in tasks if task.data not in missing and (not options.so_far or task.key in store)]
+        found |= do_tasks(wanted, store, options)
     results = Results(found, skipped, sources)
     minutes = sum(value["cpu"] for value in found.values()) / 60
     write_results(HERE, options, results, results_text(results, minutes))

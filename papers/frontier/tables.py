@@ -26,6 +26,7 @@ def results_text(results: Results, minutes: float) -> str:
     """The whole page."""
     known = results.known()
     absent = [name for name in TEN if name not in results.complete()] if len(known) > 1 else []
+    left = results.unfinished() if len(known) > 1 else []
     return (
         "\n\n".join(
             [
@@ -33,6 +34,7 @@ def results_text(results: Results, minutes: float) -> str:
                 f"{minutes:.1f} minutes of computing. Sets: {', '.join(f'`{one}`' for one in results.sources.values())}"
                 f" ({COVTYPE_ROWS:,} rows of covtype, class 2 against the rest). {_splits(results)}"
                 + (f" Not finished, so not in the means: {', '.join(absent)}." if absent else "")
+                + (f" Not finished, with - where a set is missing: {', '.join(left)}." if left else "")
                 + "".join(f" Skipped: {why}" for why in results.skipped.values()),
                 *_means(results, results.complete()),
                 *_below(results, known),
@@ -147,7 +149,8 @@ def _held_out(results: Results) -> Iterator[str]:
         if there:
             yield f"## Held out: {title}"
             yield (
-                f"Opened once, with {RULE} fixed; nothing was tuned on them. Below the majority beyond the "
+                f"Released by {RULE} only; no constant was chosen on them, but the README says when they were opened. "
+                "Below the majority beyond the "
                 "interval: " + ("; ".join(below_majority(results, RULE, there)) or "none") + "."
             )
             mean = [

@@ -77,9 +77,9 @@ def test_without_signal_the_commonest_class_loses_nothing():
         assert model.belief_ < 0.6
         lost.append((1 - 2 * share) * (model.predict(others) == 1).mean())
         believed.append((1 - 2 * share) * (model.classifier_.predict(others) == 1).mean())
-    assert np.mean(lost) < 0.01
-    assert max(lost) < 0.05
-    assert np.mean(believed) > 0.02
+    assert np.mean(lost) < 0.02 < np.mean(believed)
+    assert max(lost) < 0.1
+    assert sum(one > 0 for one in lost) <= 1
 
 
 def test_a_weak_signal_of_many_columns_is_believed():

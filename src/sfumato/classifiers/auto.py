@@ -7,10 +7,10 @@ is taken unless another is better on the same rows by two standard errors.
 
 *How far.* Do the classes differ at all? Two figures tell how much likelier the release is if they do: the held-out
 likelihood, which needs no model but has little power, and the learner's marginal likelihood, which uses all rows but
-believes its model. The mean of their logarithms is used. Beforehand both cases are as likely where the two commonest
-classes are as large; the further they are apart, the more is lost by contradicting the commonest class in vain, and the
-more doubt there is. Answers are the learner's probabilities and the class shares, mixed by these odds: with classes of
-equal size that changes nothing, with a large one a learner must have been borne out before it contradicts it.
+believes its model. The mean of their logarithms is used. Beforehand classes of about the same size are taken to differ;
+the larger the commonest one, the more is lost by contradicting it in vain, and the more doubt there is. Answers are the
+learner's probabilities and the class shares, mixed by these odds: with classes of equal size that changes nothing, with
+a large one a learner must have been borne out before it contradicts it.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ OF_KIND = {"guided": ("bernoulli-naive-bayes",), "staged": ("private-discriminan
 SHARES = "class shares"
 CLEARLY = 2.0
 """By so many standard errors another learner must be better than the first."""
-DOUBT, MOST_DOUBT = 10.0, 2.0
-"""Of log-odds, for every unit between the shares of the two commonest classes; and at most. Like `CLEARLY` chosen on
-generated tables and scikit-learn's digits (decision 0061), none of which is reported on."""
+EVEN, DOUBT, MOST_DOUBT = 0.15, 20.0, 2.0
+"""Log-odds against a difference: so many for every unit that the shares of the two commonest classes are further apart
+than `EVEN` (for one where they are nearer), and at most. Like `CLEARLY` chosen on generated tables and scikit-learn's
+digits (decision 0061), none of which is reported on."""
 FOLDS = 5
 MOST_ROWS = 20_000
 """Rows that the choice is made on; the chosen learner gets all of them."""
@@ -146,7 +147,7 @@ def _belief(gained: float, evidence: float | None, shares: Floats) -> float:
     """Probability that the classes differ, from both likelihood ratios (logarithms) and odds beforehand."""
     odds = gained if evidence is None else (gained + evidence) / 2.0
     first, second = np.sort(shares)[::-1][:2] if len(shares) > 1 else (1.0, 0.0)
-    odds -= min(MOST_DOUBT, DOUBT * float(first - second))
+    odds -= min(MOST_DOUBT, DOUBT * (float(first - second) - EVEN))
     return 1.0 / (1.0 + math.exp(-min(max(odds, -700.0), 700.0)))
 
 

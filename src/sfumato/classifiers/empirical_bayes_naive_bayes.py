@@ -46,7 +46,7 @@ class EmpiricalBayesNaiveBayes(GivesProbabilities):
         """Count and estimate; see `ReadsNoise` for the parameters."""
         parts = self._rows(X, y, sources, part, label_keep)
         k = len(self.classes_)
-        shares = np.bincount(np.concatenate([rows.y for rows in parts]), minlength=k).astype(np.float64)
+        shares = np.sum([np.bincount(rows.y, minlength=k) for rows in parts], axis=0, dtype=np.float64)
         shares /= shares.sum()
         response = self._response(parts)
         self.class_prior_ = shares if response is None else onto_simplex(np.linalg.solve(response, shares))

@@ -80,10 +80,11 @@ class ReadsNoise(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         given = [recipe_of(source) for source in (sources if isinstance(sources, Sequence) else [sources])]
         gaps = self.reads_gaps and any(recipe is not None and recipe.left_out for recipe in given)
         X, y = rows_and_targets(self, X, y, gaps=gaps)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        place = np.zeros(len(X), dtype=np.int64) if part is None else np.asarray(part, dtype=np.int64)
+        self.classes_ = np.unique(y)
+        codes = np.searchsorted(self.classes_, y)  # one number a row, where unique(..., return_inverse) takes several
+        place = np.zeros(0, dtype=np.int64) if part is None else np.asarray(part, dtype=np.int64)
         wrong = place.shape != (len(X),) or (len(place) and (place.min() < 0 or place.max() >= len(given)))
-        if wrong or (part is None and len(given) > 1):
+        if (len(given) > 1) if part is None else wrong:
             raise ValueError(
                 f"The 'part' parameter must hold a number from 0 to {len(given) - 1} for each of {len(X)} rows."
             )
