@@ -57,6 +57,12 @@ def test_a_query_that_fails(url, query):
         open_table(SqlQuery(url, query)).read()
 
 
+def test_a_database_that_is_not_there_is_not_made(tmp_path):
+    with pytest.raises(TableError, match="no such file"):
+        open_table(SqlQuery(f"sqlite:///{tmp_path}/missing.db", "select 1")).read()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_passwords_are_never_shown(tmp_path):
     query = SqlQuery(f"sqlite://me:hunter2@/{tmp_path}/none/t.db?password=hunter3", "select 1")
     assert "hunter" not in repr(query)

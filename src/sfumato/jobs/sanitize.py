@@ -19,7 +19,7 @@ from sfumato.guarantee.earlier import Earlier
 from sfumato.guarantee.recompute import SEEDED
 from sfumato.guarantee.roll import Roll
 from sfumato.jobs.engines import BlockCounts, draw_blocks, fit_on_source, in_order, play_rounds
-from sfumato.jobs.engines.here import Engine, Here
+from sfumato.jobs.engines.here import Engine, Here, Work
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import learned_classes, make_card
 from sfumato.jobs.noted import columns_note, count_release, recognise, release_note
@@ -227,7 +227,7 @@ def _perturb(
         drawn = draw_blocks(mechanism, streams, rows, progress)
         laid: Iterator[Laid] = in_order(drawn, lambda b: (layout.table(b.X, b.y), None), threads=1)
     else:
-        laid = engine.laid(layout, source, streams, response, landing, rows, block_counts, progress)
+        laid = engine.laid(Work(layout, source, streams, response, landing, rows, block_counts, progress))
     landing.take(card, with_target(laid, opened, schema.target))
     if isinstance(mechanism, ModelDrawing):
         landing.take_model(mechanism.model())

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -95,6 +96,9 @@ class SqlTable(Table):
             ) from None
         except sqlalchemy.exc.SQLAlchemyError:
             raise UsageError("The database URL names a kind of database that SQLAlchemy does not know.") from None
+        file = engine.url.database if engine.url.get_backend_name() == "sqlite" else None
+        if file and not file.startswith((":", "file:")) and not Path(file).exists():  # SQLite would make an empty one
+            raise TableError(f"{self.where}: there is no such file. Check the address.")
         try:
             with engine.connect() as connection:
                 yield connection

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sfumato.channels import RandomizedResponse
@@ -16,6 +17,25 @@ from sfumato.jobs.write_release import Laid, Landing
 from sfumato.noise import Streams
 
 
+@dataclass(frozen=True)
+class Work:
+    """A fitted release whose rows are still to be perturbed: what an engine is given."""
+
+    layout: Layout
+    source: Source
+    streams: Streams
+    response: RandomizedResponse | None
+    landing: Landing
+    rows: int
+    counts: BlockCounts
+    progress: Progress
+
+    @property
+    def released(self) -> int:
+        """How many rows it will have."""
+        return self.layout.mechanism.released(self.rows)
+
+
 class Engine(Protocol):
     """Who goes through a table."""
 
@@ -25,17 +45,7 @@ class Engine(Protocol):
     def streams(self, streams: Streams) -> Streams:
         """The run's streams, wherever they are needed."""
 
-    def laid(
-        self,
-        layout: Layout,
-        source: Source,
-        streams: Streams,
-        response: RandomizedResponse | None,
-        landing: Landing,
-        rows: int,
-        counts: BlockCounts,
-        progress: Progress,
-    ) -> Iterator[Laid]:
+    def laid(self, work: Work) -> Iterator[Laid]:
         """Perturbed rows in random order, as they are written."""
 
 
@@ -48,18 +58,10 @@ class Here:
     def streams(self, streams: Streams) -> Streams:
         return streams
 
-    def laid(
-        self,
-        layout: Layout,
-        source: Source,
-        streams: Streams,
-        response: RandomizedResponse | None,
-        landing: Landing,
-        rows: int,
-        counts: BlockCounts,
-        progress: Progress,
-    ) -> Iterator[Laid]:
-        mechanism = layout.mechanism
-        shuffle = landing.shuffle(mechanism.released(rows), mechanism.recipe_.width)
-        blocks = release_blocks(mechanism, source, streams, response, shuffle, rows, progress, counts)
+    def laid(self, work: Work) -> Iterator[Laid]:
+        layout, mechanism = work.layout, work.layout.mechanism
+        shuffle = work.landing.shuffle(work.released, mechanism.recipe_.width)
+        blocks = release_blocks(
+            mechanism, work.source, work.streams, work.response, shuffle, work.rows, work.progress, work.counts
+        )
         return in_order(blocks, lambda block: (layout.table(block.X, block.y), block.source), threads=1)

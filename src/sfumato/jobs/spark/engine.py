@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sfumato.channels import RandomizedResponse
 from sfumato.errors import UsageError
-from sfumato.jobs.engines import BlockCounts, perturber
-from sfumato.jobs.layout import Layout
-from sfumato.jobs.progress import Progress
+from sfumato.jobs.engines import perturber
+from sfumato.jobs.engines.here import Work
 from sfumato.jobs.source import Source
 from sfumato.jobs.spark.sealed import Seal, seal_for
 from sfumato.jobs.spark.session import checked_secret, running_session, settings_of
@@ -18,7 +16,7 @@ from sfumato.jobs.spark.spark_files import files_in_spark
 from sfumato.jobs.spark.spark_release import CarriedStreams, carried, release_in_spark
 from sfumato.jobs.spark.spark_source import SparkSource
 from sfumato.jobs.spark.spark_table import SparkTable
-from sfumato.jobs.write_release import InFolder, Laid, Landing
+from sfumato.jobs.write_release import InFolder, Laid
 from sfumato.noise import Streams
 from sfumato.table import open_table
 
@@ -32,24 +30,15 @@ class InSpark:
     def streams(self, streams: Streams) -> Streams:
         return carried(streams)
 
-    def laid(
-        self,
-        layout: Layout,
-        source: Source,
-        streams: Streams,
-        response: RandomizedResponse | None,
-        landing: Landing,
-        rows: int,
-        counts: BlockCounts,
-        progress: Progress,
-    ) -> Iterator[Laid]:
-        assert isinstance(source, SparkSource)
-        assert isinstance(streams, CarriedStreams)
-        if not isinstance(landing, InFolder):
+    def laid(self, work: Work) -> Iterator[Laid]:
+        assert isinstance(work.source, SparkSource)
+        assert isinstance(work.streams, CarriedStreams)
+        if not isinstance(work.landing, InFolder):
             raise UsageError("--engine spark writes to a folder. Say where, with --out.")
-        perturb = perturber(layout.mechanism, streams, response, counts)
-        released = layout.mechanism.released(rows)
-        return release_in_spark(source, perturb, layout, streams, landing.folder, released, progress)
+        perturb = perturber(work.layout.mechanism, work.streams, work.response, work.counts)
+        return release_in_spark(
+            work.source, perturb, work.layout, work.streams, work.landing.folder, work.released, work.progress
+        )
 
 
 @contextmanager
