@@ -27,7 +27,7 @@ from side_by_side import WORK, big_table, in_child, in_turns, peak_megabytes, pu
 
 from sfumato.guarantee import Card
 from sfumato.jobs import sanitize as job
-from sfumato.jobs import write_release
+from sfumato.jobs import unfinished
 from sfumato.jobs.engines import MemoryShuffle, in_order
 from sfumato.mechanisms import Block, PrincipalLaplace
 from sfumato.noise import Streams
@@ -55,7 +55,7 @@ class NoShuffle(MemoryShuffle):
 
 
 def unshuffled(path: Path, columns: int) -> Path:
-    with mock.patch.object(write_release, "DiskShuffle", return_value=NoShuffle()):
+    with mock.patch.object(unfinished, "DiskShuffle", return_value=NoShuffle()):
         return ours(path, columns, "float", "release-unshuffled")
 
 

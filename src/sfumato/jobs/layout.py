@@ -47,7 +47,8 @@ class Layout:
         else:
             names = self.mechanism.recipe_.names()
             columns = np.ascontiguousarray(Z.T)
-            table = pa.table([pa.array(column, from_pandas=True) for column in columns], names=names)
+            gaps = bool(self.mechanism.recipe_.left_out)  # only then a NaN can be there, and is looked for
+            table = pa.table([pa.array(column, from_pandas=gaps) for column in columns], names=names)
         label = self.encoding.schema.label
         if label is not None and y is not None:
             table = table.append_column(label.name, self.encoding.decode_label(y))

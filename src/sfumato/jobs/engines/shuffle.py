@@ -169,6 +169,7 @@ class DiskShuffle:
                     raise OSError(errno.EIO, "the file of shuffled rows was cut short")
                 gathered[:, filled : filled + end - start] = self._piece(cells, 0, end - start)
                 filled += end - start
-        rows = np.take(gathered, order, axis=1)
+        rows = np.empty_like(gathered)
+        np.take(gathered, order, axis=1, out=rows, mode="clip")  # a permutation: nothing to clip, nothing to check
         codes = rows[self._width].astype(np.int64) if self._labelled else None
         return Block(rows[: self._width].T, codes, rows[self._width + 1].astype(np.int64))
