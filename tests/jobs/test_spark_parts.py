@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import ks_2samp
 from spark_double import Frame, Session
 
+import sfumato as sf
 import sfumato.jobs.spark as in_spark_package
 from sfumato.errors import TableError, UsageError
 from sfumato.jobs.sanitize import Options, sanitize
@@ -125,6 +126,28 @@ def test_rows_that_belong_to_nobody_are_drawn_from_counts_of_all_partitions(batc
     told = sanitize(None, tmp_path / "out", options("spark", mechanism="tree-resampling", parameters={}, epsilon=2.0))
     assert told.card.guarantee["kind"] == "central-dp"
     assert told.card.rows > 0
+
+
+def test_an_audit_fetches_the_people_that_it_attacks_and_finds_what_the_memory_engine_finds(batches, spark, tmp_path):
+    spark(Frame.of(batches, again={3}), batches[0].schema)
+    whole = pa.Table.from_batches(batches)
+    noisy = {"mechanism": "additive-noise", "parameters": {"epsilon_record": 20.0}}
+    sanitize(whole, tmp_path / "out", options("memory", **noisy))
+    words = {"attacks": ["nearest-row", "naive-estimate"], "repeats": 0, "max_rows": 300}
+    there = sf.audit(tmp_path / "out", original=None, engine="spark", **words)
+    here = sf.audit(tmp_path / "out", original=whole, **words)
+    for one, other in zip(there.data["attacks"], here.data["attacks"], strict=True):
+        assert one["score"] == other["score"] is not None
+        assert one["interval"] == other["interval"] is not None
+    assert there.data["settings"]["sampled"]
+    assert any("A sample of 300 release rows" in note for note in there.notes)
+    (tmp_path / "out" / "trace.parquet").unlink()
+    with pytest.raises(UsageError, match="trace"):
+        sf.audit(tmp_path / "out", original=None, engine="spark", **words)
+    with pytest.raises(UsageError, match="with its card"):
+        sf.audit(whole, original=whole, engine="spark", **words)
+    with pytest.raises(UsageError, match="Add --engine spark"):
+        sf.audit(tmp_path / "out", original=whole, master="local[2]", **words)
 
 
 def test_a_schema_is_inferred_where_the_rows_are(batches, spark, tmp_path):

@@ -94,6 +94,8 @@ def audit(
         str | None, typer.Option(help="Look for nearest rows there: cuda, or another device of PyTorch.")
     ] = None,
     device_memory: Annotated[float, typer.Option(metavar="GB", help="What a block of products may take there.")] = 4.0,
+    engine: Annotated[str, typer.Option(help="memory; or spark, for an original larger than a machine.")] = "memory",
+    master: Annotated[str | None, typer.Option(metavar="URL", help="Where Spark runs; the default is here.")] = None,
     as_published: AsPublished = False,
     force: Force = False,
 ) -> None:
@@ -169,6 +171,8 @@ def audit(
             published=as_published,
             device=device,
             device_memory=device_memory,
+            engine=engine,
+            master=master,
             clusters=clusters,
             beside=beside,
             beside_original=tables.open_if_given(beside_original),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,8 @@ def audit(
     population: int | None = None,
     device: str | None = None,
     device_memory: float = 4.0,
+    engine: str = "memory",
+    master: str | None = None,
     seed: int = 0,
     out: Path | str | None = None,
     progress: Progress = silent,
@@ -213,6 +216,11 @@ def audit(
         Look for nearest rows on this device of PyTorch ("cuda"); the answers are the same. See docs/large-tables.md.
     device_memory : float, default 4.0
         GB that a block of products may take there, above 0.
+    engine : {"memory", "spark"}, default "memory"
+        "spark": the executors read the original (files, or a data frame of Spark), and only the people who are audited
+        come here. The release needs its card and trace.
+    master : str, optional
+        For "spark": the cluster's address; the default is this machine (local[*]).
     seed : int, default 0
         Seed of the audit's own sampling, at least 0; the same seed gives the same audit.
     out : path, optional
@@ -266,9 +274,19 @@ def audit(
         population=population,
     )
     request.check()
+    if engine not in ("memory", "spark"):
+        raise UsageError(f"An audit has no engine {engine!r}. Choose one of: memory, spark.")
+    if engine != "spark" and master is not None:
+        raise UsageError("--master says where Spark runs. Add --engine spark.")
     if carded:  # opened here, so that nothing is written into the release's own folder
         request = replace(request, folder=None, release=Release.open(release, request.key), key=None)
     if not device_memory > 0:
         raise UsageError(f"--device-memory must be above 0 (GB). Got {device_memory} instead.")
-    with on_device(device, int(device_memory * (1 << 30))):
+    with on_device(device, int(device_memory * (1 << 30))), ExitStack() as until:
+        if engine == "spark":
+            from sfumato.jobs.spark import engine as in_spark  # PySpark is an extra
+
+            if not isinstance(request.release, Release):
+                raise UsageError("--engine spark audits a release with its card. Leave it out.")
+            request = replace(request, original=until.enter_context(in_spark.table_in_spark(original, master)))
         return Audit(run_audit(request, progress).data, kind_of(original))

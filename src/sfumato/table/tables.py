@@ -6,10 +6,11 @@ import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
+from sfumato.array_types import Codes
 from sfumato.errors import TableError
 from sfumato.table.column import nearest
 
@@ -82,6 +83,22 @@ class Table(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.where}>"
+
+
+@runtime_checkable
+class PicksRows(Protocol):
+    """A table whose rows lie elsewhere, and of which single rows can be fetched."""
+
+    def rows_at(self, wanted: Codes) -> tuple[pa.Table, int]:
+        """The rows with these numbers (sorted), as far as there are such, and the number of all rows."""
+
+    def gather(
+        self,
+        observe: Callable[[Iterator[pa.RecordBatch]], Found],
+        merge: Callable[[Found, Found], Found],
+        finish: Callable[[Found], Found],
+    ) -> Found:
+        """As of any `Table`."""
 
 
 class MemoryTable(Table):

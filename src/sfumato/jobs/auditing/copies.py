@@ -7,20 +7,25 @@ people lie near each other too.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from sfumato.array_types import Floats, Matrix
+from sfumato.array_types import Codes, Floats, Matrix
 from sfumato.jobs.auditing.evidence import Evidence, sampled
 from sfumato.metrics import proportion_interval
 from sfumato.neighbours import nearest
 from sfumato.table import Encoding
 from sfumato.table.filling import MISSING_INSTEAD
+from sfumato.table.tables import PicksRows
 
 Keys = npt.NDArray[np.uint64]
+Counter = Callable[[Keys], Codes]
+"""How many records of the original have each of these keys."""
 MOST_ROWS = 4_000
 """Released rows whose distances are measured, and as many of the holdout."""
 MOST_REFERENCE = 50_000
@@ -42,24 +47,59 @@ def copies(evidence: Evidence, seed: int) -> dict[str, Any]:
         return {"not_applicable": NOT_REPORTED}
     rng = np.random.default_rng((seed, 2))
     wanted = sampled(evidence.people.total, MOST_REFERENCE, rng)
-    keys, reference = _read_original(evidence, wanted)
+    count, reference = _read_original(evidence, wanted)
     return {
-        "exact": _exact(restored, keys, evidence),
+        "exact": _exact(restored, count, evidence),
         "near": _near(restored, reference, evidence, rng),
     }
 
 
-def _read_original(evidence: Evidence, wanted: npt.NDArray[np.int64]) -> tuple[Keys, Matrix]:
-    """Keys of all records of the original, and the records at the wanted places: one pass, block by block."""
+def _read_original(evidence: Evidence, wanted: npt.NDArray[np.int64]) -> tuple[Counter, Matrix]:
+    """What counts the records of the original with given keys, and the records at the wanted places."""
     if evidence.original is None:
-        return row_keys(evidence.people.X), evidence.people.X
-    keys, rows, first = [], [], 0
+        return _among(row_keys(evidence.people.X)), evidence.people.X
+    if isinstance(evidence.original, PicksRows):
+        rows, _ = evidence.original.rows_at(wanted)
+        return _among_those_of(evidence.original, evidence.encoding), evidence.encoding.encode(
+            rows, unknown=MISSING_INSTEAD
+        ).X
+    keys, found, first = [], [], 0
     for batch in evidence.original.blocks():
         X = evidence.encoding.encode(batch, unknown=MISSING_INSTEAD, first_row=first).X
         keys.append(row_keys(X))
-        rows.append(X[wanted[(wanted >= first) & (wanted < first + len(X))] - first])
+        found.append(X[wanted[(wanted >= first) & (wanted < first + len(X))] - first])
         first += len(X)
-    return np.concatenate(keys), np.vstack(rows)
+    return _among(np.concatenate(keys)), np.vstack(found)
+
+
+def _among(keys: Keys) -> Counter:
+    """How many of these keys equal each that is asked for."""
+    known, times = np.unique(keys, return_counts=True)
+
+    def count(asked: Keys) -> Codes:
+        place = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+        return np.where(known[place] == asked, times[place], 0)
+
+    return count
+
+
+def _among_those_of(table: PicksRows, encoding: Encoding) -> Counter:
+    """The same where the rows lie in several places: each counts its own, and counts add up."""
+
+    def count(asked: Keys) -> Codes:
+        different, place = np.unique(asked, return_inverse=True)
+
+        def observe(batches: Iterator[pa.RecordBatch]) -> Codes:
+            total = np.zeros(len(different), dtype=np.int64)
+            for batch in batches:
+                keys = row_keys(encoding.encode(batch, unknown=MISSING_INSTEAD).X)
+                at = np.minimum(np.searchsorted(different, keys), len(different) - 1)
+                total += np.bincount(at[different[at] == keys], minlength=len(different))
+            return total
+
+        return np.asarray(table.gather(observe, np.add, lambda found: found)[place])
+
+    return count
 
 
 def row_keys(X: Matrix) -> Keys:
@@ -74,23 +114,21 @@ def row_keys(X: Matrix) -> Keys:
     return key
 
 
-def _exact(restored: Matrix, keys: Keys, evidence: Evidence) -> dict[str, Any]:
+def _exact(restored: Matrix, count: Counter, evidence: Evidence) -> dict[str, Any]:
     """Released rows that are identical to a record, and to one that nobody else has."""
-    known, count = np.unique(keys, return_counts=True)
-    alone = known[count == 1]
     released = row_keys(restored)
-    copied = np.isin(released, known)
-    hits = int(copied.sum())
+    times = count(released)
+    hits = int(np.count_nonzero(times))
     found: dict[str, Any] = {
         "rows": len(released),
         "share": hits / len(released),
         "interval": list(proportion_interval(hits, len(released))),
-        "of_unique": float(np.isin(released, alone).mean()),
+        "of_unique": float(np.mean(times == 1)),
         "control": None,
     }
     if evidence.holdout is not None and len(evidence.holdout.X):
         strangers = row_keys(evidence.holdout.X)
-        found["control"] = float(np.isin(strangers, known).mean())
+        found["control"] = float(np.mean(count(strangers) > 0))
     return found
 
 

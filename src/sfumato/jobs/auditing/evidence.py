@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks import KnownNoise
 from sfumato.attacks.observation import Observation
-from sfumato.errors import TableError
+from sfumato.errors import TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.table import Encoding, Table
 from sfumato.table.arrays import plain, text
 from sfumato.table.filling import REFUSE, codes_of
-from sfumato.table.tables import MemoryTable
+from sfumato.table.tables import MemoryTable, PicksRows
 from sfumato.wording import counted
 
 FLAT = 1e-9
@@ -128,6 +128,8 @@ class Evidence:
 
 def read_people(table: Table, encoding: Encoding, wanted: Codes | None = None, unknown: str = REFUSE) -> People:
     """Encode a table block by block; of the rows, keep those whose numbers are `wanted` (sorted), or all."""
+    if isinstance(table, PicksRows):
+        return _fetched(table, encoding, wanted, unknown)
     unfit: Counter[str] = Counter()
     labelled = encoding.schema.label is not None and encoding.schema.label.name in table.names
     numbers: list[Codes] = []
@@ -152,6 +154,17 @@ def read_people(table: Table, encoding: Encoding, wanted: Codes | None = None, u
     X = np.concatenate(matrices) if matrices else np.empty((0, encoding.width))
     found = np.concatenate(numbers) if numbers else np.empty(0, dtype=np.int64)
     return People(found, X, np.concatenate(labels) if labels else None, first, unfit)
+
+
+def _fetched(table: PicksRows, encoding: Encoding, wanted: Codes | None, unknown: str) -> People:
+    """The same where the rows lie with Spark's executors: only those that are audited come here."""
+    if wanted is None:
+        raise UsageError("--engine spark audits a release with its trace, which says whose row is whose. Leave it out.")
+    rows, total = table.rows_at(wanted)
+    label = encoding.schema.label
+    encoded = encoding.encode(rows, unknown=unknown)
+    codes = encoding.encode_label(rows) if label is not None and label.name in rows.column_names else None
+    return People(wanted[wanted < total], encoded.X, codes, total, encoded.unfit)
 
 
 def read_holdout(table: Table, encoding: Encoding, unknown: str) -> tuple[People, int]:

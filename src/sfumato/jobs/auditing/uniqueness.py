@@ -17,6 +17,7 @@ from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.metrics.crowds import RECURSIVE_C, closeness, crowd_numbers, crowd_sizes, diversity
 from sfumato.metrics.population import log_linear, pitman
 from sfumato.table.column import nearest
+from sfumato.table.tables import PicksRows
 
 SMALL = (2, 3, 5, 10)
 """Sizes of crowds below which the share of rows is told."""
@@ -28,6 +29,8 @@ def uniqueness(evidence: Evidence, request: AuditRequest) -> dict[str, Any] | No
     quasi = quasi_identifiers(evidence, request)
     if not quasi:
         return None
+    if isinstance(evidence.original, PicksRows):
+        return {"quasi_identifiers": list(quasi), "not_applicable": "crowds are not counted with --engine spark"}
     sensitive = _sensitive(evidence, request, quasi)
     codes = CellCodes(quasi, sensitive)
     released = _released(evidence, codes)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sfumato.errors import TableError
 from sfumato.jobs.source import Piece, Source, SourceBlock, block_rows_for
-from sfumato.jobs.spark.spark_table import SparkTable
+from sfumato.jobs.spark.spark_table import SparkTable, as_it_is
 from sfumato.noise import content_hash
 from sfumato.table import Encoding
 from sfumato.table.tables import resized
@@ -129,7 +129,7 @@ class SparkSource(Source):
             return _Pass(total, one.clipped, {**one.looks, **other.looks})
 
         assert isinstance(self.table, SparkTable)
-        found = self.table.run(observe, merge, _as_it_is)
+        found = self.table.run(observe, merge, as_it_is)
         rows = sum(look.rows for look in found.looks.values())
         if rows < 2 and not self.blind:
             raise TableError(f"The table has {counted(rows, 'row')}; at least two are needed.")
@@ -137,10 +137,6 @@ class SparkSource(Source):
             raise TableError(CHANGED)
         self.looks, self.clipped = found.looks, found.clipped
         return found.total  # type: ignore[no-any-return]
-
-
-def _as_it_is(found: _Pass) -> _Pass:
-    return found
 
 
 def _count(counts: dict[str, int], more: Mapping[str, int]) -> None:

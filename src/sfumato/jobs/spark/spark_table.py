@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from sfumato import errors
+from sfumato.array_types import Codes
 from sfumato.errors import SfumatoError, TableError
 from sfumato.jobs.spark.sealed import Seal
 from sfumato.table import BLOCK_ROWS, Table
@@ -90,6 +92,29 @@ class SparkTable(Table):
 
         return self.run(of_partition, merge, finish)
 
+    def rows_at(self, wanted: Codes) -> tuple[pa.Table, int]:
+        """Rows by their numbers (sorted): every partition is counted, and those that hold any are asked for them."""
+        counts = self.run(_count_rows, _united, as_it_is)
+        starts, total = {}, 0
+        for number in sorted(counts):
+            starts[number] = total
+            total += counts[number]
+
+        def pick(number: int, batches: Batches) -> dict[int, list[pa.RecordBatch]]:
+            found, row = [], starts[number]
+            for batch in batches:
+                here = wanted[np.searchsorted(wanted, row) : np.searchsorted(wanted, row + batch.num_rows)]
+                if len(here):
+                    found.append(batch.take(pa.array(here - row)))
+                row += batch.num_rows
+            return {number: found}
+
+        picked = self.run(pick, _united, as_it_is)
+        batches = [batch for number in sorted(picked) for batch in picked[number]]
+        return pa.Table.from_batches(batches).cast(
+            self.arrow_schema
+        ) if batches else self.arrow_schema.empty_table(), total
+
     def run(
         self,
         observe: Callable[[int, Batches], Found],
@@ -114,6 +139,19 @@ class SparkTable(Table):
             kind = getattr(errors, found.kind, TableError)
             raise kind(found.message)
         return found  # type: ignore[no-any-return]
+
+
+def _count_rows(number: int, batches: Batches) -> dict[int, int]:
+    return {number: sum(batch.num_rows for batch in batches)}
+
+
+def _united(one: dict[int, Found], other: dict[int, Found]) -> dict[int, Found]:
+    return {**one, **other}
+
+
+def as_it_is(found: Found) -> Found:
+    """Nothing is left behind where it was found."""
+    return found
 
 
 def partition_number() -> int:
