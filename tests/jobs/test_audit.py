@@ -102,7 +102,15 @@ def test_every_result_is_in_one_tidy_table(owners, released):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert table.column_names == ["kind", "attack", "column", "metric", "value", "low", "high", "baseline", "control"]
     rows = table.to_pylist()
-    assert {row["kind"] for row in rows} == {"attack", "measure", "utility", "distribution", "correlation"}
+    assert {row["kind"] for row in rows} == {
+        "attack",
+        "measure",
+        "utility",
+        "distribution",
+        "correlation",
+        "copies",
+        "fidelity",
+    }
     whole = [
         row for row in rows if row["attack"] == "linear-estimate" and row["metric"] == "score" and not row["column"]
     ]
