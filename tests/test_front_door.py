@@ -101,8 +101,8 @@ class TestInMemory:
         (tmp_path / "other" / "thesis.txt").write_text("years of work")
         with pytest.raises(OutputError, match="something other than a release"):
             release.save(tmp_path / "other", force=True)
-        with pytest.raises(UsageError, match="no format 'xlsx'"):
-            release.save(tmp_path / "x", format="xlsx")
+        with pytest.raises(UsageError, match="no format 'pdf'"):
+            release.save(tmp_path / "x", format="pdf")
         assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "r"]
         opened = sf.open_release(tmp_path / "r")
         assert opened.card == release.card
