@@ -24,12 +24,16 @@ CUSTOM = "custom"
 
 @dataclass(frozen=True)
 class Branch:
-    """Where the operator is monotone in e: from `low(x)` to `high(x)` (None: as far as the noise reaches)."""
+    """Where the operator is monotone in e: from `low(x)` to `high(x)` (None: as far as the noise reaches).
+
+    `slope`, where there is one, is |dE/dz| as a function of e and x: whoever has e already need not invert again.
+    """
 
     inverse: Map
     derivative: Map
     low: Limit | None = None
     high: Limit | None = None
+    slope: Map | None = None
 
 
 @dataclass(frozen=True)

@@ -51,16 +51,19 @@ class OperatorNoise:
 
     def pdf(self, z: ArrayLike, x: ArrayLike) -> Floats:
         """g(z | x): f_E at the inverse times |dE/dz|, summed over the branches; infinite at a turning point."""
-        z, x = np.broadcast_arrays(floats(z), floats(x))
-        total = np.zeros(z.shape)
+        z, x = floats(z), floats(x)
+        total = np.zeros(np.broadcast_shapes(z.shape, x.shape))
         for branch in self.operator.branches:
             low, high = self.limits(branch, x)
             ends = self._forward(low, x), self._forward(high, x)
             inside = (z >= np.minimum(*ends)) & (z <= np.maximum(*ends)) & (low < high)
+            # Noise with ends reaches few of the cells, and an inverse may be a search.
+            here, there = (np.broadcast_to(one, inside.shape)[inside] for one in (z, x))
             with np.errstate(invalid="ignore", divide="ignore"):
-                e = branch.inverse(z, x)
-                density = self.law.pdf(e) * np.abs(branch.derivative(z, x))
-            total += np.where(inside & ~np.isnan(density), density, 0.0)
+                e = branch.inverse(here, there)
+                told = branch.derivative(here, there) if branch.slope is None else branch.slope(e, there)
+                density = self.law.pdf(e) * np.abs(told)
+            total[inside] += np.where(np.isnan(density), 0.0, density)
         return floats(total)
 
     def span(self, x: ArrayLike, tail: float = 0.0) -> tuple[Floats, Floats]:

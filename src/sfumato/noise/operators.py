@@ -44,13 +44,12 @@ def quartic() -> Operator:
     def inverse(rising: bool) -> Map:
         return lambda z, x: floats(_invert_curve(z / np.cbrt(x) ** 2, rising) / np.cbrt(x))
 
-    def derivative(rising: bool) -> Map:
-        def slope(z: Floats, x: Floats) -> Floats:
-            e = inverse(rising)(z, x)
-            with np.errstate(divide="ignore"):
-                return floats(1.0 / np.abs(x + 4.0 * x**2 * e**3))
+    def slope(e: Floats, x: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            return floats(1.0 / np.abs(x + 4.0 * x**2 * (e * e * e)))
 
-        return slope
+    def derivative(rising: bool) -> Map:
+        return lambda z, x: slope(inverse(rising)(z, x), x)
 
     def turn(x: Floats) -> Floats:
         return floats(TURN / np.cbrt(x))
@@ -61,12 +60,14 @@ def quartic() -> Operator:
         derivative(True),
         low=lambda x: floats(np.where(x > 0, turn(x), -np.inf)),
         high=lambda x: floats(np.where(x > 0, np.inf, turn(x))),
+        slope=slope,
     )
     falling = Branch(
         inverse(False),
         derivative(False),
         low=lambda x: floats(np.where(x > 0, -np.inf, turn(x))),
         high=lambda x: floats(np.where(x > 0, turn(x), np.inf)),
+        slope=slope,
     )
     return Operator("quartic", forward, (rising, falling), avoids_zero=True)
 
