@@ -51,6 +51,12 @@ def read(name: str) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
+def test_no_two_modules_of_the_tests_have_one_name():
+    """Rooms are no packages, so that two files of one name cannot be collected in one run."""
+    names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py"]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
 # -- nothing of one machine or one registry ---------------------------------------------------------------------------
 
 
