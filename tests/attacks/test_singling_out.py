@@ -32,6 +32,20 @@ def test_predicates_count_who_meets_all_conditions():
     assert found.first_true(X, np.array([0])).tolist() == [2]
 
 
+def test_many_records_are_counted_as_few_are(monkeypatch):
+    """All at once, or the rarest condition first: both ways agree, and the guess stays the same."""
+    X = people(200, 3)
+    X[::7, 1] = np.nan
+    found = []
+    for few in (500, 0):
+        monkeypatch.setattr("sfumato.attacks.predicates.FEW", few)
+        guess = SinglingOut().run(Knowledge(X, ENCODING))
+        found.append((guess.slots, guess.low, guess.counts(people(150, 4)), guess.first_true(X, np.arange(len(guess)))))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert found[0][2].max() > 1
+
+
 @pytest.mark.parametrize("attack", [SinglingOut(), SinglingOutOneColumn()], ids=lambda attack: attack.name)
 def test_a_copy_singles_out_everybody_it_names_and_strangers_tell_what_is_chance(attack):
     X, outside = people(300, 0), people(600, 1)

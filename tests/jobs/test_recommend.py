@@ -184,6 +184,19 @@ def test_what_cannot_be_kept_is_said_and_no_config_is_written(ledger, tmp_path):
     assert found.to_dict()["nearest"][0]["keeps"] is False
 
 
+def test_people_who_trust_only_themselves_are_pointed_to_a_survey(tmp_path):
+    asked = pa.table({"ward": people()["ward"], "ill": people()["ill"]})
+    schema = sf.Schema((SCHEMA.columns[2], SCHEMA.columns[3]))
+    found = sf.recommend(asked, schema=schema, trust="people", max_risk=0.9, seconds=0)
+    command = found.command("earlier.csv")
+    assert "sanitize" not in command
+    assert f"--floor {found.parameters['floor']}" in command
+    assert "survey new survey.yaml" in command
+    assert "survey file" in found.paragraph()
+    with pytest.raises(UsageError, match="leave --out away"):
+        sf.recommend(asked, schema=schema, trust="people", out=tmp_path / "config.yaml")
+
+
 def test_a_handful_of_rows_is_refused():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

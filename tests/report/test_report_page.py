@@ -11,6 +11,7 @@ import pytest
 from sfumato.report import render_report, write_report
 
 SECTIONS = [
+    "risks",
     "guarantee", "attacks", "riskiest", "columns", "correlations", "accuracy", "threat", "limits", "settings",
 ]  # fmt: skip
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sfumato.report.three_risks import excess, three_risks
+from sfumato.attacks import ATTACKS
+from sfumato.report.three_risks import RISKS, excess, three_risks
 
 
 def entry(name, score, baseline, control=None):
@@ -21,6 +22,18 @@ def test_each_risk_is_told_by_the_attack_that_gains_most():
     assert (linking.attack, linking.in_short) == ("nearest-row", "gains from the release")
     assert (inference.attack, inference.score) == ("", "not tried")
     assert three_risks([]) == []
+
+
+def test_every_attack_says_which_risk_it_plays_and_what_nobody_has_does_not_count():
+    assert {attack.risk for attack in ATTACKS.values()} == set(RISKS)
+    attacks = [
+        entry("naive-estimate", 0.4, 0.1),
+        {**entry("linear-estimate", 0.9, 0.1), "assumes": ["the key has leaked"]},
+        {**entry("principal-filter", 0.8, 0.1), "upper_bound": True},
+        entry("membership", 0.7, 0.5),
+        entry("of-tomorrow", 1.0, 0.0),
+    ]
+    assert [risk.attack for risk in three_risks(attacks)] == ["", "membership", "naive-estimate"]
 
 
 def test_the_gain_is_a_share_of_what_was_left():

@@ -263,6 +263,8 @@ class _View(Knowledge):
         return getattr(super().__getattribute__("_whole"), name)
 
 
+SINGLING_OUT, LINKABILITY, INFERENCE = "singling out", "linkability", "inference"
+"""The three risks of the European guidance on anonymisation (opinion 05/2014)."""
 NEEDS_ALL_CELLS = "needs every cell of a row, and this release leaves some out"
 
 
@@ -280,6 +282,8 @@ class Attack(ABC):
     """Whether it makes sense of cells that were not reported (NaN); the others abstain, and invent nothing."""
     published: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """What the paper does where our default differs, by parameter."""
+    risk: ClassVar[str] = INFERENCE
+    """Which of the three risks it plays: most adversaries want values."""
     accepts: ClassVar[Mapping[str, Accepted]] = MappingProxyType({})
     """What every parameter may be: those of the constructor."""
 

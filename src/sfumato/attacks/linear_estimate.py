@@ -53,13 +53,11 @@ class LinearEstimate(Attack):
         X = into_domain(wiener(known.release, model, mean, covariance))
         if known.column_distributions is None:
             return Values(X)
-        aimed = X.copy()
+        S, told = covariance + _speck(covariance) * np.eye(len(covariance)), np.empty_like(X)
         for rows, columns in patterns(known.release):
             A, _, noise = model.of(columns)
-            S = covariance + _speck(covariance) * np.eye(len(covariance))
-            told = np.einsum("ij,ij->j", A @ S, _gain(A, S, noise))
-            aimed[rows] = _aimed(known, X[rows], mean, np.diag(S), told)
-        return Values(X, aimed=aimed)
+            told[rows] = np.einsum("ij,ij->j", A @ S, _gain(A, S, noise))
+        return Values(X, aimed=_aimed(known, X, mean, np.diag(S), told))
 
     def _model(self, known: Knowledge) -> tuple[Observation, ColumnMoments]:
         use_moments = self.moments == "known"
@@ -74,25 +72,31 @@ def _aimed(known: Knowledge, X: Matrix, mean: Matrix, variance: Matrix, told: Ma
     """The guess that the score rewards, from the estimate of every number and the distribution of its column.
 
     Of the best linear estimate e of x, cov(e, x) = var(e), here `told`: e lies about mean + r (x - mean) with variance
-    (1 - r) var(e), where r = var(e) / var(x). What is nearly exact stays as it is.
+    (1 - r) var(e), where r = var(e) / var(x). What is nearly exact stays as it is. `told` is by row: what is told of a
+    number depends on which cells its row reports.
     """
     assert known.column_distributions is not None
     found = X.copy()
     for group in known.encoding.groups:
         slot = group.start
-        reliable = min(float(told[slot] / variance[slot]), 1.0)
+        if group.is_onehot:
+            continue
+        reliable = np.minimum(told[:, slot] / variance[slot], 1.0)
         half = half_width(group, known.tolerance)
-        if group.is_onehot or np.sqrt(max(1.0 - reliable, 0.0) * variance[slot]) < half / 2.0:
-            continue  # right most of the time
-        width = max(float(np.sqrt((1.0 - reliable) * told[slot])), 1e-6)
+        # What is nearly exact is right most of the time.
+        rows = np.flatnonzero(np.sqrt(np.maximum(1.0 - reliable, 0.0) * variance[slot]) >= half / 2.0)
+        if not len(rows):
+            continue
+        shown = reliable[rows, None]
+        width = np.maximum(np.sqrt((1.0 - shown) * told[rows][:, [slot]]), 1e-6)
         support = Support.of_group(group)
         values = known.column_distributions[slot]
         places = support.places(np.column_stack([values, np.zeros(len(values))]))
         prior = np.bincount(places, minlength=support.numbers)[: support.numbers]
-        log = -0.5 * ((X[:, [slot]] - (mean[slot] + reliable * (support.line - mean[slot]))) / width) ** 2
+        log = -0.5 * ((X[rows][:, [slot]] - (mean[slot] + shown * (support.line - mean[slot]))) / width) ** 2
         log = np.where(prior > 0, log, -np.inf)
         belief = prior * np.exp(log - log.max(axis=1, keepdims=True))
-        found[:, slot] = best_window(support.line, belief, half, support.extent).guess
+        found[rows, slot] = best_window(support.line, belief, half, support.extent).guess
     return found
 
 

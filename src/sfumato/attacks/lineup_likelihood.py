@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from sfumato.array_types import Matrix
-from sfumato.attacks.base import Attack, Guess, Knowledge, Picks
+from sfumato.attacks.base import LINKABILITY, Attack, Guess, Knowledge, Picks
 from sfumato.attacks.likelihood import Suspects, log_likelihood
 from sfumato.channels import NotApplicableError
 from sfumato.statistics import NO_CLASS
@@ -37,6 +37,7 @@ def lineup_scores(known: Knowledge) -> Matrix:
 class LineUp(Attack):
     """Picks people out of line-ups by the exact likelihood of all channels; a child says of how many."""
 
+    risk = LINKABILITY
     reads_gaps = True
     knows = frozenset({"release", "noise", "lineups"})
     helps = frozenset({"transform", "labels", "guided"})

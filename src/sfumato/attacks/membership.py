@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.accepted import Word
 from sfumato.array_types import Matrix
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, MembershipScores
+from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, MembershipScores
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import embed
 from sfumato.attacks.observation import noise_weights
@@ -32,6 +32,7 @@ class Membership(Attack):
     """
 
     name = "membership"
+    risk = LINKABILITY
     reads_gaps = True
     knows = frozenset({"release", "candidates"})
     helps = frozenset(

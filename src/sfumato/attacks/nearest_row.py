@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.accepted import Either, Nothing, Several, Whole
 from sfumato.array_types import Codes, Matrix
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Links
+from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, Links
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import embed
 from sfumato.attacks.observation import noise_weights, own_columns, reversed_release
@@ -35,6 +35,7 @@ class NearestRow(Attack):
     """
 
     name = "nearest-row"
+    risk = LINKABILITY
     reads_gaps = True
     knows = frozenset({"release", "targets"})
     helps = frozenset(

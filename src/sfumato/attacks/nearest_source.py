@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sfumato.array_types import Codes, Matrix
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Sources
+from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, Sources
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.like_people import label_likelihood
 from sfumato.attacks.likelihood import Suspects, blocks, embed, log_likelihood
@@ -26,6 +26,7 @@ class NearestSource(Attack):
     """
 
     name = "nearest-source"
+    risk = LINKABILITY
     reads_gaps = True
     knows = frozenset({"release", "register"})
     helps = frozenset({"transform", "noise", "noise_covariance", "labels", "register_labels", "guided"})

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.array_types import Codes, Floats, Matrix
+from sfumato.array_types import Codes, Flags, Floats, Matrix
 from sfumato.attacks.base import Guess
 
 OPEN = 1e9
 """An end of a condition that is none: beyond every encoded value."""
+FEW = 500
+"""Up to so many records all of them are compared with many predicates at once; of more, those in the rarest range."""
+AT_ONCE = 1_000_000
+NONE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -43,12 +48,31 @@ class Predicates(Guess):
         records = X if isinstance(X, Sorted) else Sorted(X)
         if self.slots.shape[1] == 1:
             return self._counts_of_one_column(records)
+        if len(records) <= FEW:
+            blocks = (self._who(records, part) for part in self._parts(len(records), np.arange(len(self))))
+            return np.concatenate([NONE, *(np.count_nonzero(met, axis=1) for met in blocks)])
         return np.array([len(self._met(number, records)) for number in range(len(self))], dtype=np.int64)
 
     def first_true(self, X: Matrix | Sorted, numbers: Codes) -> Codes:
         """The first record that meets each of these, which somebody does."""
         records = X if isinstance(X, Sorted) else Sorted(X)
+        if len(records) <= FEW:
+            blocks = (self._who(records, part) for part in self._parts(len(records), numbers))
+            return np.concatenate([NONE, *(met.argmax(axis=1) for met in blocks)])
         return np.array([int(self._met(int(number), records).min()) for number in numbers], dtype=np.int64)
+
+    def _parts(self, records: int, numbers: Codes) -> Iterator[Codes]:
+        """Some at a time, so that memory stays bounded."""
+        size = max(1, AT_ONCE // max(1, records))
+        return (numbers[start : start + size] for start in range(0, len(numbers), size))
+
+    def _who(self, records: Sorted, numbers: Codes) -> Flags:
+        """Which records (columns) meet each of these predicates (rows)."""
+        met = np.ones((len(numbers), len(records)), dtype=np.bool_)
+        for slots, low, high in zip(self.slots[numbers].T, self.low[numbers].T, self.high[numbers].T, strict=True):
+            cells = records.across[slots]
+            met &= (cells >= low[:, None]) & (cells <= high[:, None])
+        return met
 
     def _met(self, number: int, records: Sorted) -> Codes:
         """The records that meet one of them: those that meet the rarest condition are looked at one by one."""
@@ -85,6 +109,14 @@ class Sorted:
     def __init__(self, X: Matrix) -> None:
         self._X = X
         self._columns: dict[int, SortedColumn] = {}
+
+    def __len__(self) -> int:
+        return len(self._X)
+
+    @cached_property
+    def across(self) -> Matrix:
+        """Columns x records, side by side in memory."""
+        return np.ascontiguousarray(self._X.T)
 
     def column(self, slot: int) -> SortedColumn:
         """One column in order."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.accepted import Whole
 from sfumato.array_types import Codes, Matrix
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge
+from sfumato.attacks.base import SINGLING_OUT, Abstain, Attack, Guess, Knowledge
 from sfumato.attacks.nearest_row import comparable_rows
 from sfumato.attacks.predicates import OPEN, Predicates, Sorted
 from sfumato.table import Encoding
@@ -38,6 +38,7 @@ class SinglingOut(Attack):
     """
 
     name = "singling-out"
+    risk = SINGLING_OUT
     reads_gaps = True
     knows = frozenset({"release"})
     helps = frozenset({"transform", "noise", "noise_covariance", "column_moments"})
@@ -53,18 +54,20 @@ class SinglingOut(Attack):
             return Abstain(NO_TRANSFORM)
         R, rng = comparable_rows(known), np.random.default_rng(0)
         joined = min(self.columns, len(known.encoding.groups))
-        found, records = list[Predicates](), Sorted(R)
+        found, records, about = list[Predicates](), Sorted(R), list[Codes]()
         for _ in range(TRIES):
             rows = rng.integers(len(R), size=self.predicates)
             chosen = rng.random((self.predicates, len(known.encoding.groups))).argsort(axis=1)[:, :joined]
             drawn = away_from_median(R, rows, chosen, known.encoding)
             found.append(drawn.take(np.flatnonzero(drawn.counts(records) == 1)))
-            if sum(len(part) for part in found) >= self.predicates:
+            about.append(found[-1].first_true(records, np.arange(len(found[-1]))))
+            # Further ones are about rows that have one already.
+            if sum(map(len, found)) >= self.predicates or len(np.unique(np.concatenate(about))) == len(R):
                 break
         whole = Predicates.joined(found)
         # One for each released row: several about the same row come true together, and would feign certainty.
-        about = whole.first_true(records, np.arange(len(whole)))
-        whole = whole.take(np.sort(np.unique(about, return_index=True)[1])[: self.predicates])
+        first = np.unique(np.concatenate(about), return_index=True)[1]
+        whole = whole.take(np.sort(first)[: self.predicates])
         return whole if len(whole) else Abstain(NOBODY)
 
 
@@ -82,6 +85,7 @@ class SinglingOutOneColumn(Attack):
     """
 
     name = "singling-out-one-column"
+    risk = SINGLING_OUT
     reads_gaps = True
     knows = frozenset({"release"})
     helps = frozenset({"transform", "noise", "noise_covariance", "column_moments"})

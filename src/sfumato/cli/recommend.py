@@ -61,7 +61,8 @@ def recommend(
       sfumato recommend patients.csv --label diagnosis --max-risk 0.2 --max-loss 0.1 --json
     """
     from sfumato.door.recommend import recommend as run
-    from sfumato.jobs.advising.recommendation import in_short
+    from sfumato.jobs.advising.recommendation import SURVEY_FILE, in_short
+    from sfumato.jobs.advising.wish import PEOPLE
 
     check_free(out, force=force)
 
@@ -103,7 +104,9 @@ def recommend(
         table, schema=None if schema is None else str(schema), config=None if written is None else str(written)
     )
     console.say()
-    console.say(f"{'To release' if found.met else 'The nearest, all the same'}:\n  {command}")
+    for_people = f"To ask people, with the strength in {SURVEY_FILE} (docs/survey.md)"
+    begin = for_people if trust == PEOPLE else "To release"
+    console.say(f"{begin if found.met else 'The nearest, all the same'}:\n  {command}")
     console.result({**found.to_dict(), "command": command, "written": None if written is None else str(written)})
     if not found.met:
         nearest = in_short(found.setting)

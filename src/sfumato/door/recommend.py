@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sfumato.errors import UsageError
 from sfumato.jobs.advising.recommendation import Recommendation
-from sfumato.jobs.advising.wish import Wish
+from sfumato.jobs.advising.wish import PEOPLE, Wish
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.recommend import SECONDS, Tell, say_nothing
 from sfumato.jobs.recommend import recommend as run
@@ -86,6 +87,11 @@ def recommend(
     'local-dp'
     """
     wish = Wish(max_risk, max_loss, epsilon, trust)
+    if out is not None and trust == PEOPLE:
+        raise UsageError(
+            "A config is for rows that somebody holds. People who trust only themselves answer a survey, and the "
+            "strength stands in its file: leave --out away."
+        )
     read = Schema.load(Path(schema)) if isinstance(schema, str | Path) else schema
     found = run(
         table,

@@ -18,21 +18,8 @@ from sfumato.files import write_whole
 from sfumato.guarantee import Card
 from sfumato.report.markup import templates
 from sfumato.report.page import CLOSED, is_private
+from sfumato.report.three_risks import three_risks
 
-RISKS = {
-    "singling out": "Can somebody's record be told to be in the table, or be picked out of it?",
-    "linkability": "Can a released row be tied to the person that it came from?",
-    "inference": "Can a value of somebody be guessed better than by who knows only what is usual?",
-}
-"""The three questions of data protection law, and what they mean here."""
-OF_RISK = {
-    "membership": "singling out",
-    "nearest-row": "linkability",
-    "nearest-source": "linkability",
-    "top-match": "linkability",
-    "pair": "linkability",
-}
-"""Which question an attack answers; all others are about values."""
 FILES = ("release.parquet", "release.csv", "card.json", "model.json", "counts.parquet")
 
 
@@ -58,7 +45,7 @@ def render_certificate(folder: Path, audit: Mapping[str, Any] | None = None) -> 
         columns=[column["name"] for column in card.release_schema["columns"]],
         label=label,
         private=audit is not None and is_private(audit),
-        risks=_risks(audit) if audit is not None else None,
+        risks=three_risks(audit["attacks"]) if audit is not None else None,
         accuracy=_accuracy(audit) if audit is not None else None,
         not_protected=list(card.threat_model["not_protected"]),
         hashes=[(name, _digest(folder / name)) for name in FILES if (folder / name).is_file()],
@@ -74,20 +61,6 @@ def _audit(folder: Path) -> dict[str, Any] | None:
         return dict(found)
     except (ValueError, TypeError):
         raise CardError(f"The audit {path} cannot be read: it is damaged. Audit the release again.") from None
-
-
-def _risks(audit: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Of each question the attack that gains most over the guesser."""
-    rows = []
-    for risk, question in RISKS.items():
-        scored = [
-            entry
-            for entry in audit["attacks"]
-            if entry["score"] is not None and OF_RISK.get(entry["name"], "inference") == risk
-        ]
-        worst = max(scored, key=lambda entry: entry["score"] - entry["baseline"], default=None)
-        rows.append({"risk": risk, "question": question, "worst": worst})
-    return rows
 
 
 def _accuracy(audit: Mapping[str, Any]) -> dict[str, Any] | None:

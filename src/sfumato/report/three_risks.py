@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sfumato.attacks import ATTACKS
+from sfumato.attacks.base import INFERENCE, LINKABILITY, SINGLING_OUT
 from sfumato.report.verdict import IN_SHORT, SIGNS, verdict
 from sfumato.report.wording import ends, figure
 
-RISKS = (
-    ("Singling out", "a description that fits one person alone", ("singling-out", "singling-out-one-column")),
-    ("Linkability", "a released row is connected with its person", ("nearest-row", "nearest-source", "top-match")),
-    ("Inference", "a value is told from the others", ("attribute-inference", "learned-inversion", "linear-estimate")),
-)
+RISKS = {
+    SINGLING_OUT: "a description that fits one person alone",
+    LINKABILITY: "a record is connected with its released row, or with the table",
+    INFERENCE: "a value of somebody is told",
+}
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,17 @@ class Risk:
 
 
 def three_risks(attacks: Sequence[Mapping[str, Any]]) -> list[Risk]:
-    """Nothing where no attack of any of the three was scored."""
-    scored = {str(entry["name"]): entry for entry in attacks if entry.get("score") is not None}
+    """Nothing where no attack of any of the three was scored.
+
+    Every attack says which risk it plays (`Attack.risk`). One that assumes a leaked key, or the best of several guesses
+    by the truth, is more than anybody has who holds the release; neither counts here.
+    """
+    counted = [entry for entry in attacks if entry.get("score") is not None and entry["name"] in ATTACKS]
+    counted = [entry for entry in counted if not entry.get("assumes") and not entry.get("upper_bound")]
     found = []
-    for name, words, kinds in RISKS:
-        tried = [scored[kind] for kind in kinds if kind in scored]
-        found.append(_risk(name, words, max(tried, key=excess) if tried else None))
+    for risk, words in RISKS.items():
+        tried = [entry for entry in counted if ATTACKS[entry["name"]].risk == risk]
+        found.append(_risk(risk.capitalize(), words, max(tried, key=excess, default=None)))
     return found if any(risk.attack for risk in found) else []
 
 

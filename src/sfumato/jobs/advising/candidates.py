@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.jobs.advising.wish import Wish
+from sfumato.jobs.advising.wish import PEOPLE, Wish
 from sfumato.mechanisms import MECHANISMS, GuidedProjection, Mechanism, ModelDrawing
 from sfumato.mechanisms.knob import PRESENCE, RECORD, Knob
 
@@ -46,9 +46,9 @@ def candidates(wish: Wish, *, public: bool) -> tuple[list[Candidate], dict[str, 
 
 def _unfit(mechanism: type[Mechanism], knob: Knob, wish: Wish) -> str | None:
     survey, central = issubclass(mechanism, GuidedProjection), issubclass(mechanism, ModelDrawing)
-    if wish.trust == "people" and not survey:
+    if wish.trust == PEOPLE and not survey:
         return "people who trust only themselves answer a survey on their own devices"
-    if wish.trust != "people" and survey:
+    if wish.trust != PEOPLE and survey:
         return "it is for surveys (--trust people)"
     if wish.trust == "nobody" and central:
         return "it needs an owner who is trusted with the table (--trust owner)"

@@ -10,13 +10,16 @@ from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.jobs.advising.search import Setting
 from sfumato.jobs.advising.trial import Outcome
-from sfumato.jobs.advising.wish import Wish
+from sfumato.jobs.advising.wish import PEOPLE, Wish
 from sfumato.jobs.config import LONGEST, TABLE, Config
 from sfumato.metrics import proportion_interval
 from sfumato.wording import counted
 
 CONFIRMED, NOT_REFUTED, REFUTED = "confirmed", "not refuted", "refuted"
 """What other rows say of a setting: within the wish there, too few of them to tell, or outside."""
+
+
+SURVEY_FILE = "survey.yaml"
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,7 +74,13 @@ class Recommendation:
         return Config(self.mechanism, self.parameters, f"recommend, {on}: {wished}"[:LONGEST], self.looked_at)
 
     def command(self, table: str, *, schema: str | None = None, config: str | None = None) -> str:
-        """The line that makes the release."""
+        """The line that makes the release; for people who trust only themselves, those that begin a survey."""
+        if self.wish.trust == PEOPLE:
+            return (
+                f"sfumato survey plan {SURVEY_FILE} --accuracy {self.forecast.accuracy:.2f} --population {table}"
+                + "".join(f" --{name} {value}" for name, value in self.parameters.items())
+                + f"\n  sfumato survey new {SURVEY_FILE} --data server"
+            )
         how = f"--config {config}" if config else " ".join(self._flags())
         given = f"--schema {schema}" if schema else f"--label {self.label}"
         return f"sfumato sanitize {table} {given} {how} --out release"
@@ -109,6 +118,12 @@ class Recommendation:
             words.append(
                 "The choice was made on simulated tables with the columns, classes and size of this one, and no "
                 "private row had a say in it. So it tells nothing about anybody; how the real rows behave may differ."
+            )
+        if self.wish.trust == PEOPLE:
+            values = ", ".join(f"{name}: {value}" for name, value in self.parameters.items())
+            words.append(
+                "Such people answer a survey: nobody collects their rows, and each device perturbs its own. The "
+                f"strength belongs into the survey file ({values})."
             )
         if self.verdict == NOT_REFUTED:
             words.append(

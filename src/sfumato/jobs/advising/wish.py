@@ -8,7 +8,8 @@ from typing import Any
 
 from sfumato.errors import UsageError
 
-TRUST = ("owner", "nobody", "people")
+PEOPLE = "people"
+TRUST = ("owner", "nobody", PEOPLE)
 USUAL_RISK = 0.1
 """What the strongest adversary may gain where nobody says."""
 
