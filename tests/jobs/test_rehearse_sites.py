@@ -1,6 +1,7 @@
 """One's own table dealt to L sites: what the figures are, how they move with L, and what is refused."""
 
 import json
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -37,7 +38,11 @@ def test_rows_are_dealt_once_and_every_site_has_its_share_of_each_class():
 
 
 def test_figures_against_the_number_of_sites(people):
-    found = {one.sites: one for one in sf.rehearse(people, (1, 2, 8), label="ill", repeats=6).found}
+    rehearsal = sf.rehearse(people, (1, 2, 8), label="ill", repeats=6)
+    picture = ElementTree.fromstring(rehearsal.plot())
+    assert len(picture.findall(".//{*}polyline")) == 6
+    assert len(picture.findall(".//{*}circle")) == 18  # a point for every number of sites on every line
+    found = {one.sites: one for one in rehearsal.found}
     for one in found.values():
         assert one.phi == pytest.approx(one.pooled - one.original)
         assert 0 < one.dapl < 1

@@ -113,7 +113,7 @@ def _shares(parts: Sequence[Slice], classes: int) -> ClassDensities | None:
 
 
 def _numbers(parts: Sequence[Slice], classes: int, method: Method | None, intervals: int) -> ClassDensities | None:
-    """None where noise leaves too few values to say anything of the column: it is left out, with a warning."""
+    """None where noise leaves too few values to say anything of the column: it is left out."""
     noisy: list[Grouped] = []
     plain: list[Grouped] = []
     for part in parts:
@@ -121,13 +121,7 @@ def _numbers(parts: Sequence[Slice], classes: int, method: Method | None, interv
         known = part.column.described.noise is None
         (plain if known else noisy).append(Grouped(part.column.values(part.Z), part.y, part.column.described))
     if noisy and sum(int(np.count_nonzero(~np.isnan(one.values))) for one in noisy) < FEWEST:
-        warnings.warn(
-            f"Column {noisy[0].described.name!r} has fewer than {FEWEST} noisy values, too few to learn from. They "
-            "are left out.",
-            UnsettledWarning,
-            stacklevel=2,
-        )
-        noisy = []
+        noisy = []  # as if it had not been released: a column that few people report
     if not (noisy or plain):
         return None
     support = None

@@ -51,10 +51,9 @@ def demo(
     for line in attack_lines(done.audit.data):
         console.say(line)
     console.say()
-    for name, accuracy in done.accuracy.items():
-        console.say(f"{name:<26} trained on the release, tested on other patients: accuracy {accuracy:.3f}")
     console.say(
-        f"{'(no release)':<26} always the commonest diagnosis:                          accuracy {done.commonest:.3f}"
+        f"A model trained on the release is right about {done.accuracy:.1%} of other patients; always naming the "
+        f"commonest diagnosis, {done.commonest:.1%}."
     )
     report = out / "release" / "report.html"
     console.say()
@@ -66,7 +65,7 @@ def demo(
             "recommended": done.advice.to_dict(),
             "guarantee": dict(done.card.guarantee),
             "attacks": done.audit.data["attacks"],
-            "accuracy": done.accuracy,
+            "accuracy": {"auto": done.accuracy},
         }
     )
 

@@ -11,7 +11,7 @@ from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console, Force, parse_parameters
 from sfumato.cli.tables import TableArgument, Tables
 from sfumato.errors import UsageError
-from sfumato.files import check_free
+from sfumato.files import check_free, write_whole
 
 
 @with_blocks
@@ -30,6 +30,7 @@ def rehearse(
     repeats: Annotated[int, typer.Option(help="Random splits of the table.")] = 10,
     seed: Annotated[int, typer.Option(help="For splits, dealing and noise.")] = 0,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the figures: .csv or .parquet.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw them: .svg.")] = None,
     force: Force = False,
 ) -> None:
     """Deal TABLE to L sites, let each perturb its rows, and measure loss and exposure against L.
@@ -40,15 +41,16 @@ def rehearse(
     in the table, 0.5 is a coin toss.
 
     Examples:
-      sfumato study rehearse patients.csv --label diagnosis --sites 1,2,4,8
+      sfumato study rehearse patients.csv --label diagnosis --sites 1,2,4,8 --plot sites.svg
       sfumato study rehearse patients.csv --label diagnosis --param bandwidth=scaled --classifier svm
     """
     from sfumato.door.rehearse import rehearse as run
     from sfumato.table import write_table
 
-    check_free(out, force=force)
+    for file in (out, plot):
+        check_free(file, force=force)
     with console.listening() as progress:
-        found = run(
+        rehearsal = run(
             tables.open(table),
             _counts(sites),
             label=label,
@@ -59,7 +61,8 @@ def rehearse(
             repeats=repeats,
             seed=seed,
             progress=progress,
-        ).found
+        )
+    found = rehearsal.found
     console.say(f"{'sites':>5}  original  pooled  alone     phi           DAPL   hits  membership")
     for one in found:
         dapl = "    -" if one.dapl is None else f"{one.dapl:.3f}"
@@ -73,6 +76,9 @@ def rehearse(
 
         write_table(pa.Table.from_pylist([one.to_dict() for one in found]), out, private=True)
         console.say(f"Figures (private): {out}")
+    if plot is not None:
+        write_whole(plot, rehearsal.plot(), private=True)
+        console.say(f"Picture (private): {plot}")
     console.result({"sites": [one.to_dict() for one in found], "classifier": classifier, "repeats": repeats})
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.jobs.progress import Progress, silent
+from sfumato.jobs.rehearsal_picture import rehearsal_picture
 from sfumato.jobs.rehearse_sites import AtSites, rehearse_sites
 from sfumato.table import Schema
 from sfumato.table.frames import as_frame, kind_of
@@ -34,6 +35,10 @@ class Rehearsal:
     def table(self) -> Any:
         """One row for each number of sites; a frame of the kind of the table."""
         return as_frame(pa.Table.from_pylist([one.to_dict() for one in self.found]), self._kind)
+
+    def plot(self) -> str:
+        """Errors and exposure against the number of sites, as an SVG picture."""
+        return rehearsal_picture(self.found)
 
 
 def rehearse(

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sfumato.errors import PrivacyLeakWarning, UsageError
+from sfumato.errors import PrivacyLeakWarning
 from sfumato.files import new_folder
 from sfumato.guarantee import Card
 from sfumato.jobs.advising.recommendation import Recommendation
@@ -25,7 +25,7 @@ from sfumato.jobs.train import train
 from sfumato.table import write_table
 
 LABEL = "diagnosis"
-CLASSIFIERS = ("auto", "reconstructed-naive-bayes", "noise-aware-lda", "radius-vote")
+CLASSIFIER = "auto"
 RISK, SECONDS = 0.2, 0.0
 """What the strongest adversary may gain in the demonstration, and the time to look: none, so that only the first
 mechanism is searched and the demonstration is the same on every machine."""
@@ -38,7 +38,7 @@ class Demonstration:
     folder: Path
     card: Card
     audit: Audit
-    accuracy: dict[str, float]
+    accuracy: float
     commonest: float
     advice: Recommendation
 
@@ -59,18 +59,12 @@ def demonstrate(
             found = audit(AuditRequest(folder=folder / "release", original=patients, holdout=others), progress=progress)
         (folder / "ledger.json").unlink()
         report(found.data, folder / "release" / "report.html")
-        accuracy, commonest = {}, float("nan")
-        for name in CLASSIFIERS:
-            model = folder / f"{name}.skops"
-            try:
-                train([folder / "release"], name, model)
-            except UsageError:  # not every learner reads every noise; `auto` finds one that does
-                continue
-            predicted = predict(model, others, folder / f"predicted-{name}.csv")
-            assert predicted.accuracy is not None  # the other patients have their labels
-            assert predicted.commonest is not None
-            accuracy[name], commonest = predicted.accuracy, predicted.commonest
-    return Demonstration(out, done.card, found, accuracy, commonest, advice)
+        model = folder / "model.skops"
+        train([folder / "release"], CLASSIFIER, model)
+        predicted = predict(model, others, folder / "predicted.csv")
+        assert predicted.accuracy is not None  # the other patients have their labels
+        assert predicted.commonest is not None
+    return Demonstration(out, done.card, found, predicted.accuracy, predicted.commonest, advice)
 
 
 def _write_tables(patients: Path, others: Path) -> None:
