@@ -283,6 +283,21 @@ def test_pages_name_only_what_exists():
     assert {page: names for page, names in found.items() if names} == {}, "these have moved or gone"
 
 
+def test_programs_beside_the_package_import_only_what_exists():
+    """Read, not run: papers and benchmarks take hours, and nobody sees that an import of theirs has moved."""
+    missing = []
+    for folder in ("papers", "benchmarks", "scripts"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for module, imported in IMPORT.findall(path.read_text(encoding="utf-8")):
+                place = ROOT / "src" / module.replace(".", "/")
+                file = place.with_suffix(".py") if place.with_suffix(".py").is_file() else place / "__init__.py"
+                source = file.read_text(encoding="utf-8") if file.is_file() else ""
+                for name in (one.split(" as ")[0].strip() for one in imported.split(",")):
+                    if not re.search(rf"\b{name}\b", source) and not (place / f"{name}.py").is_file():
+                        missing.append(f"{path.relative_to(ROOT)}: {module}.{name}")
+    assert missing == []
+
+
 def test_a_module_that_has_moved_is_found():
     assert gone("see `guarantee/no_longer.py` and `src/sfumato/errors.py`") == ["guarantee/no_longer.py"]
     assert gone("`sfumato.metrics.no_longer(x)`, `sfumato.metrics.phi`") == ["sfumato.metrics.no_longer"]

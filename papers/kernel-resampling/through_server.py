@@ -17,8 +17,8 @@ import pyarrow as pa
 from sites import Codes, Matrix, Split, dealt, resampled, split
 
 from sfumato.classifiers.factory import make_classifier
+from sfumato.cli.at_coordinator import until_done
 from sfumato.cli.consortium import serving
-from sfumato.cli.study import wait_for
 from sfumato.client import Coordinator, carry_out, plan_push
 from sfumato.client.agreements import Agreements
 from sfumato.jobs.sanitize import Options, sanitize
@@ -104,5 +104,7 @@ def _through_server(held: Split, members: list[Codes]) -> dict[str, float]:
             write_table(_table(held.test, held.test_y), test)
             coordinator.put_test(identity, test)
             wanted = [coordinator.train(identity, name) for name in CLASSIFIERS]
-            models = wait_for(coordinator, identity, wanted, lambda *_: None)
+            models = until_done(
+                lambda: [coordinator.model(identity, one) for one in wanted], "Training", lambda *_: None
+            )
     return {model.classifier: float(model.results["test"][0]["error"]) for model in models if model.results}

@@ -13,7 +13,7 @@ import time
 import pytest
 from example_study import STUDY
 
-from sfumato.cli import study as study_commands
+from sfumato.cli.at_coordinator import until_done
 
 
 def mode(path):
@@ -135,14 +135,9 @@ def test_waiting_ends_when_all_are_done_or_failed():
         def __init__(self, state):
             self.state, self.progress = state, 1.0 if state in ("done", "failed") else 0.5
 
-    class Server:
-        answers = iter([Model("queued"), Model("running"), Model("done"), Model("failed")])
-
-        def model(self, *_):
-            return next(self.answers)
-
+    answers = iter([Model("queued"), Model("running"), Model("done"), Model("failed")])
     seen = []
-    models = study_commands.wait_for(Server(), "s", ["a", "b"], lambda *step: seen.append(step), pause=0.0)
+    models = until_done(lambda: [next(answers), next(answers)], "Training", lambda *step: seen.append(step), pause=0.0)
     assert [model.state for model in models] == ["done", "failed"]
     assert seen == [("Training", 100, 200), ("Training", 200, 200)]
 
