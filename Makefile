@@ -5,6 +5,8 @@ BIN := .venv/bin
 READY := .venv/.ready
 # The tools we measure ourselves against need older versions than we do, so they get an environment of their own.
 PEERS := .venv/peers
+# MST and AIM need still older ones.
+PEERS_CENTRAL := .venv/peers-central
 # So does Spark.
 SPARK := .venv/spark
 # And what builds the site.
@@ -23,13 +25,14 @@ export PYTHON
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-all papers bench docs set-up lock reference clean
+.PHONY: help demo test test-all papers peers-central bench docs set-up lock reference clean
 
 help:
 	@echo "make demo       the whole road on a small table: sanitize, audit, train, report"
 	@echo "make test       format, lint, types and tests"
 	@echo "make test-all   the same, and the slow checks in tests/system"
 	@echo "make papers     every table and figure of the papers, resumable"
+	@echo "make peers-central  MST and AIM, for papers/central/run.py --peers"
 	@echo "make bench      speed and memory, side by side with other tools"
 	@echo "make docs       the site of the documentation, offline, every link checked"
 	@echo "make lock       write the lock again (UPGRADE=--upgrade takes new versions)"
@@ -58,6 +61,8 @@ test-all: test $(SPARK)/.ready $(PEERS)/.ready $(DOCS)/.ready
 papers: $(READY)
 	@$(BIN)/python papers/run_all.py
 
+peers-central: $(PEERS_CENTRAL)/.ready
+
 bench: $(READY) $(PEERS)/.ready
 	@$(BIN)/python benchmarks/run_all.py
 
@@ -71,6 +76,9 @@ $(READY): requirements-dev.txt pyproject.toml scripts/set-up
 
 $(PEERS)/.ready: requirements-peers.txt scripts/set-up | $(READY)
 	@scripts/set-up $(PEERS) requirements-peers.txt || echo "The peers cannot be installed here; they are left out."
+
+$(PEERS_CENTRAL)/.ready: requirements-peers-central.txt scripts/set-up | $(READY)
+	@scripts/set-up $(PEERS_CENTRAL) requirements-peers-central.txt
 
 $(SPARK)/.ready: requirements-spark.txt scripts/set-up | $(READY)
 	@scripts/set-up $(SPARK) requirements-spark.txt || echo "Spark cannot be installed here; its tests are left out."
@@ -88,6 +96,7 @@ lock: $(READY)
 	$(BIN)/$(COMPILE) pyproject.toml requirements-build.in --extra spark -c requirements-dev.txt -o requirements-spark.txt
 	$(BIN)/$(COMPILE) pyproject.toml requirements-build.in --extra docs -c requirements-dev.txt -o requirements-docs.txt
 	$(BIN)/$(COMPILE) requirements-peers.in --excludes requirements-peers-without.in -o requirements-peers.txt
+	$(BIN)/$(COMPILE) requirements-peers-central.in -o requirements-peers-central.txt
 
 reference: $(READY)
 	@$(BIN)/python scripts/write_page_hashes.py

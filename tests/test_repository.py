@@ -118,7 +118,10 @@ def test_the_lock_satisfies_every_declared_dependency():
     assert behind == [], "run make lock"
 
 
-@pytest.mark.parametrize("lock", ["requirements-dev.txt", "requirements-peers.txt", *APART.values()])
+PEERS = ("requirements-peers.txt", "requirements-peers-central.txt")
+
+
+@pytest.mark.parametrize("lock", ["requirements-dev.txt", *PEERS, *APART.values()])
 def test_every_pin_has_its_hashes(lock):
     blocks = re.split(r"\n(?=[a-z0-9])", read(lock))
     assert len(blocks) > 5

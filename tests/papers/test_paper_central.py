@@ -45,7 +45,7 @@ def test_learners_lose_little_and_the_page_says_how_much(fast):
     assert 0.6 < mean["tiny real"] < 0.8
     assert mean["tiny tree"] > 0.5
     assert f"{mean['tiny real']:.3f}/" in text
-    assert f"| tiny | {mean['tiny real'] - mean['tiny tree']:.3f} |" in text
+    assert f"| tiny | {mean['tiny real'] - mean['tiny tree']:.3f} ± " in text
     assert "nan" not in text
 
 
@@ -62,7 +62,7 @@ def test_a_run_is_resumed_and_drawn(fast, modules, tmp_path, capsys):
 def test_peers_that_did_not_finish_stand_on_the_page_as_such(modules):
     task = modules.peer_tasks.PeerTask("tiny", "aim", 1.0, 0)
     page = modules.tables.results_text(
-        modules.tables.Results({task: {"unfinished": "over 300 s", "cpu": 0.0}}, {}), 1, True
+        modules.tables.Results({task: {"unfinished": "over 300 s", "cpu": 0.0}}, {}), (1, 2), True
     )
     assert "over 300 s" in page
     assert modules.tables._name("mst by class") == "MST by class"
