@@ -165,7 +165,7 @@ class TestChoice:
     def test_every_set_is_as_likely(self, columns, wanted):
         from math import comb
 
-        chosen = choose(60_000, columns, wanted, np.random.default_rng(0))
+        chosen = choose(60_000, [wanted / columns] * columns, wanted, np.random.default_rng(0))
         assert (chosen.sum(axis=1) == wanted).all()
         sets = np.bincount(chosen @ (1 << np.arange(columns)))
         sets = sets[sets > 0]

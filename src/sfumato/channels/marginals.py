@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.array_types import Matrix
+from sfumato.array_types import Floats, Matrix
 from sfumato.errors import CardError
 from sfumato.table import Group
 
@@ -126,6 +126,10 @@ class Marginals:
         """Features of every column: contrasts of a category, two polynomials of a number, one of two values."""
         most = [len(share) - 1 for share in self.shares]
         return [size if group.is_onehot else min(size, 2) for size, group in zip(most, groups, strict=True)]
+
+    def of_features(self, groups: Sequence[Group], by_column: Sequence[float]) -> Floats:
+        """Every feature's figure, of figures of columns."""
+        return np.repeat(np.asarray(by_column, dtype=np.float64), self.sizes(groups))
 
     def is_like(self, other: Marginals) -> bool:
         """Whether both make the same features."""

@@ -34,7 +34,7 @@ from sfumato.channels.laplace import draw_laplace, fineness
 from sfumato.channels.maps import NOTHING, Identity, Map, carried_groups, places, read_map
 from sfumato.channels.measured import Measurement
 from sfumato.channels.mixed import apart
-from sfumato.channels.reports import check_counts, choose, draw_chosen
+from sfumato.channels.reports import check_counts, choose, draw_chosen, rates_fit
 from sfumato.channels.staged import Staged
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.noise import Operator
@@ -48,7 +48,7 @@ Rows = Literal["perturbed", "drawn", "nobody"]
 class Recipe:
     """`channels` in the order of the release matrix. `by_class`: a class's own channels, where they differ by class;
     `channels` are then those that blur most. `reports`: of the channels that leave cells out, every row reports exactly
-    so many, any set of them as likely whatever the row holds. `measured`: of rows that belong to nobody, what was
+    so many, each with its own rate, whatever the row holds. `measured`: of rows that belong to nobody, what was
     measured of the table; `delta` belongs to it, and `model` is the digest of what rows are drawn from."""
 
     encoding: Encoding
@@ -159,8 +159,8 @@ class Recipe:
         E = self.map.apply(X)
         if self.reports is None:
             return draw(self.channels, E, rng)
-        open_to_choice = sum(channel.leaves_out for channel in self.channels)
-        return draw_chosen(self.channels, E, choose(len(E), open_to_choice, self.reports, rng), rng)
+        rates = [channel.reported for channel in self.channels if channel.leaves_out]
+        return draw_chosen(self.channels, E, choose(len(E), rates, self.reports, rng), rng)
 
     # What can be said of them
 
@@ -245,7 +245,7 @@ class Recipe:
             raise CardError("The card's classes have different columns: it was edited or is damaged.")
         reports = count(found, "reports") if "reports" in found else None
         open_to = [one.reported for one in channels if one.leaves_out]
-        if reports is not None and (by_class or not open_to or not _even(open_to, reports)):
+        if reports is not None and (by_class or reports >= len(open_to) or not rates_fit(open_to, reports)):
             raise CardError("How many columns a row of the card reports does not fit: it was edited or is damaged.")
         staged = transform["kind"] == Staged.kind
         made_of = Staged.from_dict(transform, encoding, channels) if staged else read_map(transform, encoding, width)
@@ -279,11 +279,6 @@ def draw(channels: Sequence[Channel], E: Matrix, rng: np.random.Generator) -> Ma
             out[:, columns] = E[:, columns]
             draw_laplace(cast(list[Additive], [channel for _, channel in some]), out[:, columns], rng)
     return out
-
-
-def _even(rates: Sequence[float], reports: int) -> bool:
-    """Whether each of these columns is reported by its share of the rows."""
-    return reports < len(rates) and all(abs(rate - reports / len(rates)) < 1e-12 for rate in rates)
 
 
 def _measured(found: Mapping[str, Any]) -> tuple[Measurement, ...]:

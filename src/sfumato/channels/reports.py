@@ -2,23 +2,56 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.array_types import Flags, Matrix
+from sfumato.array_types import Flags, Floats, Matrix
 from sfumato.channels.base import Channel
 from sfumato.channels.maps import places
 from sfumato.channels.sampled import Sampled
 from sfumato.errors import TableError
 from sfumato.table import Group
 
+CERTAIN = 1 - 1e-9
+"""A chance that is as good as 1."""
 
-def choose(rows: int, columns: int, wanted: int, rng: np.random.Generator) -> Flags:
-    """For every row a set of `wanted` columns, each set as likely (rows x columns); nothing is read of the rows.
 
-    Floyd's algorithm: for j = columns - wanted, ... a place t of 0 .. j is taken, or j itself where t was taken before.
+def rates_fit(rates: Sequence[float], wanted: float) -> bool:
+    """Whether columns can be reported this often by rows that report `wanted` of them each."""
+    return all(0 < rate <= 1 for rate in rates) and abs(math.fsum(rates) - wanted) < 1e-9
+
+
+def choose(rows: int, rates: Sequence[float], wanted: int, rng: np.random.Generator) -> Flags:
+    """For every row a set of `wanted` columns, each column with its rate (rows x columns); nothing is read of the rows.
+
+    The rates add up to `wanted`. Where they are all the same, each set is as likely.
     """
+    if max(rates) - min(rates) < 1e-12:
+        return _any_set(rows, len(rates), wanted, rng)
+    chances = np.asarray(rates)
+    chosen = np.tile(chances >= CERTAIN, (rows, 1))
+    if (open_to := np.flatnonzero(chances < CERTAIN)).size:
+        chosen[:, open_to] = _by_rates(rows, chances[open_to], wanted - (len(chances) - len(open_to)), rng)
+    return chosen
+
+
+def _by_rates(rows: int, rates: Floats, wanted: int, rng: np.random.Generator) -> Flags:
+    """Systematic sampling: rates are laid end to end on a line of length `wanted`, in an order that every row draws
+    anew. Marks lie 1 apart, the first one at random; a column is chosen where a mark falls on it [Madow 1949]."""
+    order = np.argsort(rng.random((rows, len(rates))), axis=1)
+    ends = np.cumsum(rates[order], axis=1)
+    ends[:, -1] = wanted  # but for rounding it is
+    marks = np.ceil(ends - rng.random((rows, 1)))
+    hit = np.diff(marks, axis=1, prepend=0.0) > 0
+    chosen = np.empty_like(hit)
+    np.put_along_axis(chosen, order, hit, axis=1)
+    return chosen
+
+
+def _any_set(rows: int, columns: int, wanted: int, rng: np.random.Generator) -> Flags:
+    """Floyd's algorithm: for j = columns - wanted, ... a place t of 0 .. j is taken, or j where t was taken before."""
     chosen = np.zeros((columns, rows), dtype=np.bool_)
     every = np.arange(rows)
     for last in range(columns - wanted, columns):

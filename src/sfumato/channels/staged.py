@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.array_types import Codes, Matrix
+from sfumato.array_types import Codes, Floats, Matrix
 from sfumato.channels.base import Channel, Epsilons
 from sfumato.channels.maps import NOTHING, Map, places
 from sfumato.channels.marginals import Marginals, lifted
-from sfumato.channels.reports import choose, draw_chosen, tells
+from sfumato.channels.reports import choose, draw_chosen, rates_fit, tells
 from sfumato.channels.unit_vector import UnitVector
 from sfumato.errors import CardError, TableError
 from sfumato.noise.grid import random_words
@@ -36,8 +36,9 @@ WAVE, RANKS, VECTORS = range(STAGES)
 @dataclass(frozen=True, eq=False)
 class Staged(Map):
     """`groups`: the columns that tell something. `ranks` and `polynomials`: how they are spread, by the releases of the
-    first stage and of the first two. `reports`: how many columns a row of the first two stages reports; `radius`: to
-    which vectors are clipped; `shares` of the rows in each stage."""
+    first stage and of the first two. `reports`: how many columns a row of the first two stages reports, at the rates of
+    their channels; `radius`: to which vectors are clipped; `shares` of the rows in each stage. `stretch`: by how much a
+    column's features are multiplied before they are clipped, where columns have weights; else empty."""
 
     groups: tuple[Group, ...]
     ranks: Marginals
@@ -45,6 +46,7 @@ class Staged(Map):
     reports: int
     radius: float
     shares: tuple[float, float, float]
+    stretch: tuple[float, ...] = ()
     kind = "staged"
 
     @cached_property
@@ -59,7 +61,16 @@ class Staged(Map):
         return np.hstack([plain, self.ranks.ranks(self.groups, X), self._vectors(X)])
 
     def _vectors(self, X: Matrix) -> Matrix:
-        return lifted(self.polynomials.features(self.groups, X), self.radius)
+        return lifted(self.polynomials.features(self.groups, X) * self.stretches, self.radius)
+
+    @cached_property
+    def stretches(self) -> Floats:
+        """By how much each feature is multiplied."""
+        return self.polynomials.of_features(self.groups, self.stretch or (1.0,) * len(self.groups))
+
+    def is_like(self, other: Staged) -> bool:
+        """Whether vectors mean the same."""
+        return self.polynomials.is_like(other.polynomials) and bool(np.allclose(self.stretches, other.stretches))
 
     def ranges(self, encoding: Encoding, chance: float) -> tuple[Matrix, Matrix]:  # noqa: ARG002
         width = self.parts[VECTORS].stop
@@ -98,7 +109,8 @@ class Staged(Map):
             return channels[0].inner.draw(self._vectors(X), rng)  # type: ignore[attr-defined, no-any-return]
         given = np.hstack([X[:, group.slice] for group in self.groups])
         given = given if stage == WAVE else self.ranks.ranks(self.groups, X)
-        return draw_chosen(channels, given, choose(len(X), len(channels), self.reports, rng), rng)
+        rates = [one.reported / self.shares[stage] for one in channels]
+        return draw_chosen(channels, given, choose(len(X), rates, self.reports, rng), rng)
 
     def of_stages(self, channels: Sequence[Channel]) -> tuple[Sequence[Channel], ...]:
         """The channels of every stage."""
@@ -130,8 +142,12 @@ class Staged(Map):
             for some in (waves, ranked)
             for one, group in zip(some, self.groups, strict=True)
         )
+        rates = all(
+            rates_fit([min(1.0, one.reported / share) for one in some], self.reports)
+            for some, share in ((waves, self.shares[WAVE]), (ranked, self.shares[RANKS]))
+        )
         widths = places(channels)[-1].stop == self.parts[VECTORS].stop
-        return fitting and widths and vectors[0].leaves_out and 1 <= self.reports <= len(self.groups)
+        return fitting and rates and widths and vectors[0].leaves_out and 1 <= self.reports <= len(self.groups)
 
     def check_rows(self, channels: Sequence[Channel], Z: Matrix) -> None:
         """Every row reports one stage, and in it as many columns as it should."""
@@ -154,6 +170,7 @@ class Staged(Map):
             "shares": list(self.shares),
             "reports": self.reports,
             "radius": self.radius,
+            **({"stretch": list(self.stretch)} if self.stretch else {}),
             "ranks": self.ranks.to_list(),
             "polynomials": self.polynomials.to_list(),
         }
@@ -169,10 +186,16 @@ class Staged(Map):
             raise wrong
         if isinstance(reports, bool) or not isinstance(reports, int) or not 1 <= reports <= len(groups):
             raise wrong
+        stretch = stated.get("stretch", [])
+        if not isinstance(stretch, list) or len(stretch) not in (0, len(groups)):
+            raise wrong
+        if not all(isinstance(one, int | float) and 0 < one < math.inf for one in stretch):
+            raise wrong
         if abs(math.fsum(shares) - 1.0) > 1e-9:
             raise wrong
         ranks, polynomials = (Marginals.from_list(stated[name], groups) for name in ("ranks", "polynomials"))
-        made = cls(groups, ranks, polynomials, reports, float(radius), (shares[0], shares[1], shares[2]))
+        parts = (shares[0], shares[1], shares[2])
+        made = cls(groups, ranks, polynomials, reports, float(radius), parts, tuple(map(float, stretch)))
         if not made._fits(channels):
             raise wrong
         return made

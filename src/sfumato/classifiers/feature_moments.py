@@ -8,7 +8,8 @@ class is R^-1 mean(psi) and the covariance of two columns' features R_i^-1 mean(
 how far classes and columns depart from independence: the score estimates.
 
 *Vectors* (PrivUnitG). E(z | f) = f, and E(z z') is affine in E(f f'): with the channel's threshold t, length M and
-radius r, E(f f') = (M / t) E(z z') - r^2 / (t M) I.
+radius r, E(f f') = (M / t) E(z z') - r^2 / (t M) I. Where
+columns have weights, f is stretched in the vectors; here that is undone.
 """
 
 from __future__ import annotations
@@ -50,11 +51,13 @@ class FeatureMoments:
 
 @dataclass(frozen=True)
 class FeatureSpace:
-    """Which columns, how they are spread, and to which length vectors are clipped (infinite: they are not)."""
+    """Which columns, how they are spread, and to which length vectors are clipped (infinite: they are not), of features
+    that a release has stretched by so much, column by column (empty: it has not)."""
 
     groups: tuple[Group, ...]
     marginals: Marginals
     radius: float = np.inf
+    stretch: tuple[float, ...] = ()
 
     @property
     def width(self) -> int:
@@ -71,7 +74,8 @@ class FeatureSpace:
         found = self.marginals.features(self.groups, X)
         if not np.isfinite(self.radius):
             return found
-        length = np.sqrt((found**2).sum(axis=1, keepdims=True))
+        stretched = found * self.marginals.of_features(self.groups, self.stretch) if self.stretch else found
+        length = np.sqrt((stretched**2).sum(axis=1, keepdims=True))
         return np.asarray(found * np.minimum(1.0, self.radius / np.maximum(length, _TINY)))
 
 
@@ -199,33 +203,35 @@ def vector_channel(recipe: Recipe) -> UnitVector:
 
 
 def _staged(staged: Staged, recipe: Recipe, rows: Rows, classes: int) -> tuple[FeatureSpace, FeatureMoments]:
-    space = FeatureSpace(staged.groups, staged.polynomials, staged.radius)
+    space = FeatureSpace(staged.groups, staged.polynomials, staged.radius, staged.stretch)
     vector = vector_channel(recipe)
     part = rows.Z[:, staged.parts[VECTORS]]
     there = ~np.isnan(part[:, 0])
     Z, y = part[there, : space.width], rows.y[there]
     means, variances = np.zeros((classes, space.width)), np.full((classes, space.width), LARGE)
-    length = mean_length(vector.near, vector.tail)
+    length, stretch = mean_length(vector.near, vector.tail), staged.stretches
     gain, less = length / max(vector.tail, 1e-3), vector.radius**2 / (max(vector.tail, 1e-3) * length)
     by_class, own = np.zeros((classes, space.width, space.width)), np.full((classes, space.width, space.width), LARGE)
     for code in range(classes):
         some = Z[y == code]
         if len(some) > 1:
-            means[code], variances[code] = some.mean(axis=0), some.var(axis=0).mean() / len(some)
-            by_class[code], own[code] = _products(some, gain, less)
-    together, spread = _products(Z, gain, less)
+            means[code] = some.mean(axis=0) / stretch
+            variances[code] = some.var(axis=0).mean() / len(some) / stretch**2
+            by_class[code], own[code] = _products(some, gain, less, stretch)
+    together, spread = _products(Z, gain, less, stretch)
     found = FeatureMoments(means, variances, together, spread, by_class, own, float(vector.epsilon))
     for counted in _earlier_stages(staged, recipe, rows, space, classes):
         found = _more_means(found, *counted)
     return space, found
 
 
-def _products(Z: Matrix, gain: float, less: float) -> tuple[Matrix, Matrix]:
+def _products(Z: Matrix, gain: float, less: float, stretch: Floats) -> tuple[Matrix, Matrix]:
     """E(f f') of some vectors, and the variance of each entry, by the vectors themselves: no formula is safe."""
+    by = np.outer(stretch, stretch)
     n, squares = max(len(Z), 1), Z**2
     both = Z.T @ Z / n
     spread = np.maximum(squares.T @ squares / n - both**2, 0.0) / n
-    return gain * both - less * np.eye(len(both)), gain**2 * spread
+    return (gain * both - less * np.eye(len(both))) / by, gain**2 * spread / by**2
 
 
 def _earlier_stages(

@@ -169,10 +169,11 @@ class PrivateDiscriminant(GivesProbabilities):
         part = rows[:, recipe.map.parts[VECTORS]][:, : len(self.within_)]
         there = ~np.isnan(part[:, 0])
         both = self.within_ + np.einsum("c,ci,cj->ij", self.class_prior_, self.means_, self.means_)
-        spread = vector.scale**2 * np.eye(len(both)) + vector.tail / mean_length(vector.near, vector.tail) * both
+        stretch = recipe.map.stretches
+        spread = vector.scale**2 * np.diag(stretch**-2) + vector.tail / mean_length(vector.near, vector.tail) * both
         weights = np.linalg.solve(spread, self.means_.T)
         scores = np.tile(np.log(np.maximum(self.class_prior_, 1e-300)), (len(rows), 1))
-        scores[there] += part[there] @ weights - 0.5 * (self.means_.T * weights).sum(axis=0)
+        scores[there] += (part[there] / stretch) @ weights - 0.5 * (self.means_.T * weights).sum(axis=0)
         return softmax(scores)
 
     # The space of the features, in plain values that a model file can hold
@@ -182,13 +183,14 @@ class PrivateDiscriminant(GivesProbabilities):
         self.starts_ = [group.start for group in space.groups]
         self.shares_ = [np.array(one) for one in space.marginals.shares]
         self.radius_ = float(space.radius)
+        self.stretch_ = list(space.stretch)
 
     def _space(self) -> FeatureSpace:
         schema = Schema(tuple(Column.from_dict(one) for one in self.columns_))
         groups = []
         for group, start in zip(Encoding(schema).groups, self.starts_, strict=True):
             groups.append(replace(group, start=start, stop=start + group.width))
-        return FeatureSpace(tuple(groups), Marginals(tuple(self.shares_)), self.radius_)
+        return FeatureSpace(tuple(groups), Marginals(tuple(self.shares_)), self.radius_, tuple(self.stretch_))
 
 
 def _covariances_of_all(found: Sequence[FeatureMoments]) -> tuple[Matrix, Matrix]:

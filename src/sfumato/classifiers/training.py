@@ -101,7 +101,7 @@ def _check_gaps(classifier: Any, parts: Sequence[Part]) -> None:
 def _check_stages(classifier: Any, parts: Sequence[Part]) -> None:
     """Rows of stages under different guides are different numbers to a learner that does not know them."""
     maps = [part.source.map for part in parts if part.source is not None and isinstance(part.source.map, Staged)]
-    differ = any(not one.polynomials.is_like(maps[0].polynomials) for one in maps)
+    differ = any(not one.is_like(maps[0]) for one in maps)
     if differ and not getattr(classifier, "reads_stages", False):
         raise UsageError(
             "Not applicable: these releases in stages have guides of their own, so the same number means different "

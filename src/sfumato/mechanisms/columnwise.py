@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from sfumato.channels import Channel, Exact, OrMissing, RandomizedResponse
+from sfumato.channels.reports import CERTAIN
 from sfumato.errors import SchemaError
 from sfumato.table import Encoding, Group
 
@@ -34,6 +35,23 @@ def epsilon_shares(groups: Sequence[Group]) -> tuple[float, ...]:
     mean = sum(counted) / len(counted)
     pairs = zip(asked, groups, strict=True)
     return tuple(share / mean if len(group.vertices) > 1 else 1.0 for share, group in pairs)
+
+
+def reporting_rates(shares: Sequence[float], wanted: int) -> tuple[float, ...]:
+    """How often each column is reported by rows that report `wanted` of them: as shares say, as far as 1 allows."""
+    rates = [1.0] * len(shares)
+    open_to, left = list(range(len(shares))), wanted
+    while open_to:
+        total = sum(shares[place] for place in open_to)
+        for place in open_to:
+            rates[place] = left * shares[place] / total
+        full = [place for place in open_to if rates[place] >= CERTAIN]
+        if not full:
+            break
+        for place in full:
+            rates[place] = 1.0
+        open_to, left = [place for place in open_to if place not in full], left - len(full)
+    return tuple(rates)
 
 
 def check_choices(mechanism: str, able: Collection[str], encoding: Encoding) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self
 
 from sfumato.channels import Channel, Exact, HidesMissing, Identity, RandomizedResponse, Recipe, Sampled
 from sfumato.channels.reports import tells
+from sfumato.errors import SchemaError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.columnwise import epsilon_shares, reporting_rates
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding, Group
 
@@ -16,17 +20,49 @@ PER_COLUMN = 2.5
 """The epsilon that a column should have before another one is reported [Wang et al. 2019, Eq. 12]."""
 ROUND_DOWN = 1 - 1e-14
 """k times a k-th must not round above the whole."""
+SELDOM = 1e-6
+"""Nobody learns anything of a column that is reported less often."""
+
+
+class Plan(NamedTuple):
+    """How often a column is reported, and with which epsilon."""
+
+    rate: float
+    epsilon: float
+
+
+def plan_of(groups: Sequence[Group], columns: int, epsilon: float) -> dict[int, Plan]:
+    """For records that report so many of these columns, by where a column starts.
+
+    The part of the epsilon that a column has over all records follows its share. As long as columns are drawn, the
+    drawing sees to that: every reported column has the same epsilon, so the record has the sum of any `columns` of
+    them, whatever the shares. Where all columns are reported, their epsilons follow the shares.
+    """
+    shares, even = epsilon_shares(groups), epsilon / max(1, columns) * ROUND_DOWN
+    if columns >= len(groups):
+        return {group.start: Plan(1.0, even * share) for group, share in zip(groups, shares, strict=True)}
+    rates = reporting_rates(shares, columns)
+    for group, rate in zip(groups, rates, strict=True):
+        if rate < SELDOM:
+            raise SchemaError(
+                f"Column {group.column.name!r} would be reported by less than one record in {1 / SELDOM:,.0f}: its "
+                "privacy weight is too large beside the others', or its share too small. Change it, or leave the "
+                "column out of the table."
+            )
+    return {group.start: Plan(rate, even) for group, rate in zip(groups, rates, strict=True)}
 
 
 class ReportsSome(Mechanism):
     """Every record reports exactly k of its d columns, drawn without looking at it, with epsilon / k each.
 
     Which columns a record reports is public and says nothing of it, so sampling costs nothing; and since the set is
-    released, it amplifies nothing either. Constants are no columns to draw from: they are released as they are.
+    released, it amplifies nothing either. Constants are no columns to draw from: they are released as they are. The
+    schema's weights say how often a column is reported (`plan_of`).
     """
 
     columnwise = True
     proves = True
+    column_choices = frozenset({"epsilon_share"})
     rests_on = (
         "The noise of different rows and columns is independent and secret.",
         "Values outside the bounds were clipped to them before noise was added.",
@@ -52,11 +88,11 @@ class ReportsSome(Mechanism):
         self.encoding_ = encoding
         free = [group for group in encoding.groups if tells(group)]
         self.columns_ = self._count_of_columns(self.columns, int(self.epsilon_record / PER_COLUMN), len(free))
-        share = float(self.epsilon_record) / max(1, self.columns_) * ROUND_DOWN
-        number = self.number(share) if any(not group.is_onehot for group in free) else Exact()
-        rate = self.columns_ / max(1, len(free))
-        channels = tuple(self._channel(group, number, share, rate) for group in encoding.groups)
-        reports = self.columns_ if rate < 1 else None
+        plans = plan_of(free, self.columns_, float(self.epsilon_record))
+        number = functools.cache(self._number_of)  # columns of the same epsilon share it
+        channels = tuple(self._channel(group, plans.get(group.start), number) for group in encoding.groups)
+        always = sum(plan.rate == 1 for plan in plans.values())
+        reports = self.columns_ - always if always < len(plans) else None
         self.recipe_ = Recipe(encoding, Identity(encoding.width), channels, reports=reports)
         return self
 
@@ -64,16 +100,20 @@ class ReportsSome(Mechanism):
         """The channel of a number that may be missing: one whose outcomes can all be as likely."""
         return self.number(epsilon)
 
-    def _channel(self, group: Group, number: Channel, share: float, rate: float) -> Channel:
-        if not tells(group):
+    def _channel(self, group: Group, plan: Plan | None, number: Callable[[float, bool], Channel]) -> Channel:
+        if plan is None:
             found: Channel = RandomizedResponse(1.0, 1) if group.is_onehot else Exact()
             return HidesMissing(found) if group.column.missing else found
-        found = self.missing_number(share) if group.has_indicator else number
         if group.is_onehot:
-            found = RandomizedResponse.of_epsilon(share, len(group.column.categories or ()))
+            found = RandomizedResponse.of_epsilon(plan.epsilon, len(group.column.categories or ()))
+        else:
+            found = number(plan.epsilon, group.has_indicator)
         if group.column.missing:
             found = HidesMissing(found)
-        return Sampled(found, rate) if rate < 1 else found
+        return Sampled(found, plan.rate) if plan.rate < 1 else found
+
+    def _number_of(self, epsilon: float, missing: bool) -> Channel:
+        return self.missing_number(epsilon) if missing else self.number(epsilon)
 
     def parameters_used(self) -> dict[str, Any]:
         return {**super().parameters_used(), "columns": self.columns_}

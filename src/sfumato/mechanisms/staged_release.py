@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -18,8 +19,9 @@ from sfumato.channels.staged import RANKS, VECTORS, WAVE, Staged
 from sfumato.errors import SchemaError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Block, Mechanism, as_codes, as_matrix
+from sfumato.mechanisms.columnwise import epsilon_shares
 from sfumato.mechanisms.knob import RECORD
-from sfumato.mechanisms.reporting import PER_COLUMN, ROUND_DOWN
+from sfumato.mechanisms.reporting import PER_COLUMN, ROUND_DOWN, Plan, plan_of
 from sfumato.mechanisms.stage_guide import OutcomeCounts, ReleasedRows, guide
 from sfumato.noise.grid import random_words
 from sfumato.noise.streams import keyed_generator
@@ -37,7 +39,8 @@ class StagedRelease(Mechanism):
 
     Ranks and polynomials are those of the columns as released rows of earlier stages show them. Which stage a row goes
     through depends on its number alone. Every record has the whole epsilon in its one stage. Best from an epsilon of 4
-    on; below, the square wave alone leaves more.
+    on; below, the square wave alone leaves more. The schema's weights say how often a column is reported in the first
+    two stages, and how long its features are in the third.
 
     Parameters
     ----------
@@ -49,6 +52,7 @@ class StagedRelease(Mechanism):
 
     name = "staged-release"
     proves = True
+    column_choices = frozenset({"epsilon_share"})
     rounds = 3
     own_knob = replace(RECORD, high=40.0)
     papers = ("Li et al. 2020", "Asi et al. 2022")
@@ -85,18 +89,17 @@ class StagedRelease(Mechanism):
         self.columns_ = self._count_of_columns(self.columns, default, len(groups))
         flat = Marginals.flat(groups)
         radius = math.sqrt(CLIPPED * flat.count(groups))
-        staged = Staged(groups, flat, flat, self.columns_, radius, SHARES)
+        staged = Staged(groups, flat, flat, self.columns_, radius, SHARES, _stretch(groups, flat))
         self.recipe_ = Recipe(encoding, staged, self._channels(staged))
         return self
 
     def _channels(self, staged: Staged) -> tuple[Channel, ...]:
         epsilon, exact = float(self.epsilon_record) * ROUND_DOWN, self.noise == "exact"
-        share = epsilon / self.columns_ * ROUND_DOWN
-        number = SquareWave.of_epsilon(share, exact=exact) if any(not g.is_onehot for g in staged.groups) else None
-        found: list[Channel] = []
-        for stage in (WAVE, RANKS):
-            rate = SHARES[stage] * self.columns_ / len(staged.groups)
-            found += [Sampled(_of_column(group, number, share), rate) for group in staged.groups]
+        plans = plan_of(staged.groups, self.columns_, epsilon)
+        told = {plans[group.start].epsilon for group in staged.groups if not group.is_onehot}
+        numbers = {one: SquareWave.of_epsilon(one, exact=exact) for one in told}
+        inside = [(_of_column(group, numbers, plans[group.start]), plans[group.start].rate) for group in staged.groups]
+        found: list[Channel] = [Sampled(one, SHARES[stage] * rate) for stage in (WAVE, RANKS) for one, rate in inside]
         dimension = staged.parts[VECTORS].stop - staged.parts[VECTORS].start
         vector = UnitVector.of_epsilon(epsilon, dimension, staged.radius, exact=exact)
         return (*found, Sampled(vector, SHARES[VECTORS]))
@@ -156,11 +159,20 @@ class StagedRelease(Mechanism):
         return {**super().parameters_used(), "columns": self.columns_}
 
 
-def _of_column(group: Group, number: Channel | None, share: float) -> Channel:
-    found: Channel | None = number
+def _stretch(groups: Sequence[Group], flat: Marginals) -> tuple[float, ...]:
+    """All features of a vector have the same noise, so those of a column with a share s of the epsilon are stretched by
+    the root of s: it tells as much as s times as many rows would. Vectors are as long as before on average."""
+    shares, sizes = np.array(epsilon_shares(groups)), np.array(flat.sizes(groups))
+    if shares.min() == shares.max():
+        return ()
+    return tuple(np.sqrt(shares * sizes.sum() / (shares @ sizes)).tolist())
+
+
+def _of_column(group: Group, numbers: Mapping[float, Channel], plan: Plan) -> Channel:
     if group.is_onehot:
-        found = RandomizedResponse.of_epsilon(share, len(group.column.categories or ()))
-    assert found is not None
+        found: Channel = RandomizedResponse.of_epsilon(plan.epsilon, len(group.column.categories or ()))
+    else:
+        found = numbers[plan.epsilon]
     return HidesMissing(found) if group.column.missing else found
 
 
