@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from page_blocks import INLINE, PAGES, ROOT, SHELL, blocks, lines, words
+from page_run import run_page
 from sfumato.cli import app
 
 TREE = typer.main.get_command(app)
@@ -89,3 +90,21 @@ def test_few_blocks_are_marked_as_not_run():
     marked = [block for page in PAGES for block in blocks(page) if block.reason]
     assert all(len(block.reason) > 10 for block in marked)
     assert len(marked) <= 20, "a block that cannot run should be the exception"
+
+
+QUICK = ("docs/guided-survey.md", "docs/rules.md", "docs/large-tables.md")
+"""Pages that take a second or two each; tests/system/test_pages_run.py runs them all."""
+
+
+@pytest.mark.parametrize("page", QUICK)
+def test_a_quick_page_runs_as_it_stands(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run_page(ROOT / page, tmp_path)
+
+
+def test_a_page_that_fails_is_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "page.md").write_text("```sh\nsfumato show nothing-here\n```\n")
+    monkeypatch.setattr("page_run.ROOT", tmp_path)
+    with pytest.raises(AssertionError, match="exit code"):
+        run_page(tmp_path / "page.md", tmp_path)
