@@ -54,7 +54,7 @@ def both_axes(results: Results) -> plt.Figure:
     left.set_xticks(results.epsilons(), [f"{epsilon:g}" for epsilon in results.epsilons()], minor=False)
     left.minorticks_off()
     right.set(xlabel="two people told apart, % of pairs (a coin: 50)", title="against the adversary's success")
-    left.legend(frameon=False, fontsize=6, loc="lower right")
+    left.legend(frameon=False, fontsize=6, loc="lower right", bbox_to_anchor=(1.0, 0.06))
     return figure
 
 

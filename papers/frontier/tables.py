@@ -17,9 +17,10 @@ Printed by `run.py`; do not edit. Every record is released with the epsilon at t
 whole record; the label is exact). A learner gets the release and its card, and is tested on plain rows: 70/30 splits
 within classes, numbers scaled by the range of the whole set, which is taken to be public, noise in floating point.
 **majority** always answers the commonest class, **ceiling** is boosting on the original training rows. **{RULE}**:
-`square-wave` below epsilon {STAGES_FROM:g}, `staged-release` from it on, `auto` as the learner. It was fixed before these
-figures, except for two details that were changed after wine and covtype had been seen (decisions 0061 and 0062).
-principal-laplace learns its basis from the rows, so its epsilon is conditional. Per cent, ± twice the standard error."""
+`square-wave` below epsilon {STAGES_FROM:g}, `staged-release` from it on, `auto` as the learner. It was fixed before
+these figures, except for two details that were changed after wine and covtype had been seen (decisions 0061 and 0062).
+principal-laplace learns its basis from the rows, so its epsilon is conditional. Per cent, ± twice the standard
+error."""
 
 
 def results_text(results: Results, minutes: float) -> str:
