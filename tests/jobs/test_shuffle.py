@@ -98,3 +98,24 @@ def test_an_error_in_a_thread_reaches_the_caller():
 
     with pytest.raises(TableError, match="row 5"):
         list(in_order(range(100), fail, threads=2))
+
+
+@pytest.mark.parametrize("lost", [slice(4096, 8192), slice(-8, None), slice(0, 1)])
+def test_a_block_that_did_not_reach_the_disk_whole_is_dealt_again(tmp_path, lost):
+    rng, rows = np.random.default_rng(1), np.arange(1000)
+    X = rng.standard_normal((1000, 3))
+
+    def shuffle() -> DiskShuffle:
+        return DiskShuffle(tmp_path / "buckets", 3000, 3, bucket_rows=700, lasting=True)
+
+    first = shuffle()
+    for _ in range(2):
+        first.add(first.deal(Block(X, None, rows), rng))
+    assert shuffle().finished == 2
+    data = tmp_path / "buckets" / "buckets"
+    found = bytearray(data.read_bytes())
+    second = memoryview(found)[len(found) // 2 :]
+    second[lost] = bytes(b ^ 0xFF if len(second[lost]) == 1 else 0 for b in second[lost])
+    data.write_bytes(found)
+    assert shuffle().finished == 1
+    assert data.stat().st_size == len(found) // 2

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from numpy.typing import NDArray
 
 from sfumato.array_types import Hashes
+from sfumato.guarantee.spool import Spool
 from sfumato.table.cell_words import Words
 from sfumato.table.persons import one_spelling
 
@@ -90,7 +91,7 @@ class PersonHash:
 class SealedWords:
     """Words of rows, block after block, as they lie on the disk: sealed, first the nonce."""
 
-    def __init__(self, hasher: PersonHash, file: IO[bytes]):
+    def __init__(self, hasher: PersonHash, file: Spool):
         self._file = file
         nonce = os.urandom(NONCE_BYTES)
         file.write(nonce)
@@ -99,7 +100,7 @@ class SealedWords:
     def write(self, words: Sequence[Words]) -> None:
         self._file.write(self._seal.update(np.uint32(len(words[0])).tobytes()))
         for column in words:
-            self._file.write(self._seal.update(np.ascontiguousarray(column).tobytes()))
+            self._file.write(self._seal.update(np.ascontiguousarray(column).view(np.uint8).data))
 
 
 def unsealed(hasher: PersonHash, file: IO[bytes], columns: int) -> Iterator[Words]:

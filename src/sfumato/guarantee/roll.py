@@ -8,7 +8,6 @@ of memory a row.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +19,10 @@ from sfumato.array_types import Flags
 from sfumato.errors import CardError
 from sfumato.files import explained, new_file
 from sfumato.guarantee.person_hash import PersonHash, Prints, SealedWords, unsealed
+from sfumato.guarantee.spool import Spool
 from sfumato.table.cell_words import Words
 
 ROWS, CELLS, PEOPLE = ".rows", ".cells", ".people"
-SPOOL_BYTES = 1 << 26
-"""Sealed words beyond this go to a file without a name, which vanishes with the run."""
 TELLS_APART = 0.5
 """Columns that only part of two tables share count if they tell at least this share of the rows apart."""
 
@@ -44,9 +42,7 @@ class Roll:
         self.hasher = hasher
         self.tags = tuple(sorted({hasher.tag(name) for name in columns}))
         self._order = [columns.index(_first(hasher, columns, tag)) for tag in self.tags]
-        self._spool: IO[bytes] = tempfile.SpooledTemporaryFile(  # noqa: SIM115 - it has no name and ends with us
-            SPOOL_BYTES, dir=None if beside is None else str(beside)
-        )
+        self._spool = Spool(beside)
         self._words = SealedWords(hasher, self._spool)
         self._people: list[Prints] | None = [] if people else None
         self._rows: list[Prints] = []
@@ -81,8 +77,7 @@ class Roll:
         """Fingerprints over some of the columns."""
         if tuple(tags) == self.tags:
             return self.rows
-        self._spool.seek(0)
-        return prints_over(self.hasher, self._spool, self.tags, tags)
+        return prints_over(self.hasher, self._spool.from_start(), self.tags, tags)
 
     def known_to(self, kept: KeptRoll) -> Flags | None:
         """Which rows the kept roll has as well; None where nothing says whether they do."""
@@ -99,10 +94,7 @@ class Roll:
         if (people := self.people) is not None:
             with new_file(folder / (name + PEOPLE), private=True) as file:
                 file.write(_sorted(people).tobytes())
-        with new_file(folder / (name + CELLS), private=True) as file:
-            self._spool.seek(0)
-            while piece := self._spool.read(1 << 20):
-                file.write(piece)
+        self._spool.save(folder / (name + CELLS))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ memory that depends on the bucket size alone.
 from __future__ import annotations
 
 import errno
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sfumato.array_types import Codes, Matrix
-from sfumato.jobs.engines.block_index import BlockIndex, private_opener
+from sfumato.jobs.engines.block_index import BlockIndex, digest_of, private_opener
 from sfumato.jobs.engines.workers import in_order
 from sfumato.mechanisms import Block
 
@@ -106,7 +105,8 @@ class DiskShuffle:
         return len(self._ends)
 
     def deal(self, block: Block, rng: np.random.Generator) -> Dealt:
-        bucket = rng.integers(self._count, size=len(block.X), dtype=np.int32)
+        small = np.uint16 if self._count <= 1 << 16 else np.int32  # of 16 bits they are sorted by radix, much quicker
+        bucket = rng.integers(self._count, size=len(block.X), dtype=small)
         order = np.argsort(bucket, kind="stable")
         ends = np.cumsum(np.bincount(bucket, minlength=self._count))
         codes = np.full(len(order), -1.0) if block.y is None else block.y.astype(np.float64)
@@ -120,7 +120,7 @@ class DiskShuffle:
                 np.take(block.X.T, rows, axis=1, out=piece[: self._width], mode="clip")
                 piece[self._width], piece[self._width + 1] = codes[rows], source[rows]
             start = end
-        digest = b"" if self._index is None else hashlib.sha256(cells.data).digest()
+        digest = b"" if self._index is None else digest_of(cells.data)
         return Dealt(cells, ends.astype(np.int64), block.y is not None, digest)
 
     def _piece(self, cells: Matrix, start: int, end: int) -> Matrix:
