@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import html
 import json
 import math
+import re
 import warnings
 
 import numpy as np
@@ -12,7 +16,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import OutputError, TableError, UsageError
-from sfumato.jobs.comparing.audited import audited_epsilon, told_apart, worst_pair
+from sfumato.guarantee.concentrated import epsilon_of
+from sfumato.jobs.comparing.audited import audited_by_canaries, audited_epsilon, told_apart, worst_pair
+from sfumato.jobs.comparing.cells import run_cell
 from sfumato.report.comparison import render_comparison
 from sfumato.table import Encoding
 
@@ -60,9 +66,14 @@ def compared(out, **words):
     return sf.compare(people(), out, schema=SCHEMA, strengths=(0.4, 0.8), splits=1, **{**chosen, **words})
 
 
-def test_cells_are_kept_and_used_again_and_the_page_shows_them(tmp_path, monkeypatch):
-    out = tmp_path / "c"
-    found = compared(out)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A comparison that nobody interrupted."""
+    return compared(tmp_path_factory.mktemp("whole") / "c")
+
+
+def test_cells_are_kept_and_used_again_and_the_page_shows_them(whole, monkeypatch):
+    found, out = whole, whole.folder
     assert len(found.data["settings"]) == 4
     wave = next(one for one in found.data["settings"] if one["mechanism"] == "square-wave")
     assert wave["kind"] == "local-dp"
@@ -72,8 +83,18 @@ def test_cells_are_kept_and_used_again_and_the_page_shows_them(tmp_path, monkeyp
     rows = found.table.to_pylist()
     assert {row["kind"] for row in rows} >= {"gain", "accuracy", "majority", "ceiling", "epsilon"}
     page = (out / "compare.html").read_text()
-    assert "<script" not in page
     assert "square-wave" in page
+    script = page.split("<script>")[1].split("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'" in (
+        html.unescape(page)
+    ), "the page's own script may run, and nothing else"
+    assert not re.search(r"https?:|@import|url\(", page), "nothing comes from elsewhere"
+    assert wave["columns"]["naive-estimate"].keys() == {"age", "ward"}
+    mean = np.mean(list(wave["columns"]["naive-estimate"].values()))
+    assert mean == pytest.approx(wave["gains"]["naive-estimate"]), "what filters by column show without a filter"
+    assert wave["accuracy"] == max(wave["learners"].values())
+    assert 1 <= min(wave["exposed"]["naive-estimate"]) <= max(wave["exposed"]["naive-estimate"]) <= 60
 
     def never(*_):
         raise AssertionError("a kept cell was computed again")
@@ -84,8 +105,48 @@ def test_cells_are_kept_and_used_again_and_the_page_shows_them(tmp_path, monkeyp
         compared(out, attacks=["membership"])
 
 
-def test_an_epsilon_that_was_audited_above_its_claim_is_shouted(tmp_path):
-    data = compared(tmp_path / "c").data
+def test_an_interrupted_comparison_goes_on_and_ends_as_an_unbroken_one(whole, tmp_path, monkeypatch):
+    """Stopped in the third of four cells, with one of the kept ones damaged: two are computed, and one again."""
+    out, begun = tmp_path / "broken", []
+
+    def stopped(cell, *given, **more):
+        begun.append(cell.name)
+        if len(begun) == 3:
+            raise KeyboardInterrupt
+        return run_cell(cell, *given, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("sfumato.jobs.compare.run_cell", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            compared(out)
+    kept = {path.name: path.read_bytes() for path in (out / "cells").iterdir()}
+    assert set(kept) == set(begun[:2])
+    assert not (out / "compare.json").exists()
+    (out / "cells" / begun[0]).write_text("{ half a ce")
+    again = []
+
+    def counted(cell, *given, **more):
+        again.append(cell.name)
+        return run_cell(cell, *given, **more)
+
+    monkeypatch.setattr("sfumato.jobs.compare.run_cell", counted)
+    assert compared(out).data["settings"] == whole.data["settings"]
+    assert len(again) == 3
+    assert begun[1] not in again
+    assert (out / "cells" / begun[1]).read_bytes() == kept[begun[1]]
+
+
+def test_rows_that_belong_to_nobody_are_audited_by_planted_records():
+    found = audited_by_canaries("tree-resampling", {"epsilon": 4.0, "delta": 1e-6}, SCHEMA, people(), seed=7)
+    assert 1.0 < found["audited_epsilon"] <= 4.0
+    assert not found["canaries_above"]
+    mu = found["audited_mu"]
+    assert mu["low"] < mu["claimed"] < 1.5 * mu["high"]
+    assert epsilon_of(mu["low"] ** 2 / 2, 1e-6) == found["audited_epsilon"]
+
+
+def test_an_epsilon_that_was_audited_above_its_claim_is_shouted(whole):
+    data = whole.data
     wrong = json.loads(json.dumps(data))
     wrong["settings"][0] |= {"audited_epsilon": 9.0, "epsilon": 1.0, "above_claim": True}
     assert "AUDITED ABOVE CLAIMED" in render_comparison(wrong)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import multiprocessing
@@ -10,7 +11,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ from sfumato.table import Schema, open_table, write_table
 LADDER = (0.25, 0.5, 0.75)
 MOST_ROWS = 5_000
 SPLITS = 3
+CELLS = "cells-2"
+"""What a kept cell holds; those of another kind are not taken up."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ def compare(table: Any, out: Path, request: Request, progress: Progress = silent
         "splits": request.splits,
         "label": schema.label.name,
         "columns": len(schema.private),
+        "column_names": [column.name for column in schema.private],
         "settings": settings(results),
         "left_out": left_out,
         "seconds": round(sum(one["seconds"] for one in results), 1),
@@ -107,14 +111,16 @@ def _grounds(rows: pa.Table, schema: Schema, request: Request) -> list[Ground]:
     if rows.num_rows < FEWEST:
         raise TableError(f"A comparison needs at least {FEWEST} rows to mean anything. This table has {rows.num_rows}.")
     rng, shown = np.random.default_rng(request.seed), trial_schema(schema)
+    numbers = np.arange(rows.num_rows)
     if rows.num_rows > MOST_ROWS:
-        rows = rows.take(np.sort(rng.choice(rows.num_rows, MOST_ROWS, replace=False)))
+        numbers = np.sort(rng.choice(rows.num_rows, MOST_ROWS, replace=False))
+        rows = rows.take(numbers)
     person = None if schema.person is None else rows[schema.person.name].to_pylist()
     grounds = []
     for _ in range(request.splits):
         parts = split(person, rows.num_rows, (1.0 - TEST_SHARE, TEST_SHARE), rng)
         train, test = (rows.take(part).select(shown.names) for part in parts)
-        grounds.append(Ground.of(shown, train, test))
+        grounds.append(replace(Ground.of(shown, train, test), numbers=numbers[parts[0]]))
     return grounds
 
 
@@ -124,7 +130,7 @@ def _folder(out: Path, rows: pa.Table, schema: Schema, request: Request) -> Path
     for batch in rows.to_batches():
         for column in batch.columns:
             digest.update(repr(column.to_pylist()).encode())
-    about = f"{digest.hexdigest()} {request.attacks} {request.learners}"
+    about = f"{CELLS} {digest.hexdigest()} {request.attacks} {request.learners}"
     note, cells = out / "about.txt", out / "cells"
     if out.exists() and any(out.iterdir()) and (not note.is_file() or note.read_text() != about):
         raise OutputError(f"{out} contains something else, or the comparison of another table. Choose another folder.")
@@ -140,9 +146,8 @@ def _run(
     """In processes of their own, a few at a time; interrupted, what is finished stays."""
     done: dict[str, dict[str, Any]] = {}
     for cell in cells:
-        path = folder / cell.name
-        if path.is_file():
-            done[cell.name] = json.loads(path.read_text())
+        with contextlib.suppress(OSError, ValueError):  # not there yet, or damaged: it is computed again
+            done[cell.name] = json.loads((folder / cell.name).read_text())
     todo = [cell for cell in cells if cell.name not in done]
     before, begun = len(done), time.monotonic()
     workers = min(request.workers or os.cpu_count() or 1, max(1, len(todo)))

@@ -29,7 +29,7 @@ class Ground:
     """train: the rows that a trial releases. test: others, who are the control of attacks and the queries of learners.
 
     majority: how often the commonest class is right about them. ceiling: what the best usual learner reaches that was
-    trained on the rows as they are.
+    trained on the rows as they are. numbers: of the rows of `train` in the private table, where somebody wants them.
     """
 
     schema: Schema
@@ -37,6 +37,7 @@ class Ground:
     test: pa.Table
     majority: float
     ceiling: float
+    numbers: Codes | None = None
 
     @classmethod
     def of(cls, schema: Schema, train: pa.Table, test: pa.Table, learners: Sequence[str] = AS_THEY_ARE) -> Ground:

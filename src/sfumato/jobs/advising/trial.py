@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from sfumato.errors import SfumatoError, TableError
 from sfumato.guarantee.guarantee import CENTRAL_DP, EMPIRICAL
 from sfumato.jobs.advising.ground import Ground
 from sfumato.jobs.auditing.arena import set_up
-from sfumato.jobs.auditing.attacking import attack_all, chosen_attacks
+from sfumato.jobs.auditing.attacking import aim_of, attack_all, chosen_attacks
 from sfumato.jobs.auditing.read_folder import evidence_from_release
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.jobs.evaluate import compare
@@ -28,6 +28,7 @@ from sfumato.jobs.train import train_on
 SLOW = frozenset({"boosting", "forest", "knn"})
 """Learners that take too long to be tried at every step of a search."""
 AUTO = "auto"
+MOST_EXPOSED = 10
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ class Outcome:
     not_applicable: Mapping[str, str] = field(default_factory=dict)
     reached: Mapping[str, float] = field(default_factory=dict)
     """Accuracy of every learner that was tried."""
+    columns: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """What every adversary that wants values gains in each column."""
+    exposed: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """For every adversary the records that it tells most about, worst first, as places among the released rows."""
 
     @property
     def strongest(self) -> str | None:
@@ -87,7 +92,7 @@ def trial(
         warnings.simplefilter("ignore")
         options = Options(mechanism=mechanism, parameters=parameters, schema=ground.schema, trial=seed)
         release = sanitize_in_memory(ground.train, options)
-        gains, intervals, refused = _attacked(release, ground, attacked, seed, attacks)
+        attacked_by = _attacked(release, ground, attacked, seed, attacks)
         if besides is not None:
             release = sanitize_in_memory(pa.concat_tables([ground.train, besides]), options)
         reached = [
@@ -100,8 +105,10 @@ def trial(
     central, conditional = guarantee["central"] or {}, guarantee["conditional_epsilon"] or {}
     epsilon = central.get("epsilon") if guarantee["kind"] == CENTRAL_DP else guarantee["epsilon_record"]
     return Outcome(
-        gains=gains,
-        intervals=intervals,
+        gains=attacked_by.gains,
+        intervals=attacked_by.intervals,
+        columns=attacked_by.columns,
+        exposed=attacked_by.exposed,
         accuracy=accuracy,
         errors=errors,
         tested=tested,
@@ -112,29 +119,39 @@ def trial(
         delta=central.get("delta"),
         conditional=conditional.get("record"),
         learner=learner,
-        not_applicable=refused,
+        not_applicable=attacked_by.refused,
         reached={name: right for right, _, _, name in reached},
     )
 
 
-def _attacked(
-    release: Release, ground: Ground, attacked: int, seed: int, attacks: tuple[str, ...] | None
-) -> tuple[dict[str, float], dict[str, tuple[float, float]], dict[str, str]]:
-    """Gains, their intervals, and why others do not apply. Who has the leaked key is no adversary of the release."""
+class _Attacked(NamedTuple):
+    gains: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
+    columns: dict[str, dict[str, float]]
+    exposed: dict[str, list[int]]
+    refused: dict[str, str]
+
+
+def _attacked(release: Release, ground: Ground, attacked: int, seed: int, attacks: tuple[str, ...] | None) -> _Attacked:
+    """Gains, and why others do not apply. Who has the leaked key is no adversary of the release."""
     request = AuditRequest(ground.train, release=release, holdout=ground.test, max_rows=max(2, attacked), seed=seed)
     rng = np.random.default_rng(seed)
     arena = set_up(evidence_from_release(release, request, rng), request.tolerance, rng)
-    gains, intervals, refused = {}, {}, {}
+    told = _Attacked({}, {}, {}, {}, {})
     for found in attack_all(arena, chosen_attacks(attacks), {}, silent):
-        scored = found.scored
+        scored, name = found.scored, found.name
         if scored is None:
-            refused[found.name] = found.not_applicable or f"failed ({found.failed})"
+            told.refused[name] = found.not_applicable or f"failed ({found.failed})"
         elif found.assumes:
-            refused[found.name] = f"assumes that {found.assumes[0]}"
+            told.refused[name] = f"assumes that {found.assumes[0]}"
         else:
             low, high = (float(end) - scored.baseline for end in scored.interval)
-            gains[found.name], intervals[found.name] = float(scored.score) - scored.baseline, (low, high)
-    return gains, intervals, refused
+            told.gains[name], told.intervals[name] = float(scored.score) - scored.baseline, (low, high)
+            told.columns[name] = {one["name"]: float(one["score"] - one["baseline"]) for one in scored.columns}
+            worst = np.array(scored.riskiest, dtype=np.int64)
+            records = arena.records(aim_of(found.guess), worst) if len(worst) else worst
+            told.exposed[name] = list(dict.fromkeys(records.tolist()))[:MOST_EXPOSED]
+    return told
 
 
 def _quick(release: Release) -> list[str]:

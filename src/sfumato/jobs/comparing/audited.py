@@ -20,10 +20,15 @@ from scipy import stats
 
 from sfumato.array_types import Floats, Matrix
 from sfumato.errors import UsageError
+from sfumato.guarantee.concentrated import epsilon_of
+from sfumato.jobs.canary import canary
 from sfumato.mechanisms import ModelDrawing, make_mechanism
+from sfumato.mechanisms.tree_resampling import TreeResampling
 from sfumato.table import Encoding, Schema
 
 DRAWS = 4_000
+FITS = 60
+"""With planted records, and as many without."""
 ERROR = 0.0005
 """Of each of the two one-sided bounds: a comparison has many cells, and none of them should be shouted by chance."""
 
@@ -50,6 +55,32 @@ def audited_epsilon(
             outcome = made.perturb(np.tile(one, (2 * draws, 1)), None, rng).X
             seen.append(np.nan_to_num(outcome, nan=0.5))
     return told_apart(seen[0], seen[1])
+
+
+def audited_by_canaries(
+    mechanism: str, parameters: Mapping[str, Any], schema: Schema, rows: pa.Table, *, seed: int, fits: int = FITS
+) -> dict[str, Any]:
+    """For rows that belong to nobody: planted records, found again by the noise that is between (`jobs/canary.py`).
+
+    k planted records show a mu of at least `low` (95%), so that one record costs rho = (low / k)^2 / 2 or more, and
+    epsilon follows at the same delta as for the claim. `above`: some part of the measurements tells more than it costs.
+    """
+    made = make_mechanism(mechanism, dict(parameters))
+    if not isinstance(made, TreeResampling):
+        raise UsageError("its rows belong to nobody, and nobody has said how planted records would show in them")
+    found = canary(rows, schema, epsilon=made.epsilon, delta=made.delta, fits=fits, seed=seed)
+    together = found.parts[-1]
+    rho = (max(0.0, together.low) / found.copies) ** 2 / 2.0
+    return {
+        "audited_epsilon": epsilon_of(rho, made.delta) if rho > 0.0 else 0.0,
+        "audited_mu": {
+            "measured": together.measured / found.copies,
+            "low": max(0.0, together.low) / found.copies,
+            "high": together.high / found.copies,
+            "claimed": together.claimed / found.copies,
+        },
+        "canaries_above": found.above,
+    }
 
 
 def worst_pair(encoding: Encoding) -> tuple[Floats, Floats]:

@@ -15,7 +15,8 @@ from sfumato.files import write_whole
 from sfumato.jobs.advising.candidates import Candidate
 from sfumato.jobs.advising.ground import Ground
 from sfumato.jobs.advising.trial import trial
-from sfumato.jobs.comparing.audited import audited_epsilon
+from sfumato.jobs.comparing.audited import audited_by_canaries, audited_epsilon
+from sfumato.mechanisms import MECHANISMS, ModelDrawing
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ def run_cell(
         found |= {
             "gains": dict(seen.gains),
             "intervals": {attack: list(ends) for attack, ends in seen.intervals.items()},
+            "columns": {attack: dict(columns) for attack, columns in seen.columns.items()},
+            "exposed": {attack: _numbers(ground, places) for attack, places in seen.exposed.items()},
             "not_applicable": dict(seen.not_applicable),
             "learners": dict(seen.reached),
             "majority": seen.majority,
@@ -77,8 +80,15 @@ def run_cell(
     return found
 
 
+def _numbers(ground: Ground, places: Sequence[int]) -> list[int]:
+    """Row numbers in the private table, from 1."""
+    return [int(place if ground.numbers is None else ground.numbers[place]) + 1 for place in places]
+
+
 def _audited(name: str, parameters: dict[str, Any], ground: Ground) -> dict[str, Any]:
     try:
+        if issubclass(MECHANISMS[name], ModelDrawing):
+            return audited_by_canaries(name, parameters, ground.schema, ground.train, seed=7)
         return {"audited_epsilon": audited_epsilon(name, parameters, ground.schema, ground.train, seed=7)}
     except SfumatoError as error:
         return {"audited_epsilon": None, "not_audited": str(error)[:300]}

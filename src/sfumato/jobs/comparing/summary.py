@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+MOST_EXPOSED = 10
 LONG = pa.schema(
     [
         ("mechanism", pa.string()),
@@ -72,9 +73,10 @@ def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[st
     names = [one for one in there[0]["learners"] if all(one in cell["learners"] for cell in there)]
     learners = {one: float(np.mean([cell["learners"][one] for cell in there])) for one in names}
     best = max(learners, key=lambda one: learners[one], default=None)
+    # One learner for all splits: the best of each split would be chosen by its own test rows.
+    accuracies = [max(cell["learners"].values()) if best is None else cell["learners"][best] for cell in there]
     ceiling, majority = (float(np.mean([cell[one] for cell in there])) for one in ("ceiling", "majority"))
     strongest = max(gains, key=lambda one: gains[one], default=None)
-    accuracies = [max(cell["learners"].values()) for cell in there]
     first = next((cell for cell in there if "audited_epsilon" in cell), {})
     claimed = there[0]["epsilon"] if there[0]["epsilon"] is not None else there[0]["conditional_epsilon"]
     audited = first.get("audited_epsilon")
@@ -83,6 +85,8 @@ def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[st
         "splits": len(there),
         "gains": gains,
         "intervals": ends,
+        "columns": {attack: _column_means([cell["columns"][attack] for cell in there]) for attack in attacks},
+        "exposed": {attack: _most_often([cell["exposed"][attack] for cell in there]) for attack in attacks},
         "not_applicable": there[0]["not_applicable"],
         "risk": max(0.0, gains[strongest]) if strongest else 0.0,
         "strongest": strongest,
@@ -98,9 +102,26 @@ def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[st
         "delta": there[0]["delta"],
         "audited_epsilon": audited,
         "not_audited": first.get("not_audited"),
-        "above_claim": audited is not None and claimed is not None and audited > claimed * (1 + 1e-9),
+        "audited_mu": first.get("audited_mu"),
+        "above_claim": bool(first.get("canaries_above"))
+        or (audited is not None and claimed is not None and audited > claimed * (1 + 1e-9)),
         "dominated": False,
     }
+
+
+def _column_means(splits: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Of the columns that an adversary was scored on in every split."""
+    names = [name for name in splits[0] if all(name in one for one in splits)]
+    return {name: float(np.mean([one[name] for one in splits])) for name in names}
+
+
+def _most_often(splits: Sequence[Sequence[int]]) -> list[int]:
+    """Records that are among the worst of most splits first; then by how bad they are."""
+    places: dict[int, list[int]] = {}
+    for found in splits:
+        for place, record in enumerate(found):
+            places.setdefault(record, []).append(place)
+    return sorted(places, key=lambda one: (-len(places[one]), min(places[one]), one))[:MOST_EXPOSED]
 
 
 def in_words(parameters: Mapping[str, Any]) -> str:

@@ -1,0 +1,134 @@
+"""Accuracy kept against what is given away, as a picture whose marks the page's script can move."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from sfumato.report.markup import EMPTY, tag
+
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640.0, 400.0, 48.0, 44.0, 14.0, 16.0
+FORMAL = ("local-dp", "central-dp")
+Shown = Mapping[str, Any]
+
+
+def claimed_epsilon(one: Shown) -> float | None:
+    """What is proved, or would be if bounds and categories were public."""
+    found = one["epsilon"] if one["epsilon"] is not None else one["conditional_epsilon"]
+    return None if found is None else float(found)
+
+
+def by_risk(settings: Sequence[Shown]) -> Markup:
+    """Against the gain of the strongest adversary."""
+    places = [float(one["risk"]) for one in settings]
+    return _frontier(settings, places, (0.0, 1.0), "gain of the strongest adversary", "risk")
+
+
+def by_epsilon(settings: Sequence[Shown]) -> Markup:
+    """Against epsilon, for those settings that have one."""
+    places = [math.log10(claimed_epsilon(one) or 0.0) if claimed_epsilon(one) else math.nan for one in settings]
+    there = [place for place in places if not math.isnan(place)]
+    if not there:
+        return EMPTY
+    low = math.floor(min(there))
+    high = max(low + 1, math.ceil(max(there)))
+    ticks = [(float(power), f"{10.0**power:g}") for power in range(low, high + 1)]
+    return _frontier(settings, places, (float(low), float(high)), "epsilon", "epsilon", ticks)
+
+
+def _frontier(
+    settings: Sequence[Shown],
+    places: Sequence[float],
+    ends: tuple[float, float],
+    axis: str,
+    kind: str,
+    ticks: Sequence[tuple[float, str]] | None = None,
+) -> Markup:
+    """Filled circles are proved, squares are not, grey ones are beaten in both. Mark i stands for setting i."""
+    if not settings:
+        return EMPTY
+    low, high = ends
+    bottom: float = max(0.0, min(min(one["accuracy"], one["majority"]) for one in settings) - 0.05)
+
+    def x(value: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * (value - low) / (high - low)
+
+    def y(value: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * (value - bottom) / (1.0 - bottom)
+
+    drawn = [*_axes(x, y, bottom, axis, ticks or [(step / 5.0, f"{step * 20}%") for step in range(6)])]
+    drawn += _levels(settings, y)
+    named: set[str] = set()
+    labels: list[tuple[float, float]] = []
+    order = sorted(range(len(settings)), key=lambda i: (not settings[i]["dominated"], -settings[i]["accuracy"]))
+    for i in order:
+        one = settings[i]
+        if math.isnan(places[i]):
+            continue
+        across, down = x(places[i]), y(one["accuracy"])
+        shift = None
+        if not one["dominated"] and one["mechanism"] not in named:
+            named.add(one["mechanism"])
+            shift = free_place(across, down, labels)
+        drawn.append(_point(i, one, across, down, shift))
+    about = f"Accuracy against {axis}; the table below has the same figures."
+    scale = {"left": LEFT, "right": WIDTH - RIGHT, "top": TOP, "bottom": HEIGHT - BOTTOM, "least": bottom}
+    data = {f"data_{name}": f"{value:.4g}" for name, value in scale.items()}
+    box = f"0 0 {WIDTH:g} {HEIGHT:g}"
+    return tag("svg", *drawn, viewBox=box, class_="frontier", role="img", aria_label=about, data_kind=kind, **data)
+
+
+def _axes(
+    x: Callable[[float], float], y: Callable[[float], float], bottom: float, axis: str, ticks: Sequence[Any]
+) -> list[Markup]:
+    drawn = []
+    for value, text in ticks:
+        drawn.append(tag("line", x1=x(value), x2=x(value), y1=TOP, y2=HEIGHT - BOTTOM, class_="rail"))
+        drawn.append(tag("text", text, x=x(value), y=HEIGHT - BOTTOM + 16, class_="tick", text_anchor="middle"))
+    for level in (step / 10.0 for step in range(11)):
+        if level >= bottom:
+            drawn.append(tag("text", f"{level:.0%}", x=LEFT - 6, y=y(level) + 4, class_="tick", text_anchor="end"))
+    drawn.append(tag("text", axis, x=(LEFT + WIDTH) / 2, y=HEIGHT - 6, class_="axis-name", text_anchor="middle"))
+    return drawn
+
+
+def _levels(settings: Sequence[Shown], y: Callable[[float], float]) -> list[Markup]:
+    drawn = []
+    for name, words, beside in (("ceiling", "original rows", -5.0), ("majority", "commonest class", 14.0)):
+        level = sum(one[name] for one in settings) / len(settings)
+        drawn.append(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y(level), y2=y(level), class_=f"level {name}"))
+        text = f"{words}, {level:.0%}"
+        drawn.append(tag("text", text, x=WIDTH - RIGHT, y=y(level) + beside, class_="tick", text_anchor="end"))
+    return drawn
+
+
+def _point(number: int, one: Shown, x: float, y: float, label_at: float | None) -> Markup:
+    look = "mark dominated" if one["dominated"] else "mark"
+    told = f"{one['mechanism']}, {one['setting']}: accuracy {one['accuracy']:.1%}, adversary {one['risk']:+.1%}"
+    if one["kind"] in FORMAL:
+        mark = tag("circle", r=6, class_=f"{look} proved")
+    else:
+        mark = tag("rect", x=-5, y=-5, width=10, height=10, class_=look)
+    left = x > WIDTH * 0.75
+    label = tag(
+        "text",
+        one["mechanism"],
+        x=-9.0 if left else 9.0,
+        y=4.0 if label_at is None else label_at - y + 4.0,
+        class_="direct",
+        text_anchor="end" if left else "start",
+        visibility="hidden" if label_at is None else None,
+    )
+    where = f"translate({x:.1f} {y:.1f})"
+    return tag("g", tag("title", told), mark, label, class_="point", data_i=number, transform=where)
+
+
+def free_place(x: float, y: float, others: list[tuple[float, float]]) -> float:
+    """How far down a label goes, below labels that would lie under it."""
+    while any(abs(y - there) < 13.0 and abs(x - across) < 140.0 for across, there in others):
+        y += 13.0
+    others.append((x, y))
+    return y
