@@ -45,6 +45,19 @@ def test_sums_take_the_better_bound():
     assert Central.from_dict(both.to_dict()) == both
 
 
+def test_a_sum_never_costs_less_than_its_parts_and_a_large_delta_buys_nothing():
+    """At the larger delta two releases would come to less than the second alone, and a budget could be stretched."""
+    loose, strict = Central(rho=rho_for(0.5, 1e-3), delta=1e-3), Central(rho=rho_for(1.0, 1e-6), delta=1e-6)
+    for both in (loose + strict, strict + loose):
+        assert both.delta == 1e-6
+        assert both.epsilon == pytest.approx(epsilon_of(loose.rho + strict.rho, 1e-6), rel=1e-9)
+        assert both.epsilon > strict.epsilon
+    assert (strict + Central(pure=0.5)).delta == 1e-6
+    edited = Central(rho=loose.rho + strict.rho, delta=1e-3)
+    assert edited.epsilon < strict.epsilon < edited.at_least(strict).epsilon
+    assert Central(rho=strict.rho / 2, delta=1e-6).at_least(strict) == strict
+
+
 def test_measurements_add_up():
     measured = [Measurement("a", "gaussian", 4, 50.0), Measurement("b", "choice", 3, 0.2)]
     assert Central.of(measured, 1e-6).rho == pytest.approx(4 / 100 + 3 * 0.2**2 / 8)

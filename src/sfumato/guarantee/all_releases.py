@@ -51,8 +51,8 @@ class AllReleases:
         central = Central.from_dict(stated["central"]) if stated.get("central") else alone.central
         if alone.central is None:
             total = max(total, alone.proved)
-        elif central is not None and central.epsilon < alone.central.epsilon:
-            central = alone.central
+        elif central is not None:
+            central = central.at_least(alone.central)
         exact_label = alone.exact_label or bool(stated.get("exact_label"))
         return cls(alone, earlier, total, exact_label, central, stated.get("people"))
 
@@ -94,7 +94,9 @@ class AllReleases:
         """Records that were perturbed, and rows that belong to nobody: kept apart, then what both come to."""
         assert self.central is not None
         which = f"this one and {self.earlier:,} earlier {'one' if self.earlier == 1 else 'ones'}"
-        words = presence(self.central, f"what {self.seen} releases show together")
+        some = self.record > 0  # perturbed records show who is in the table
+        seen = f"those of {self.seen} whose rows belong to nobody" if some else f"{self.seen} releases"
+        words = presence(self.central, f"what {seen} show together")
         words = f"Releases of tables with the same columns, whoever was in them: {which}. {words}"
         if not self.bounded:
             words += (
@@ -164,4 +166,4 @@ def hidden_presence(card: Mapping[str, Any]) -> Central | None:
     if earlier.get("total_epsilon_record") != 0:
         return None
     together = Central.from_dict(earlier["central"]) if earlier.get("central") else alone
-    return max(alone, together, key=lambda one: one.epsilon)
+    return together.at_least(alone)

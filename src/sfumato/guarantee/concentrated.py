@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -62,8 +62,14 @@ class Central:
         return self.group(2)
 
     def __add__(self, other: Central) -> Central:
-        """Both were seen."""
-        return Central(_up(self.pure + other.pure), _up(self.rho + other.rho), max(self.delta, other.delta))
+        """Both were seen: at the smaller delta, so that no sum is below what one of them costs alone."""
+        smaller = min(self.delta, other.delta) or max(self.delta, other.delta)  # 0 is that of a pure cost
+        return Central(_up(self.pure + other.pure), _up(self.rho + other.rho), smaller)
+
+    def at_least(self, other: Central) -> Central:
+        """This cost, which is said to include the other: read at its delta where that is smaller, and never below."""
+        read = replace(self, delta=(self + other).delta)
+        return read if read.epsilon >= other.epsilon else other
 
     def words(self) -> str:
         """The figures in a few characters."""
