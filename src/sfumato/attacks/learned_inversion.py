@@ -9,12 +9,14 @@ import numpy as np
 from sfumato.accepted import Whole
 from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values
-from sfumato.attacks.inversion_ways import USUAL, WAYS, Learned
+from sfumato.attacks.inversion_ways import FOREST, LINE, RELEASED, USUAL, WAYS, Learned
 from sfumato.attacks.simulated_pairs import Pairs, simulated_pairs
 from sfumato.attacks.window import half_width
 from sfumato.table import Group
 
 FEWEST_PEOPLE = 8
+TRUSTED = (RELEASED, LINE, FOREST)
+"""Of ways that are right equally often the one that rests on less comes first."""
 
 
 class LearnedInversion(Attack):
@@ -25,8 +27,8 @@ class LearnedInversion(Attack):
     forest whose leaves say how a column is spread behind such rows; the guess is the window that holds most of that.
     Every column is guessed in the way that is right most often about people whom the regressor has not seen (each half
     of them by what was learned from the other): by the line, by the forest, as it was released, or by the commonest
-    value beside the released label unless another way is better by a standard error. `details` say how many people
-    there were, and in how many columns the adversary would rather guess.
+    value beside the released label unless another way is better by a standard error, or never wrong. `details` say
+    how many people there were, and in how many columns the adversary would rather guess.
 
     Parameters
     ----------
@@ -76,9 +78,11 @@ class LearnedInversion(Attack):
                     guess, _ = seen.guess(number, way, known.tolerance)
                     right[number, way] += _right(group, guess, held.X, known.tolerance).sum()
         right /= len(pairs.X)
-        usual, best = right[:, USUAL], right.max(axis=1)
+        usual, best = right[:, USUAL], right[:, TRUSTED].max(axis=1)
         error = np.sqrt(usual * (1.0 - usual) / len(people))
-        return np.where(best > usual + error, right.argmax(axis=1), USUAL)
+        # What was never wrong is no luck, however common the usual value is: a copy is read as one.
+        better = (best > usual + error) | ((best == 1.0) & (usual < 1.0))
+        return np.where(better, np.array(TRUSTED)[right[:, TRUSTED].argmax(axis=1)], USUAL)
 
 
 def _right(group: Group, guess: Matrix, X: Matrix, tolerance: float) -> Flags:
