@@ -31,10 +31,10 @@ TABLE, OTHERS = people(400), people(400)
 LATER = TABLE[100:].sample(frac=1, random_state=1).reset_index(drop=True)
 
 
-def together(scale, **words):
+def together(scale, seed=1, **words):
     noise = {"mechanism": "additive-noise", "parameters": {"law": "normal", "scale": scale}}
-    january = sf.sanitize(TABLE, schema=schema(12), **noise)
-    february = sf.sanitize(LATER, schema=schema(15), **noise)
+    january = sf.sanitize(TABLE, schema=schema(12), seed=seed, **noise)
+    february = sf.sanitize(LATER, schema=schema(15), seed=seed + 1, **noise)
     given = {"attacks": ["naive-estimate"], "repeats": 0, "holdout": OTHERS, "beside_original": LATER, **words}
     return sf.audit(january, original=TABLE, beside=february, **given)
 
