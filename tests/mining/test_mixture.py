@@ -142,3 +142,15 @@ def test_an_audit_tells_what_is_left(people, release):
     assert any("Looking for 2 clusters" in note for note in found.notes)
     with pytest.raises(UsageError, match="--clusters"):
         sf.audit(release, original=people[0], clusters=1)
+
+
+def test_categories_alone_are_tried_with_one_model():
+    """The models differ in the variances of numbers only, so a second one would give the same once more."""
+    rng = np.random.default_rng(2)
+    which = rng.random(200) < 0.5
+    town = {name: np.where(rng.random(200) < 0.85, which, ~which).astype(str) for name in "abcd"}
+    release = sf.sanitize(town, mechanism="randomized-response", parameters={"epsilon": 3.0}, seed=1)
+    found = sf.cluster(release, clusters=2, resamples=0)
+    assert {one["model"] for one in found.about["tried"]} == {"spherical"}
+    other = sf.cluster(release, clusters=2, model="diagonal", resamples=0)
+    assert other.probabilities == pytest.approx(found.probabilities)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.noise import OperatorNoise, make_law, make_operator
-from sfumato.reconstruction.noise_strength import estimate_strength
+from sfumato.reconstruction.noise_strength import estimate_common_strength, estimate_strength
 
 X = np.random.default_rng(0).beta(2, 2, 5000) * 10
 
@@ -17,6 +17,22 @@ def test_the_values_tell_how_strong_the_noise_was(law, stated):
     assert found.told
     assert found.best == pytest.approx(1.0 / stated, rel=0.2)  # 30% off is refused
     assert found.low <= found.best <= found.high
+
+
+def test_several_releases_tell_together_what_the_first_alone_does_not():
+    """Noise of different strength, each card stating half of it; the first release alone has too few rows."""
+    noises = [OperatorNoise(make_operator("additive"), make_law("laplace", scale=scale)) for scale in (3.0, 1.5)]
+    rows = (X[:60], X[60:4000])
+    parts = [
+        (noise.sample(x, np.random.default_rng(seed)), noise.stretched(0.5))
+        for seed, (noise, x) in enumerate(zip(noises, rows, strict=True))
+    ]
+    few = {"factors": (0.5, 0.8, 1.2, 1.6, 2.0, 2.5, 3.2, 4.0, 6.0)}
+    together = estimate_common_strength(parts, (0.0, 10.0), **few)
+    assert together.told
+    assert together.best == pytest.approx(2.0, rel=0.2)
+    alone = estimate_strength(*parts[0], (0.0, 10.0), **few)
+    assert alone.high / alone.low > 1.5 * together.high / together.low
 
 
 def test_a_wide_range_tells_less():

@@ -112,9 +112,11 @@ def reconstruct(
         from sfumato.jobs.release import Release
         from sfumato.jobs.released_values import strength_of
 
+        releases = [Release.public(folder) for folder in folders]
         for summary, name in zip(summaries, column or (), strict=False):
-            strength = strength_of(Release.public(folders[0]), name)
-            console.say(f"{name}: {strength.in_words()} The card states 1.")
+            strength = strength_of(releases, name)
+            states = "The card states" if len(releases) == 1 else "Each of the cards states"
+            console.say(f"{name}: {strength.in_words()} {states} 1.")
             summary["noise_strength"] = asdict(strength)
     if costs is not None:
         console.say(f"What privacy costs: {out / 'trade-off.svg'}. It is made from private values: keep it.")

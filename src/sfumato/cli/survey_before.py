@@ -131,7 +131,7 @@ def audit_survey(
 
     It ends with the paper's two degrees: of disclosure, over all guidance of this level, and of error.
 
-    Without --part, the guidance is what a survey of these people would end with.
+    Without --part, the guidance is what a survey of these people would end with. An empty cell is "prefer not to say".
 
     Example: sfumato survey audit survey.yaml --population earlier.csv --out survey-audit
     """
@@ -141,12 +141,12 @@ def audit_survey(
     from sfumato.jobs.survey_audit import audit_survey as run
     from sfumato.jobs.survey_audit import miner_dict
     from sfumato.protocol.survey_guidance import answer_space, startup_counts, survey_rules
-    from sfumato.protocol.survey_table import answers_in_words, population_of, survey_encoding
+    from sfumato.protocol.survey_table import answered, answers_in_words, population_of, survey_encoding
     from sfumato.report import write_report
     from sfumato.table import open_table
 
     survey = read_survey(file)
-    table = open_table(population).read()
+    table = answered(survey, open_table(population).read(), seed)
     if part is not None:
         card = Card.load(part)
         if card.source_schema != survey_encoding(survey).schema.to_dict() or "guidance" not in card.transform:

@@ -19,7 +19,7 @@ from sfumato.protocol.start_up import RANDOM
 from sfumato.protocol.study_file import load_study
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.protocol.survey_guidance import answer_space, startup_counts, survey_rules
-from sfumato.protocol.survey_table import population_of
+from sfumato.protocol.survey_table import answered, population_of
 from sfumato.table import open_table
 
 
@@ -92,7 +92,7 @@ def plan_survey(
     if population is None:
         people = assumed_population(space, len(found.classes), informative=informative, strength=strength)
     else:
-        people = population_of(found, open_table(population).read())
+        people = population_of(found, answered(found, open_table(population).read()))
     return plan(
         space,
         accuracy,
@@ -127,7 +127,7 @@ def measure_survey(survey: SurveyStudy | Path | str, population: Any, *, seed: i
     """
     found = read_survey(survey)
     space: AnswerSpace = answer_space(found)
-    codes, y = population_of(found, open_table(population).read())
+    codes, y = population_of(found, answered(found, open_table(population).read(), seed))
     ended = simulate(codes, y, space, survey_rules(found), startup=startup_counts(found), seed=seed, keep_rows=False)
     V = ended.versions[-1].guidance.V
     return measure(codes, y, space, V, floor=found.floor, link=found.link, seed=seed)

@@ -15,7 +15,7 @@ from sfumato.noise import OperatorNoise
 from sfumato.reconstruction import Density, Shares, reconstruct
 from sfumato.reconstruction.described import Described, describe
 from sfumato.reconstruction.evidence import Method
-from sfumato.reconstruction.noise_strength import NoiseStrength, estimate_strength
+from sfumato.reconstruction.noise_strength import NoiseStrength, estimate_common_strength
 from sfumato.table.arrays import day_numbers, numbers, plain
 
 BLOCK = 1 << 18
@@ -49,13 +49,18 @@ def as_numbers(array: Any, one: Described) -> Floats:
     return found if empty is None else np.where(empty, np.nan, found)
 
 
-def strength_of(release: Release, column: str) -> NoiseStrength:
-    """What the released values themselves say about the strength of their noise; 1 is what the card states."""
-    one = describe(release.card, column)
-    if not isinstance(one.noise, OperatorNoise) or one.missing_keep is not None:
-        raise UsageError(f"The strength of the noise of column {column!r} cannot be estimated: it has other noise too.")
-    values = np.concatenate(list(_values(release, one)))
-    return estimate_strength(values, one.noise, (one.low, one.high))
+def strength_of(releases: Sequence[Release], column: str) -> NoiseStrength:
+    """What the released values themselves say about the strength of their noise; 1 is what each card states."""
+    check_apart(releases)
+    parts, described = [], [describe(release.card, column) for release in releases]
+    for release, one in zip(releases, described, strict=True):
+        if not isinstance(one.noise, OperatorNoise) or one.missing_keep is not None:
+            raise UsageError(
+                f"The strength of the noise of column {column!r} cannot be estimated: it has other noise too."
+            )
+        parts.append((np.concatenate(list(_values(release, one))), one.noise))
+    support = min(one.low for one in described), max(one.high for one in described)
+    return estimate_common_strength(parts, support)
 
 
 def check_apart(releases: Sequence[Release]) -> None:

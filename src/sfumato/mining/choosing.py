@@ -56,7 +56,7 @@ def candidates(seen: Sequence[Seen], numbers: Sequence[int], model: str, seed: i
     n = len(seen[0].codes)
     fold = np.random.default_rng(seed).permutation(n) % FOLDS
     found: list[Candidate] = []
-    for one in MODELS if model == AUTO else (model,):
+    for one in _models(seen, model):
         alone = held_out(seen, 1, one, fold, seed)
         best, vain = -np.inf, 0
         for clusters in sorted({1, *numbers}):
@@ -68,6 +68,13 @@ def candidates(seen: Sequence[Seen], numbers: Sequence[int], model: str, seed: i
             if vain == 2:
                 break
     return found
+
+
+def _models(seen: Sequence[Seen], model: str) -> Sequence[str]:
+    """Models differ in the variances of numbers: where all columns are categories, one of them is enough."""
+    if model != AUTO:
+        return (model,)
+    return MODELS if any(column.numbers for column in seen) else MODELS[:1]
 
 
 def choose(tried: Sequence[Candidate], clusters: int | None) -> Candidate:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
+from threadpoolctl import threadpool_limits
 
 from sfumato.array_types import Codes, Floats, Matrix
 from sfumato.errors import UsageError
@@ -132,7 +133,8 @@ def _grouped(rows: Matrix, clusters: int, seed: int, *, weigh: bool) -> Matrix:
     from sklearn.cluster import KMeans
 
     weights = np.random.default_rng(seed).exponential(size=rows.shape[1]) if weigh else np.ones(rows.shape[1])
-    labels = KMeans(clusters, n_init=1, random_state=seed).fit_predict(rows * weights)
+    with threadpool_limits(1):  # for tables this small, threads that wait for each other cost more than they give
+        labels = KMeans(clusters, n_init=1, random_state=seed).fit_predict(rows * weights)
     return np.asarray(np.eye(clusters)[labels])
 
 

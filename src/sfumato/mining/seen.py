@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -74,9 +75,13 @@ class Seen:
 
     def counts(self, weights: Matrix) -> Matrix:
         """Sums of the rows' weights (n x k) over the rows that share a line (u x k)."""
+        return np.asarray(self._rows_of_lines @ weights)
+
+    @cached_property
+    def _rows_of_lines(self) -> sparse.csr_matrix:
+        """Made once: each step of a fit asks for it."""
         rows = np.flatnonzero(self.reported)
-        one = sparse.csr_matrix((np.ones(len(rows)), (self.codes[rows], rows)), (len(self.lines), len(self.codes)))
-        return np.asarray(one @ weights)
+        return sparse.csr_matrix((np.ones(len(rows)), (self.codes[rows], rows)), (len(self.lines), len(self.codes)))
 
     def take(self, rows: Codes) -> Seen:
         return Seen(self.name, self.place, self.nodes, self.numbers, self.lines, self.codes[rows])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -44,6 +46,38 @@ def answers_in_words(survey: SurveyStudy, table: pa.Table) -> pa.Table:
         words = np.array([choice.value for choice in question.choices], dtype=object)
         columns[question.name] = pa.array(words[_choices(question, table)], type=pa.string())
     return pa.table(columns)
+
+
+def answered(survey: SurveyStudy, table: pa.Table, seed: int = 0) -> pa.Table:
+    """The same people as the survey meets them: who leaves a cell empty prefers not to say, and the device then draws a
+    choice, each as likely. The class cannot be left open."""
+    rng = np.random.default_rng(seed)
+    for question in survey.questions:
+        if question.name not in table.column_names:
+            continue  # said by who reads the answers
+        drawn = rng.integers(len(question.choices), size=table.num_rows)  # of all, so that nothing else moves
+        cells = table[question.name].to_pylist()
+        if all(map(is_told, cells)):
+            continue
+        words = [choice.value for choice in question.choices]
+        said = [
+            question.choice_of(cell) if is_told(cell) else int(code) for cell, code in zip(cells, drawn, strict=True)
+        ]
+        place = table.column_names.index(question.name)
+        filled = _in_intervals(question, said) if question.kind == "number" else [words[code] for code in said]
+        table = table.set_column(place, question.name, pa.array(filled))
+    return table
+
+
+def is_told(cell: object) -> bool:
+    """Whether a cell holds an answer."""
+    return cell is not None and cell != "" and cell == cell
+
+
+def _in_intervals(question: Question, codes: Sequence[int]) -> list[float]:
+    """A number of each interval; the lowest and the highest have one end only."""
+    ends = [question.edges[0] - 1.0, *question.edges]
+    return [float(ends[code]) for code in codes]
 
 
 def _choices(question: Question, table: pa.Table) -> list[int]:

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.array_types import Codes, Floats
+from sfumato.array_types import Floats
 from sfumato.errors import UsageError
 from sfumato.noise import OperatorNoise
 from sfumato.reconstruction.counting import count_values, part_of
 from sfumato.reconstruction.described import Described
-from sfumato.reconstruction.evidence import FEWEST, Evidence, Part
+from sfumato.reconstruction.evidence import FEWEST, Evidence
 from sfumato.reconstruction.expectation_maximization import EmSolver, ExpectationMaximization
 from sfumato.reconstruction.kernel import Cells, cell_probabilities
 from sfumato.reconstruction.programme import ConvergenceError
@@ -59,23 +59,32 @@ def estimate_strength(
     bins: int = 150,
 ) -> NoiseStrength:
     """The factor by which `noise` must be stretched to explain released `values` of originals within `support`."""
+    return estimate_common_strength([(values, noise)], support, factors=factors, bins=bins)
+
+
+def estimate_common_strength(
+    parts: Sequence[tuple[ArrayLike, OperatorNoise]],
+    support: tuple[float, float],
+    *,
+    factors: Sequence[float] = FACTORS,
+    bins: int = 150,
+) -> NoiseStrength:
+    """The same for several releases of one column, each with its values and its noise: one density lies behind all of
+    them, and one factor stretches the noise of each. Their log-likelihoods are added."""
     if len(factors) < 3 or min(factors) <= 0:
         raise UsageError("Give at least three factors above 0 to choose among.")
-    z = np.asarray(values, dtype=np.float64).ravel()
-    z = z[np.isfinite(z)]
+    released = [_Released.of(values, noise) for values, noise in parts]
+    z = np.concatenate([one.z for one in released])
     if len(z) < FEWEST or z.min() == z.max():
         raise UsageError(f"At least {FEWEST} different released values are needed to tell how strong the noise was.")
     # cells wider than the noise would tell its strength by their own shape: only where values lie are there any
     reach = max(float(np.ptp(z)), 1e-12)
     ends = max(support[0], float(z.min()) - 0.25 * reach), min(support[1], float(z.max()) + 0.25 * reach)
     cells, found = Cells.even(*(ends if ends[0] < ends[1] else support), bins), []
-    _, edges = np.histogram(z, POINTS)  # the same cells for every strength: their likelihoods compare
-    halves = [np.concatenate([[0], np.histogram(half, edges)[0], [0]]) for half in (z[::2], z[1::2])]
     for factor in factors:
-        one = Described("x", "numeric", noise.stretched(factor), *support)
-        part = part_of(count_values(z, one, *support), one)
-        spread = cell_probabilities(noise.stretched(factor), edges, cells)
-        found.append(sum(_held_out(part, edges, spread, *pair) for pair in (halves, halves[::-1])))
+        pairs = [one.halves(factor, support, cells) for one in released if len(one.z)]
+        found.append(_held_out([a for a, _ in pairs], [b for _, b in pairs]))
+        found[-1] += _held_out([b for _, b in pairs], [a for a, _ in pairs])
     likely = np.array(found)
     near = np.flatnonzero(likely >= likely.max() - _DROP)
     first, last = int(near[0]), int(near[-1])
@@ -83,14 +92,42 @@ def estimate_strength(
     return NoiseStrength(float(factors[int(likely.argmax())]), float(factors[first]), float(factors[last]), told)
 
 
-def _held_out(part: Part, edges: Floats, spread: Floats, fitted: Codes, judged: Codes) -> float:
+@dataclass(frozen=True, eq=False)
+class _Released:
+    """Values of one release, and cells for them: the same for every strength, so that their likelihoods compare."""
+
+    z: Floats
+    noise: OperatorNoise
+    edges: Floats
+
+    @classmethod
+    def of(cls, values: ArrayLike, noise: OperatorNoise) -> _Released:
+        z = np.asarray(values, dtype=np.float64).ravel()
+        z = z[np.isfinite(z)]
+        return cls(z, noise, np.histogram_bin_edges(z, POINTS))
+
+    def halves(self, factor: float, support: tuple[float, float], cells: Cells) -> tuple[Evidence, Evidence]:
+        """What each half of the values says if the noise is so many times as strong."""
+        noise = self.noise.stretched(factor)
+        one = Described("x", "numeric", noise, *support)
+        part = part_of(count_values(self.z, one, *support), one)
+        spread = cell_probabilities(noise, self.edges, cells)
+        counted = (np.histogram(half, self.edges)[0] for half in (self.z[::2], self.z[1::2]))
+        counts = [np.concatenate([[0], half, [0]]) for half in counted]
+        first, second = (Evidence(part, self.edges, half, spread, np.zeros(len(half))) for half in counts)
+        return first, second
+
+
+def _held_out(fitted: Sequence[Evidence], judged: Sequence[Evidence]) -> float:
     """Log-likelihood of the one half under the density of the other; a small share goes to where that has none."""
-    evidence = Evidence(part, edges, fitted, spread, np.zeros(len(fitted)))
     try:
-        mass = EmSolver([evidence], ExpectationMaximization(stopping=ROUNDS), rounds=ROUNDS).solve([evidence])
+        mass = EmSolver(fitted, ExpectationMaximization(stopping=ROUNDS), rounds=ROUNDS).solve(fitted)
     except ConvergenceError:  # noise so weak cannot have led so far
         return -np.inf
-    expected = evidence.expected(0.99 * mass + 0.01 / len(mass))
-    shown = judged > 0
-    with np.errstate(divide="ignore"):
-        return float(np.sum(judged[shown] * np.log(expected[shown])))
+    found = 0.0
+    for evidence in judged:
+        expected = evidence.expected(0.99 * mass + 0.01 / len(mass))
+        shown = evidence.counts > 0
+        with np.errstate(divide="ignore"):
+            found += float(np.sum(evidence.counts[shown] * np.log(expected[shown])))
+    return found
