@@ -23,7 +23,7 @@ and what the splits differ by (two or three splits say little about that). Delta
 `square-wave` and `staged-release`: at most 10,000 training rows, their learner chosen by `auto`, record epsilon; they
 hide values, never presence. Kernel resampling claims nothing. `tree` is the default of `tree-resampling`: second
 parents where its rule looks for them. Shares and bins are those of a prototype, which had seen sets of some of these
-names; second parents were chosen on other tables. Nothing was chosen on these runs. An empty cell was not run."""
+names; second parents were chosen on other tables. Nothing was chosen on these runs. What is empty was not run."""
 BESIDE = """MST and AIM of dpmm with its defaults, on the same splits as ours, each in a process of its own, one thread.
 "By class" is one model for the rows of each class. Accuracy of each learner, then the means of the four accuracies and
 AUCs; processor seconds to fit and to draw as many rows (ours: the second fit in its process); peak memory.
@@ -80,11 +80,13 @@ def results_text(results: Results, done: tuple[int, int], fast: bool) -> str:
     ways += [(f"tree with one parent a column, epsilon {epsilon:g}", ONE, epsilon) for epsilon in (1.0, 8.0)]
     ways += [(f"columns alone, epsilon {epsilon:g}", COLUMNS, epsilon) for epsilon in (1.0, 4.0, 8.0)]
     ways += [(f"{way}, epsilon {epsilon:g}", way, epsilon) for way, some in LOCAL.items() for epsilon in some]
+    rows = [[name, *(cell(results, data, way, e) for data in sets)] for name, way, e in ways]
     parts = [
         "# Rows that belong to nobody: results",
         f"Written by `papers/central/run.py`: {done[0]:,} of {done[1]:,} tasks were done.",
         AHEAD,
-        table(["", *sets], ([name, *(cell(results, data, way, e) for data in sets)] for name, way, e in ways)),
+        table(["", *sets], (row for row in rows if any(row[1:]))),
+        *([] if fast else ["![accuracy by epsilon](figures/accuracy.svg)"]),
         *(part for epsilon in (1.0, 4.0) for part in _far(results, sets, epsilon)),
         "## Beside MST and AIM at epsilon 1",
         BESIDE,
