@@ -71,6 +71,18 @@ def test_copies_show_in_distances_and_fresh_rows_do_not(copying, fresh):
     assert clean["nearer_interval"][0] < 0.5 < clean["nearer_interval"][1]
 
 
+def test_a_generalised_row_is_no_copy_even_where_a_mean_is_somebodys_value():
+    wide = ORIGINAL.assign(age=np.where(ORIGINAL.age < 19, "10-19", ORIGINAL.age.astype(str)))
+    found = audited(wide).copies["exact"]
+    assert found["share"] == pytest.approx((ORIGINAL.age >= 19).mean())
+
+
+def test_a_small_holdout_says_what_a_full_copy_would_show():
+    near = audited(ORIGINAL.sample(frac=1, random_state=5), holdout=HOLDOUT[:60]).copies["near"]
+    assert near["nearer_at_most"] == pytest.approx(0.55)
+    assert near["nearer"] == pytest.approx(0.55, abs=0.05)
+
+
 def test_distances_are_those_of_a_plain_search(fresh):
     """Every pair of rows, one column after the other."""
 

@@ -52,7 +52,7 @@ def shown_copies(found: Mapping[str, Any] | None) -> tuple[list[Line], str]:
     if exact := found.get("exact"):
         control = exact.get("control")
         verdict = "" if control is None else BEYOND if exact["interval"][0] > control else WITHIN
-        words = f"of all {exact['rows']:,} rows; {figure(exact['of_unique'])} copy a record that nobody else has"
+        words = f"of {exact['rows']:,} released rows; {figure(exact['of_unique'])} copy a record that nobody else has"
         lines.append(
             Line("Exact copies", words, figure(exact["share"]), between(exact["interval"]), figure(control), verdict)
         )
@@ -71,6 +71,9 @@ def _near_lines(near: Mapping[str, Any]) -> list[Line]:
     if near.get("nearer") is not None:
         verdict = BEYOND if near["nearer_interval"][0] > 0.5 else WITHIN
         words = "released rows that lie nearer to a record than to one of as many people who are not in the table"
+        most = near.get("nearer_at_most")
+        if most is not None and most < 1:
+            words += f"; a copy of the whole table would show about {figure(most)}, as the holdout is smaller than it"
         ends = between(near["nearer_interval"])
         lines.append(Line("Nearer to the table", words, figure(near["nearer"]), ends, figure(0.5), verdict))
     for name, title, words in (

@@ -131,6 +131,7 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
         released=draft.released,
         whole=draft.Z,
         whole_y=draft.y,
+        generalised=np.any([found.index >= 0 for found in draft.sets.values()], axis=0) if draft.sets else None,
     )
 
 

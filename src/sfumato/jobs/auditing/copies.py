@@ -115,9 +115,14 @@ def row_keys(X: Matrix) -> Keys:
 
 
 def _exact(restored: Matrix, count: Counter, evidence: Evidence) -> dict[str, Any]:
-    """Released rows that are identical to a record, and to one that nobody else has."""
+    """Released rows that are identical to a record, and to one that nobody else has.
+
+    What stands for a set of values may happen to be somebody's value: a row with such a cell is no copy.
+    """
     released = row_keys(restored)
     times = count(released)
+    if evidence.generalised is not None:
+        times = np.where(evidence.generalised, 0, times)
     hits = int(np.count_nonzero(times))
     found: dict[str, Any] = {
         "rows": len(released),
@@ -160,9 +165,12 @@ def _near(restored: Matrix, reference: Matrix, evidence: Evidence, rng: np.rando
         "expected": float((control[:, 0] < limit).mean()),
         "nearer": None,
         "nearer_interval": None,
+        "nearer_at_most": None,
     }
     if strangers is not None:
         told |= _nearer(rows, reference, strangers, rng)
+        compared = min(len(reference), len(strangers))
+        told["nearer_at_most"] = (1 + compared / evidence.people.total) / 2
     return told
 
 

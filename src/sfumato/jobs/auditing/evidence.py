@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.array_types import Codes, Matrix
+from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.attacks import KnownNoise
 from sfumato.attacks.observation import Observation
 from sfumato.errors import TableError, UsageError
@@ -51,7 +51,8 @@ class Evidence:
     the table of whom no row was released, where rows are drawn.
     affine: (A, c) as far as card and key tell; key_used: it came from a secret key. noise: what the card says of the
     channels, or an estimate; None where nothing is known. original: the table of all people; released: the cells of a
-    release without a card, as they stand; whole, whole_y: all release rows and their classes.
+    release without a card, as they stand; whole, whole_y: all release rows and their classes; generalised: which of
+    these have a cell that names a set of values.
     """
 
     encoding: Encoding
@@ -75,6 +76,7 @@ class Evidence:
     released: Table | None = None
     whole: Matrix | None = None
     whole_y: Codes | None = None
+    generalised: Flags | None = None
 
     @property
     def truth(self) -> Matrix | None:
