@@ -49,11 +49,14 @@ def document(
     """All results in the order of the report."""
     card = evidence.card
     if request.public:
+        if uniqueness is not None:
+            uniqueness = {**uniqueness, "original": None}
         attacks, measures, utility, distributions, correlations, clusters = published(
-            [attacks, measures, utility, distributions, correlations, clusters]
+            [attacks, measures, utility, distributions, correlations, clusters], card=card is not None
         )
-        copies, fidelity, together = published([copies, fidelity, together])
-        uniqueness = None if uniqueness is None else published({**uniqueness, "original": None})
+        copies, uniqueness, fidelity, together = published(
+            [copies, uniqueness, fidelity, together], card=card is not None
+        )
     whole: dict[str, Any] = finite(
         {
             "private": not request.public,
