@@ -11,7 +11,7 @@ from typing import Any
 SPREADS = ("rmse_of_mean", "vod_of_mean", "width_of_mean")
 """Standard deviation, variance and width of an original column, which guessing its mean comes to."""
 IN_OWN_UNITS = ("rmse",)
-"""Beside errors as shares of a column's range they tell the range. That is public on a card; without one it is private."""
+"""Beside errors as shares of a column's range they tell the range: public on a card, private without one."""
 OF_THE_RELEASE = ("edges", "release", "names", "categories")
 """Parts that anybody with the release computes."""
 
