@@ -41,6 +41,12 @@ def uniqueness(evidence: Evidence, request: AuditRequest) -> dict[str, Any] | No
     if not quasi:
         raise UsageError("The release has none of the columns that --quasi-identifiers names.")
     original = codes.read(_original_blocks(evidence))
+    people = len(original.codes[quasi[0]])
+    if request.population is not None and request.population < people:
+        raise UsageError(
+            f"--population {request.population} is less than the {people} people of the original. "
+            "Give the number of all people that they are a sample of."
+        )
     return {
         "quasi_identifiers": list(quasi),
         "left_out": left_out,
