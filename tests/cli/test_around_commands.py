@@ -78,7 +78,7 @@ def test_an_interrupt_that_a_learner_swallows_still_ends_the_command(command, tm
     before = signal.getsignal(signal.SIGINT), set(tmp_path.iterdir())
     code, _, err = command("train", tmp_path / "r", "--classifier", "mlp", "--out", tmp_path / "m.skops")
     assert (code, len(rounds)) == (130, 1)
-    assert err.strip().splitlines()[-1] == "sfumato: Interrupted. Nothing was left behind."
+    assert err.strip().splitlines()[-1] == "sfumato: Interrupted. Nothing half-finished was left behind."
     assert (signal.getsignal(signal.SIGINT), set(tmp_path.iterdir())) == before
 
 

@@ -197,7 +197,7 @@ def test_an_unforeseen_error_shows_its_kind_but_not_its_text(run, wine, tmp_path
     monkeypatch.setattr(door, "sanitize_into", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
     code, _, err = run("sanitize", wine, "--out", tmp_path / "r")
     assert code == 130
-    assert err.strip() == "sfumato: Interrupted. Nothing was left behind."
+    assert err.strip() == "sfumato: Interrupted. Nothing half-finished was left behind."
 
 
 def test_sql_is_read_through_a_url(run, tmp_path):

@@ -47,7 +47,7 @@ def run_guarded(app: Callable[..., Any], arguments: list[str] | None = None) -> 
     except SfumatoError as error:
         return complain(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        return complain("Interrupted. Nothing was left behind.", INTERRUPTED)
+        return complain("Interrupted. Nothing half-finished was left behind.", INTERRUPTED)
     except BrokenPipeError:
         return 0
     except MemoryError:

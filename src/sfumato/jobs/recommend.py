@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SchemaError, SfumatoError, UsageError
-from sfumato.jobs.advising.candidates import Candidate, candidates
+from sfumato.jobs.advising.candidates import LONGEST_REASON, Candidate, candidates
 from sfumato.jobs.advising.ground import Ground
 from sfumato.jobs.advising.grounds import Grounds, of_table, simulated
 from sfumato.jobs.advising.recommendation import CONFIRMED, NOT_REFUTED, REFUTED, Recommendation, refuted
@@ -133,7 +133,7 @@ def _searched(
         try:
             settings = search(candidate, wish, partial(_measured, candidate, grounds))
         except SfumatoError as error:
-            left_out[candidate.mechanism] = str(error)[:300]
+            left_out[candidate.mechanism] = str(error)[:LONGEST_REASON]
             continue
         except Exception as error:  # one mechanism that fails on odd rows must not cost the answer
             left_out[candidate.mechanism] = f"it failed on these rows ({type(error).__name__})"

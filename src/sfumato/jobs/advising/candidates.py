@@ -10,6 +10,8 @@ from sfumato.jobs.advising.wish import PEOPLE, Wish
 from sfumato.mechanisms import MECHANISMS, GuidedProjection, Mechanism, ModelDrawing
 from sfumato.mechanisms.knob import PRESENCE, RECORD, Knob
 
+LONGEST_REASON = 600
+"""Characters of why something cannot be tried; a whole sentence with a way out fits."""
 FIRST = ("square-wave", "additive-noise", "staged-release", "principal-laplace")
 """Tried first, so that an early answer is a good one; others follow by name."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from sfumato.errors import SfumatoError
 from sfumato.files import write_whole
-from sfumato.jobs.advising.candidates import Candidate
+from sfumato.jobs.advising.candidates import LONGEST_REASON, Candidate
 from sfumato.jobs.advising.ground import Ground
 from sfumato.jobs.advising.trial import trial
 from sfumato.jobs.comparing.audited import audited_by_canaries, audited_epsilon
@@ -72,7 +72,7 @@ def run_cell(
         if cell.split == 0:
             found |= _audited(name, parameters, ground)
     except SfumatoError as error:
-        found["refused"] = str(error)[:300]
+        found["refused"] = str(error)[:LONGEST_REASON]
     except Exception as error:  # its text might quote a cell of the table
         found["refused"] = f"it failed on these rows ({type(error).__name__})"
     found["seconds"] = round(time.monotonic() - begun, 2)
@@ -91,6 +91,6 @@ def _audited(name: str, parameters: dict[str, Any], ground: Ground) -> dict[str,
             return audited_by_canaries(name, parameters, ground.schema, ground.train, seed=7)
         return {"audited_epsilon": audited_epsilon(name, parameters, ground.schema, ground.train, seed=7)}
     except SfumatoError as error:
-        return {"audited_epsilon": None, "not_audited": str(error)[:300]}
+        return {"audited_epsilon": None, "not_audited": str(error)[:LONGEST_REASON]}
     except Exception as error:
         return {"audited_epsilon": None, "not_audited": f"it failed ({type(error).__name__})"}
