@@ -16,7 +16,8 @@ from sfumato.central.planning import public_plan
 from sfumato.door.plan_counts import plan_counts
 from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import Card
-from sfumato.jobs.pooling.added import ONE_SITE, with_added_counts
+from sfumato.jobs.pooling.added import ONE_SITE, add_counts, with_added_counts
+from sfumato.jobs.pooling.pushed import Pushed
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.jobs.strength import Terms
 from sfumato.protocol.acceptance import read_card
@@ -106,6 +107,29 @@ def test_counts_are_pushed_added_and_drawn_from(counting, bodies, tmp_path):
         with_added_counts(
             Job.from_dict({**job.to_dict(), "study": None, "sites": "agreeing"}).request(), PLAN, tmp_path
         )
+
+
+def test_the_claim_for_all_is_the_weakest_of_every_sites(bodies, tmp_path):
+    """Also where the site that spends most has one row a person, or another site proves nothing."""
+
+    def several_rows(card):
+        card["guarantee"]["rows_per_person"] = 3
+
+    def unproved(card):
+        card["guarantee"].update(kind="empirical-only", in_the_way=["a choice by looking"])
+
+    def together(change):
+        found = []
+        for place, body in enumerate((counts(tmp_path, epsilon=0.5), bodies[1])):
+            path = tmp_path / f"{place}.parquet"
+            path.write_bytes(changed(body, card=change) if place == 0 else body)
+            found.append(Pushed(path, SITES[place], consortium.sha(body)))
+        return add_counts(found, PLAN).release().card.stated_guarantee()
+
+    found = together(several_rows)
+    assert found.central.epsilon == pytest.approx(1.0, rel=1e-3)
+    assert found.central_person.rho == pytest.approx(9 * found.central.rho)
+    assert together(unproved).kind == "empirical-only"
 
 
 def test_counts_of_another_plan_or_with_another_claim_are_refused(counting, bodies, tmp_path):

@@ -45,11 +45,13 @@ class Added:
         model = model_as_dict(self.counts.drawn())
         card = max((card for card, _ in self.used), key=_cost)
         assumptions = list(dict.fromkeys([*card.guarantee["assumptions"], ONE_SITE]))
+        caps = [one.guarantee["rows_per_person"] for one, _ in self.used]
+        most = None if None in caps else max(caps)
         card = replace(
             card,
             rows=self.counts.rows,
             recipe={**card.recipe, "model": model_digest(model)},
-            guarantee={**card.guarantee, "assumptions": assumptions},
+            guarantee={**card.guarantee, "assumptions": assumptions, "rows_per_person": most},
             created=today(),
         )
         return Release(Card.from_dict(card.to_dict()), model=model)
@@ -82,5 +84,6 @@ def with_added_counts(request: Request, plan: Plan, scratch: Path) -> Request:
 
 
 def _cost(card: Card) -> float:
-    central = card.all_releases().central
+    """Infinite where nothing is proved: its figures are conditional."""
+    central = card.all_releases().central if card.is_formal else None
     return float("inf") if central is None else central.epsilon
