@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import pickle
 import resource
 import shutil
 import signal
@@ -251,3 +253,15 @@ def test_what_cannot_be_resumed_is_refused_with_words(tmp_path, words, why):
     with pytest.raises(UsageError, match="a table of files"):
         sanitize(pa.table({"a": [0.1, 0.2]}), tmp_path / "out", Options(engine="stream", resume=True))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.parquet"]
+
+
+def test_a_planted_sum_runs_nothing():
+    """A pickle may name what a module of ours imports; only classes that are ours are built."""
+    for module, name in (("sfumato.server.child_process", "subprocess.Popen"), ("os", "system"), ("builtins", "eval")):
+        planted = (
+            pickle.PROTO
+            + b"\x04"
+            + b"".join(pickle.SHORT_BINUNICODE + bytes([len(text)]) + text.encode() for text in (module, name))
+        )
+        with pytest.raises(pickle.UnpicklingError, match="no sum"):
+            unfinished_module._SumsOnly(io.BytesIO(planted + pickle.STACK_GLOBAL + pickle.STOP)).load()

@@ -22,6 +22,7 @@ from sfumato.central.plan import Plan
 from sfumato.channels.measured import Measurement
 from sfumato.statistics.counts import Columns, Counts
 from sfumato.table import Encoding
+from sfumato.wording import counted
 
 ROWS, COLUMNS, PAIRS = "rows", "columns", "pairs"
 Variances = Mapping[str, float]
@@ -141,7 +142,7 @@ class PlannedModel:
         spread = math.sqrt(self.noisy.variances[COLUMNS])
         return {
             "noise": f"a count of a column is off by about {spread:,.0f} of about {self.rows:,} rows",
-            "plan": f"{len(self.chosen)} pairs of columns, {len(self.noisy.cells):,} counts to push",
+            "plan": f"{counted(len(self.chosen), 'pair')} of columns, {len(self.noisy.cells):,} counts to push",
         }
 
 

@@ -214,6 +214,8 @@ def sanitize(
         console.say(f"Study {terms.name}, {terms.hash}")
     made = "Dry run: nothing was released. It would be" if dry_run else "Released"
     console.say(f"{made} {counted(card.rows, 'row')}{'' if dry_run else f' into {out}'}. {card.guarantee['words']}")
+    if dry_run and card.guarantee["central"]:
+        console.say("Nothing was paid for what a dry run says of the table: keep it to yourself.")
     if card.guarantee["conditional_epsilon"]:
         from sfumato.guarantee.way_out import ways_out
 

@@ -144,10 +144,11 @@ class _SumsOnly(pickle.Unpickler):
     """Reads arrays and our own classes, and calls nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
-        found = super().find_class(module, name)
-        ours = module.startswith("sfumato.") and isinstance(found, type)
-        if ours or (module.partition(".")[0] == "numpy" and name in ("_reconstruct", "ndarray", "dtype", "scalar")):
-            return found
+        array = module.partition(".")[0] == "numpy" and name in ("_reconstruct", "ndarray", "dtype", "scalar")
+        if array or module.startswith("sfumato."):
+            found = super().find_class(module, name)
+            if array or (isinstance(found, type) and found.__module__ == module):  # not what a module of ours imports
+                return found
         raise pickle.UnpicklingError("something that is no sum")
 
 

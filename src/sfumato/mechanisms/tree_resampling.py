@@ -196,7 +196,8 @@ class TreeResampling(ModelDrawing):
             if self.delta * self.model_.rows >= 1:
                 raise UsageError(
                     f"A delta of {self.delta:g} allows that a record of a table of this size is released as it is: "
-                    "delta must be well below one over the number of rows. Choose a smaller --delta."
+                    "delta must be well below one over the number of rows. Choose a smaller --delta. The noise that "
+                    "told so was drawn, so the ledger has counted it."
                 )
         drawn = None
         if not self.needs_counts:
