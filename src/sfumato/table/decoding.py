@@ -16,7 +16,8 @@ def decode_group(group: Group, X: Floats, like_original: bool) -> pa.Array:
     if group.is_onehot:
         return _category(group, X.argmax(axis=1), np.asarray(np.isnan(X).any(axis=1)))
     low, high = group.column.bounds
-    raw = low + X[:, 0] * (high - low)
+    raw = X[:, 0] * (high - low)
+    raw += low
     empty = np.isnan(raw)
     if group.has_indicator:
         empty |= X[:, 1] > 0.5
