@@ -25,6 +25,8 @@ from sfumato.table.cell_words import Words
 ROWS, CELLS, PEOPLE = ".rows", ".cells", ".people"
 TELLS_APART = 0.5
 """Columns that only part of two tables share count if they tell at least this share of the rows apart."""
+ASKED_AT_A_TIME = 1 << 18
+"""Fingerprints that are looked up together: in order, they meet the known ones in the cache, in little memory."""
 
 
 class Told(NamedTuple):
@@ -90,10 +92,10 @@ class Roll:
         with explained(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with new_file(folder / (name + ROWS), private=True) as file:
-            file.write(_sorted(self.rows).tobytes())
+            file.write(_sorted(self.rows).data)
         if (people := self.people) is not None:
             with new_file(folder / (name + PEOPLE), private=True) as file:
-                file.write(_sorted(people).tobytes())
+                file.write(_sorted(people).data)
         self._spool.save(folder / (name + CELLS))
 
 
@@ -185,7 +187,7 @@ def _sorted(prints: Prints) -> Prints:
     """In order, each once."""
     found = np.sort(prints)
     first = np.append(True, found[1:] != found[:-1])[: len(found)]
-    return np.asarray(found[first])
+    return found if first.all() else np.asarray(found[first])  # mostly all differ, and no copy is made
 
 
 def _distinct(found: Prints) -> int:
@@ -196,5 +198,10 @@ def among(prints: Prints, known: Prints) -> Flags:
     """Which of the fingerprints are among the known ones, which are sorted."""
     if not len(known):
         return np.zeros(len(prints), dtype=np.bool_)
-    places = np.minimum(np.searchsorted(known, prints), len(known) - 1)
-    return np.asarray(known[places] == prints)
+    found = np.empty(len(prints), dtype=np.bool_)
+    for start in range(0, len(prints), ASKED_AT_A_TIME):
+        order = np.argsort(prints[start : start + ASKED_AT_A_TIME])
+        asked = prints[start + order]
+        places = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+        found[start + order] = known[places] == asked
+    return found
