@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from measured import measure
+from registered import write_adversaries, write_mechanisms
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "website"
@@ -58,7 +60,12 @@ def papers() -> list[Any]:
 def configured() -> Path:
     """mkdocs.yml with the pages that were found in the place of the entries that begin with "each"."""
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-    each = {"each paper": papers}
+    measured = measure()
+    each = {
+        "each paper": papers,
+        "each mechanism": lambda: write_mechanisms(PAGES, measured),
+        "each adversary": lambda: write_adversaries(PAGES, measured),
+    }
     for section in settings["nav"]:
         for name, entries in section.items():
             section[name] = [one for entry in entries for one in (each[entry]() if str(entry) in each else [entry])]
