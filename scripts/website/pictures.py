@@ -32,6 +32,9 @@ def draw_mechanism(found: Measured, path: Path) -> bool:
             mine = groups == group
             axis.scatter(across[mine], up[mine], s=9, color=colour, alpha=0.6, linewidths=0, label=group)
             _along(axis, across[mine], up[mine], colour)
+        for values, limit in ((across, axis.set_xlim), (up, axis.set_ylim)):
+            low, high = np.nanmin(values), np.nanmax(values)
+            limit(low - 0.05 * (high - low), high + 0.05 * (high - low))
         axis.set(title=title, xlabel=names[0], ylabel=names[1] if len(names) > 1 else "")
     axes[0].legend(title="group", frameon=False, fontsize=8)
     _save(figure, path)

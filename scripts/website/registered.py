@@ -51,8 +51,8 @@ def _mechanism(name: str, pages: Path, found: Measured) -> str:
         kind = f"This release: {found.setting}; {found.words}."
         lines += [f"![Rows of two groups before and after {name}]({name}.svg)"]
         lines += [
-            '*The first two columns of the small table under "Measured", and of its release; a row that leaves one of them '
-            f"out is a mark along the other's axis. {kind}*"
+            '*The first two columns of the small table under "Measured", and of its release; a row that leaves one of '
+            f"them out is a mark along the other's axis. {kind}*"
         ]
     keeps = "the columns and units of its source" if known.columnwise else "columns of its own, c000, c001, ..."
     secret = " It needs a secret key." if known.needs_key else ""
