@@ -156,7 +156,7 @@ def test_labels_that_are_none(people, schema, refused):
         (UsageError, "'law' parameter", {"parameters": {"law": "magic"}}),
         (SchemaError, "works on categories only", {"mechanism": "randomized-response"}),
         (UsageError, "no engine 'cloud'", {"engine": "cloud"}),
-        (UsageError, "no format 'xlsx'", {"format": "xlsx"}),
+        (UsageError, "no format 'pdf'", {"format": "pdf"}),
         (UsageError, "--max-rows-per-person must be at least 1", {"max_rows_per_person": 0}),
         (UsageError, "--max-rows-per-person needs a column", {"max_rows_per_person": 2}),
         (UsageError, "'seed' parameter", {"seed": -1}),

@@ -38,7 +38,9 @@ def schema():
 
 @pytest.fixture(scope="module")
 def rotated():
-    return sf.sanitize(people(), schema=schema(), mechanism="random-rotation", seed=1)
+    with pytest.MonkeyPatch.context() as patch:  # keys come from the operating system, whatever the seed is
+        patch.setattr("sfumato.mechanisms.random_rotation.secret_generator", lambda: np.random.default_rng(8))
+        return sf.sanitize(people(), schema=schema(), mechanism="random-rotation", seed=1)
 
 
 def test_it_stays_with_its_row_and_is_never_mixed_with_others(rotated):
@@ -56,7 +58,7 @@ def test_regressions_that_look_at_distances_and_planes_lose_nothing(rotated):
     plain, turned = errors_of(X, rotated.target, 1.0, 0)["rmse"], errors_of(rotated.Z, rotated.target, 1.0, 0)["rmse"]
     for name in ("kernel-smoother", "linear", "least-squares"):
         assert turned[name] == pytest.approx(plain[name], rel=1e-6)
-    assert abs(turned["tree"] / plain["tree"] - 1) > 0.01
+    assert abs(turned["tree"] / plain["tree"] - 1) > 0.01, (turned, plain)
     found = sf.regress(rotated, "cost")
     assert found.about["as_released"]["rmse"] == pytest.approx(turned)
     assert found.about["as_on_plain_rows"] == ["kernel-smoother", "linear", "least-squares"]
