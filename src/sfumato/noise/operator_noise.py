@@ -32,15 +32,16 @@ class OperatorNoise:
         return floats(self.operator.forward(self.law.sample(rng, x.shape), x))
 
     def cdf(self, z: ArrayLike, x: ArrayLike) -> Floats:
-        """P(Z <= z | x), summed over the branches."""
-        z, x = np.broadcast_arrays(floats(z), floats(x))
-        total = np.zeros(z.shape)
+        """P(Z <= z | x), summed over the branches. What depends on x alone is computed once for every x."""
+        z, x = floats(z), floats(x)
+        total = np.zeros(np.broadcast_shapes(z.shape, x.shape))
+        every = np.broadcast_to(x, total.shape)
         for branch in self.operator.branches:
             low, high = self.limits(branch, x)
             ends = self._forward(low, x), self._forward(high, x)
             inside = np.clip(z, np.minimum(*ends), np.maximum(*ends))
             with np.errstate(invalid="ignore"):
-                e = np.clip(branch.inverse(inside, x), low, high)
+                e = np.clip(branch.inverse(inside, every), low, high)
             # Where z lies beyond an infinite end the inverse need not be defined; the nearer end is meant.
             e = np.where(np.isnan(e), np.where((z < inside) == (ends[0] < ends[1]), low, high), e)
             share = np.where(
