@@ -31,8 +31,10 @@ def some(data_folder, name, members=90, strangers=60):
     return table.take(order[:members]), table.take(order[members : members + strangers])
 
 
-@pytest.mark.parametrize("name", ["wine", "hepatitis", "votes"])
-def test_an_identical_copy_scores_worst_on_every_attack(name, data_folder, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "strengths"), [("wine", STRENGTHS), ("hepatitis", STRENGTHS[::3]), ("votes", STRENGTHS[1::3])]
+)
+def test_an_identical_copy_scores_worst_on_every_attack(name, strengths, data_folder, tmp_path):
     """The measure of all measures: nothing that anybody does to a table can be worse than publishing it."""
     members, strangers = some(data_folder, name)
     copy = audit(AuditRequest(members, release=members, holdout=strangers, label="label", repeats=0))
@@ -41,7 +43,7 @@ def test_an_identical_copy_scores_worst_on_every_attack(name, data_folder, tmp_p
     assert set(left_out) == {"eigen-alignment", "independent-components", "posterior-guess"}, "others apply to a copy"
     assert all("no mixing to undo" in left_out[name] for name in ("eigen-alignment", "independent-components"))
     assert min(copy.scores.values()) > 0.9
-    for number, (mechanism, parameters, like) in enumerate(STRENGTHS):
+    for number, (mechanism, parameters, like) in enumerate(strengths):
         folder = tmp_path / str(number)
         sanitize(members, folder, Options(mechanism, parameters, "label", seed=1, like_original=like))
         found = audit(AuditRequest(members, folder=folder, holdout=strangers, repeats=0))
