@@ -68,7 +68,7 @@ class Config:
     def from_dict(cls, data: Any) -> Config:
         """The inverse of `to_dict`."""
         if not isinstance(data, Mapping) or data.get("format") != FORMAT:
-            raise UsageError(f"it is none: it needs `format: {FORMAT}`.")
+            raise UsageError(f"it is no config of Sfumato, which begins with `format: {FORMAT}`.")
         if why := other_version(data.get("version"), VERSION, older="Write it again with `sfumato recommend`."):
             raise UsageError(str(why))
         if unknown := [str(key) for key in data if key not in KEYS]:

@@ -77,7 +77,8 @@ class Unfinished:
             raise self._hopeless("a file of the table is gone")
         for what, value in plan.items():
             if self.plan.get(what) != value:
-                raise self._hopeless(f"it was begun with another {what}")
+                also = " or with other parameters" if what == "mechanism" else ""
+                raise self._hopeless(f"it was begun with another {what}{also}")
 
     def check_fit(self, recipe: Mapping[str, Any]) -> None:
         """Blocks of one release have one recipe."""
