@@ -26,6 +26,7 @@ from sfumato.statistics import NO_CLASS
 from sfumato.table import Encoding, Schema, Table
 from sfumato.table.cell_words import cell_words
 from sfumato.table.filling import MISSING_INSTEAD, column_of
+from sfumato.wording import WORSE_THAN_GUESSING
 
 FEWEST = 20
 """With fewer people in both, nothing is measured."""
@@ -67,7 +68,8 @@ class Together:
         words = [
             f"Two releases, attacked together: {self.people:,} audited people are in both. Bayes' rule with the "
             f"channels of both gets {self.both:.3f} of their values, {self.first:.3f} with this release alone and "
-            f"{self.second:.3f} with the other alone; guessing gets {self.baseline:.3f}."
+            f"{self.second:.3f} with the other alone; guessing gets {self.baseline:.3f}"
+            + (f", so it is {WORSE_THAN_GUESSING}." if self.both < self.baseline else ".")
         ]
         if self.differencing is None:
             words.append("Everybody audited is in both releases, so that there is no difference to find.")
