@@ -322,7 +322,8 @@ class TestBadInput:
 def test_mixed_tables_with_missing_values_work_end_to_end(data_folder, tmp_path):
     for name in REAL:
         members, strangers = halves(open_table(data_folder / f"{name}.csv").read(), 80, 40)
-        for mechanism in ("principal-laplace", "additive-noise"):
+        # Numbers alone need no second mechanism here: other tests have it.
+        for mechanism in ("additive-noise",) if name in ("wine", "pima") else ("principal-laplace", "additive-noise"):
             folder = tmp_path / f"{name}-{mechanism}"
             sanitize(members, folder, Options(mechanism, label="label", seed=1))
             found = audit(AuditRequest(members, folder=folder, holdout=strangers, repeats=1 if name == "votes" else 0))
