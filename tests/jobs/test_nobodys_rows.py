@@ -254,8 +254,11 @@ def test_the_card_does_not_tell_that_these_very_rows_were_released_before(ledger
     frame = people()
     sf.sanitize(frame, **words(ledger))
     same, one_less = (sf.sanitize(rows, dry_run=True, **words(ledger)).card for rows in (frame, frame[1:]))
-    assert same.earlier_releases == one_less.earlier_releases
-    assert same.earlier_releases["count"] == 1
+    told, other = dict(same.earlier_releases), dict(one_less.earlier_releases)
+    # Which tables a fit measures follows from its own noise, and the last digit of their sum with it.
+    assert told.pop("central") == pytest.approx(other.pop("central"), rel=1e-12)
+    assert told == other
+    assert told["count"] == 1
     assert not ledger.with_name(ledger.name + ".people").exists()
     narrower = Schema((*SCHEMA.columns[1:],))
     assert sf.sanitize(frame, **words(ledger, schema=narrower)).card.earlier_releases["count"] == 1
