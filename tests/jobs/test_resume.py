@@ -203,6 +203,22 @@ def test_another_table_or_another_order_is_refused_and_the_work_stays(stopped):
     ]
 
 
+@pytest.mark.parametrize("which", [".", ".run"])
+def test_a_folder_that_others_could_write_into_is_not_gone_on_with(stopped, which, monkeypatch):
+    folder, given = stopped
+    private = folder / ".out.unfinished" / which
+    private.chmod(0o777)
+    with pytest.raises(UsageError, match="others than you"):
+        sanitize(folder / "t.parquet", folder / "out", given)
+    assert blocks_of(folder / ".out.unfinished")
+    private.chmod(0o700)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        with pytest.raises(UsageError, match="others than you"):
+            sanitize(folder / "t.parquet", folder / "out", given)
+    assert sanitize(folder / "t.parquet", folder / "out", given).card.rows == ROWS
+
+
 def test_a_block_that_was_damaged_on_the_disk_is_made_again(stopped):
     folder, given = stopped
     whole = sanitize(folder / "t.parquet", folder / "whole", replace(given, resume=False, seed=1))
