@@ -10,14 +10,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from frames import LABEL, table_of
 from sklearn.model_selection import train_test_split
-from tasks import DELTA, _encoded, kept, scores
+from tasks import DELTA, Piece, _encoded, kept, scores
 
 from sfumato.table import Encoding
 
@@ -30,18 +29,8 @@ MOST_SECONDS = 300
 """Of processor time: a run that takes longer is ended, and the page says so."""
 
 
-@dataclass(frozen=True)
-class PeerTask:
-    """`way`: ours, or mst or aim, of the whole table or by class, at `epsilon`, with the library's defaults."""
-
-    data: str
-    way: str
-    epsilon: float
-    seed: int
-
-    @property
-    def key(self) -> str:
-        return f"{self.data} {self.way} {self.epsilon:g} {self.seed}"
+class PeerTask(Piece):
+    """`way`: ours, or mst or aim, of the whole table or by class, with the library's defaults."""
 
     def do(self) -> dict[str, Any]:
         """The same figures as of our own rows; nothing where the peer is not installed or fails."""

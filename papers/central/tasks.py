@@ -34,7 +34,7 @@ BINS = 20
 
 
 @dataclass(frozen=True)
-class Task:
+class Piece:
     """`way` of making rows of `data` at `epsilon`, under the split and the noise of `seed`."""
 
     data: str
@@ -45,6 +45,10 @@ class Task:
     @property
     def key(self) -> str:
         return f"{self.data} {self.way} {self.epsilon:g} {self.seed}"
+
+
+class Task(Piece):
+    """One way of our own, or real rows."""
 
     def do(self) -> dict[str, Any]:
         """Accuracy and AUC of every learner, what was kept of the tables, seconds of making the rows."""

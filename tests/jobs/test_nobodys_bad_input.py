@@ -93,7 +93,7 @@ def test_too_much_budget_is_no_protection(say):
 @pytest.mark.parametrize(
     ("words", "more", "code", "match"),
     [
-        (("--delta", "0.05"), {}, 2, "well below one over the number of rows"),
+        (("--delta", "0.005"), {}, 2, "well below one over the number of rows"),
         ((), {"source": "learned"}, 4, "public bounds, categories and classes"),
         (("--param", "parents=3"), {}, 2, "must be 1 or 2"),
         (("--rows", "5", "--param", "rows=6"), {}, 2, "--rows is given twice"),

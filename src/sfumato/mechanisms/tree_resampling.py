@@ -29,6 +29,9 @@ from sfumato.table import Encoding
 SAFE = 1.0 - 1e-9
 """The budget is spent up to this share: sums of costs are rounded up, and must not exceed what was asked for."""
 
+TOO_LARGE_DELTA = 0.01
+"""No protection, whatever the table: refused before the table is read, so that nothing is charged."""
+
 PLAN_IS_PAID = "The plan of what is counted is public, or was paid for: what it cost is an earlier release."
 
 LEARNED_PLAN = "the plan of what is counted, which does not say where it comes from"
@@ -51,8 +54,8 @@ class TreeResampling(ModelDrawing):
     epsilon : float, default=1.0
         For the presence of one record, in (0, 100]. Smaller protects more.
     delta : float, default=1e-6
-        In [0, 1). 0 gives pure differential privacy with discrete Laplace noise, at a cost in accuracy. Must be below
-        one over the number of rows.
+        In [0, 0.01). 0 gives pure differential privacy with discrete Laplace noise, at a cost in accuracy. Must be
+        below one over the number of rows.
     rows : int or None, default=None
         Rows to draw; None draws as many as the noisy count says that there are.
     forest : bool, default=True
@@ -127,6 +130,12 @@ class TreeResampling(ModelDrawing):
             raise UsageError(
                 "The 'delta' parameter of tree-resampling must be 0 or a small probability such as 1e-6. "
                 f"Got {self.delta!r} instead."
+            )
+        if self.delta >= TOO_LARGE_DELTA:
+            raise UsageError(
+                f"A delta of {self.delta:g} protects nobody: it allows that one record in "
+                f"{max(1, round(1 / self.delta)):,} is released as it is. The 'delta' parameter of tree-resampling "
+                f"must be 0 or below {TOO_LARGE_DELTA:g}, and well below one over the number of rows, such as 1e-6."
             )
         whole = isinstance(self.rows, Integral) and not isinstance(self.rows, bool)
         if self.rows is not None and not (whole and 1 <= self.rows <= 10**12):
