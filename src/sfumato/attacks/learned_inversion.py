@@ -53,16 +53,18 @@ class LearnedInversion(Attack):
         rng = np.random.default_rng(0)  # the adversary's own draws; a guess is a function of what is known
         pairs = simulated_pairs(known, rng)
         ways = self._chosen(known, pairs, rng)
-        seen = self._learned(known, pairs).seeing(known.release, known.labels)
+        # A forest that no column is guessed by need not be grown again from all pairs.
+        trees = self.trees if (ways == FOREST).any() else 1
+        seen = self._learned(known, pairs, trees).seeing(known.release, known.labels)
         out, mean = (np.empty((len(known.release), known.encoding.width)) for _ in range(2))
         for number, group in enumerate(known.encoding.groups):
             out[:, group.slice], mean[:, group.slice] = seen.guess(number, int(ways[number]), known.tolerance)
         details = {f"columns_{way}": float((ways == place).sum()) for place, way in enumerate(WAYS)}
         return Values(mean, details={"simulated_people": float(len(known.sample)), **details}, aimed=out)
 
-    def _learned(self, known: Knowledge, pairs: Pairs) -> Learned:
+    def _learned(self, known: Knowledge, pairs: Pairs, trees: int) -> Learned:
         gaps = bool(np.isnan(known.release).any() or np.isnan(pairs.Z).any())
-        return Learned.of(pairs, known.encoding.groups, known.columnwise, gaps, self.trees)
+        return Learned.of(pairs, known.encoding.groups, known.columnwise, gaps, trees)
 
     def _chosen(self, known: Knowledge, pairs: Pairs, rng: np.random.Generator) -> Codes:
         """The way in which each column is guessed."""
@@ -72,7 +74,7 @@ class LearnedInversion(Attack):
         right = np.zeros((len(groups), len(WAYS)))
         for mine in (half, ~half):
             held = pairs.take(np.flatnonzero(mine))
-            seen = self._learned(known, pairs.take(np.flatnonzero(~mine))).seeing(held.Z, held.labels)
+            seen = self._learned(known, pairs.take(np.flatnonzero(~mine)), self.trees).seeing(held.Z, held.labels)
             for number, group in enumerate(groups):
                 for way in range(len(WAYS)):
                     guess, _ = seen.guess(number, way, known.tolerance)

@@ -46,6 +46,9 @@ def recommend(
     query: Query = None,
     seconds: Annotated[float, typer.Option(help="After this long no further mechanism is begun.")] = 45.0,
     seed: Annotated[int, typer.Option(help="Of splits and of the noise that is tried.")] = 0,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes at a time; as many as there are cores, one for a small table.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="CONFIG", help="Config file for `sanitize --config`.")] = None,
     force: Force = False,
 ) -> None:
@@ -83,6 +86,7 @@ def recommend(
             rows=rows,
             seconds=seconds,
             seed=seed,
+            workers=workers,
             out=out,
             tell=tell,
             progress=progress,

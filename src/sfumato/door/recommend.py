@@ -27,6 +27,7 @@ def recommend(
     rows: int | None = None,
     seconds: float = SECONDS,
     seed: int = 0,
+    workers: int | None = None,
     out: Path | str | None = None,
     tell: Tell = say_nothing,
     progress: Progress = silent,
@@ -61,6 +62,8 @@ def recommend(
         After this long no further mechanism is begun.
     seed : int, default 0
         Of splits and of the noise that is tried.
+    workers : int, optional
+        Processes at a time, at least 1; by default as many as there are cores, or one for a small table.
     out : path, optional
         Config file to write, for `sanitize(config=...)`; not written where nothing keeps the wish.
     tell : callable, optional
@@ -102,6 +105,7 @@ def recommend(
         rows=rows,
         seconds=seconds,
         seed=seed,
+        workers=workers,
         tell=tell,
         progress=progress,
     )

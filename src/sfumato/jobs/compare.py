@@ -5,12 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import multiprocessing
 import os
 import time
-import warnings
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +25,7 @@ from sfumato.jobs.advising.wish import Wish
 from sfumato.jobs.auditing.attacking import chosen_attacks
 from sfumato.jobs.comparing.cells import Cell, run_cell
 from sfumato.jobs.comparing.summary import settings, tidy
+from sfumato.jobs.processes import in_processes
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.sanitize import schema_for
 from sfumato.table import Schema, open_table, write_table
@@ -159,40 +157,7 @@ def _run(
         left = share * (len(cells) - len(done))
         progress(f"Cells (about {left:,.0f} s left)", len(done), len(cells))
 
-    if workers == 1:
-        for cell in todo:
-            finished(cell, run_cell(cell, *given))
-    elif todo:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, context, initializer=_prepare, initargs=given) as pool:
-            try:
-                queue, waiting = iter(todo), {}
-                for cell in queue:
-                    waiting[pool.submit(_in_worker, cell)] = cell
-                    if len(waiting) > workers:
-                        _take(waiting, finished)
-                while waiting:
-                    _take(waiting, finished)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+    with contextlib.closing(in_processes(todo, run_cell, given, workers)) as results:
+        for cell, result in results:
+            finished(cell, result)
     return [done[cell.name] for cell in cells]
-
-
-def _take(waiting: dict[Any, Cell], finished: Any) -> None:
-    ready, _ = wait(waiting, return_when=FIRST_COMPLETED)
-    for future in ready:
-        finished(waiting.pop(future), future.result())
-
-
-_GIVEN: list[Any] = []
-
-
-def _prepare(*given: Any) -> None:
-    """In a worker, once: what all cells need."""
-    warnings.simplefilter("ignore")
-    _GIVEN[:] = given
-
-
-def _in_worker(cell: Cell) -> dict[str, Any]:
-    return run_cell(cell, *_GIVEN)

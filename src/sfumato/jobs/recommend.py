@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,7 @@ from sfumato.jobs.advising.search import Setting, search
 from sfumato.jobs.advising.trial import AUTO, Outcome, averaged, trial, voided
 from sfumato.jobs.advising.wish import Wish
 from sfumato.jobs.config import TABLE
+from sfumato.jobs.processes import in_processes
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.sanitize import schema_for
 from sfumato.mechanisms import MECHANISMS, ModelDrawing
@@ -30,6 +33,8 @@ its end, so that a busy machine tries fewer mechanisms, but finds the same stren
 TRIED_AGAIN = 3
 """Settings that are tried on the other rows, until one keeps the wish there too."""
 ATTACKED = 1_000
+WORTH_A_PROCESS = 10_000
+"""Cells of a table from which on mechanisms are tried in several processes, which take two seconds to begin."""
 MOST_NEEDED = 10_000_000
 
 Tell = Callable[[Setting, float], None]
@@ -49,6 +54,7 @@ def recommend(
     rows: int | None = None,
     seconds: float = SECONDS,
     seed: int = 0,
+    workers: int | None = None,
     tell: Tell = say_nothing,
     progress: Progress = silent,
 ) -> Recommendation:
@@ -61,6 +67,8 @@ def recommend(
     wish = wish.checked()
     if rows is not None and rows < 1:
         raise UsageError(f"--rows must be a number of rows. Got {rows} instead.")
+    if workers is not None and workers < 1:
+        raise UsageError(f"--workers must be at least 1. Got {workers} instead.")
     opened = open_table(table)
     agreed = schema_for(opened, schema, label)
     if agreed.label is None:
@@ -83,7 +91,9 @@ def recommend(
         first.append(time.monotonic() - begun)
         tell(setting, first[-1])
 
-    best = _searched(found, wish, grounds, left_out, until, hear, progress)
+    if workers is None:
+        workers = 1 if grounds.cells < WORTH_A_PROCESS else os.cpu_count() or 1
+    best = _searched(found, wish, grounds, left_out, until, min(workers, len(found) or 1), hear, progress)
     if not best:
         reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
         raise UsageError(f"No mechanism can be tried on this table. {reasons}"[:2000])
@@ -119,33 +129,45 @@ def _searched(
     grounds: Grounds,
     left_out: dict[str, str],
     until: float,
+    workers: int,
     hear: Callable[[Setting], None],
     progress: Progress,
 ) -> list[Setting]:
     """The best setting of every candidate that can be tried, the best first; why others cannot goes to `left_out`."""
     best: list[Setting] = []
+    progress("Mechanisms", 0, len(found))
 
-    for number, candidate in enumerate(found):
-        progress("Mechanisms", number, len(found))
-        if best and time.monotonic() >= until:
-            left_out[candidate.mechanism] = "there was no time left to try it"
-            continue
-        try:
-            settings = search(candidate, wish, partial(_measured, candidate, grounds))
-        except SfumatoError as error:
-            left_out[candidate.mechanism] = str(error)[:LONGEST_REASON]
-            continue
-        except Exception as error:  # one mechanism that fails on odd rows must not cost the answer
-            left_out[candidate.mechanism] = f"it failed on these rows ({type(error).__name__})"
-            continue
-        settings = [one for one in settings if _proves(one.outcome, wish)]
-        if not settings:
-            left_out[candidate.mechanism] = "no such epsilon holds for it here"
-            continue
-        if not best or settings[0].rank(wish) > max(one.rank(wish) for one in best):
-            hear(settings[0])
-        best.append(settings[0])
+    def in_time() -> Iterator[Candidate]:
+        for candidate in found:
+            if best and time.monotonic() >= until:
+                left_out[candidate.mechanism] = "there was no time left to try it"
+                continue
+            yield candidate
+
+    with contextlib.closing(in_processes(in_time(), _tried, (wish, grounds), workers)) as searches:
+        for number, (candidate, tried) in enumerate(searches, start=1):
+            progress("Mechanisms", number, len(found))
+            if isinstance(tried, str):
+                left_out[candidate.mechanism] = tried
+                continue
+            if not best or tried.rank(wish) > max(one.rank(wish) for one in best):
+                hear(tried)
+            best.append(tried)
+    order = [one.mechanism for one in found]
+    best.sort(key=lambda one: order.index(one.candidate.mechanism))  # not as they happened to be finished
     return sorted(best, key=lambda one: one.rank(wish), reverse=True)
+
+
+def _tried(candidate: Candidate, wish: Wish, grounds: Grounds) -> Setting | str:
+    """The best setting of a candidate, or why there is none."""
+    try:
+        settings = search(candidate, wish, partial(_measured, candidate, grounds))
+    except SfumatoError as error:
+        return str(error)[:LONGEST_REASON]
+    except Exception as error:  # one mechanism that fails on odd rows must not cost the answer
+        return f"it failed on these rows ({type(error).__name__})"
+    settings = [one for one in settings if _proves(one.outcome, wish)]
+    return settings[0] if settings else "no such epsilon holds for it here"
 
 
 def _proves(found: Outcome, wish: Wish, *, really: bool = False) -> bool:

@@ -12,7 +12,7 @@ from sfumato.mechanisms.knob import PRESENCE, RECORD, Knob
 
 LONGEST_REASON = 600
 """Characters of why something cannot be tried; a whole sentence with a way out fits."""
-FIRST = ("square-wave", "additive-noise", "staged-release", "principal-laplace")
+FIRST = ("square-wave", "tree-resampling", "additive-noise", "staged-release", "principal-laplace")
 """Tried first, so that an early answer is a good one; others follow by name."""
 
 

@@ -36,6 +36,12 @@ class Grounds:
     besides: pa.Table | None
     rows: int
 
+    @property
+    def cells(self) -> int:
+        """Of the table that one trial releases."""
+        train = self.choosing[0].train
+        return int(train.num_rows * train.num_columns)
+
 
 def of_table(rows: pa.Table, schema: Schema, seed: int) -> Grounds:
     """Half of the people to choose on, the others to confirm on."""
