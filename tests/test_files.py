@@ -170,3 +170,13 @@ def test_a_folder_below_a_file_is_told(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot be written"), new_folder(tmp_path / "file" / "out"):
         pass
+
+
+def test_a_lock_that_cannot_be_had_names_the_file_it_is_for(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with (
+        pytest.raises(OutputError, match=r"file/deep/ledger\.json cannot be written"),
+        new_folder(tmp_path / "out"),
+        files.exclusive(tmp_path / "file" / "deep" / "ledger.json"),
+    ):
+        raise AssertionError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import secrets
 import shutil
@@ -46,6 +47,12 @@ def put_in_place(aside: Path, path: Path) -> None:
     """Give a file that is already synced its final name, so that the name survives a power cut."""
     aside.replace(path)
     sync_folder(path.parent)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, read piece by piece."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_whole(path: Path | str, content: bytes | str, *, private: bool = False) -> None:
@@ -122,22 +129,27 @@ def _swap(aside: Path, path: Path, force: bool) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
+def lock_of(path: Path) -> Path:
+    """The file beside `path` that is locked while it changes."""
+    return path.with_name(f".{path.name}.lock")
+
+
 @contextlib.contextmanager
 def exclusive(path: Path, *, busy: SfumatoError | None = None) -> Iterator[None]:
     """Only one process at a time changes `path`: a lock on a file beside it, which the system frees if we die.
 
     Where another one holds it we wait, or raise `busy`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = path.with_name(f".{path.name}.lock")
-    with explained(path), os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE)) as file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
-            except BlockingIOError:
-                assert busy is not None
-                raise busy from None
-        yield
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(lock_of(path), os.O_RDWR | os.O_CREAT, PRIVATE)) as file:
+            if fcntl is not None:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+                except BlockingIOError:
+                    assert busy is not None
+                    raise busy from None
+            yield
 
 
 @contextlib.contextmanager
@@ -146,7 +158,7 @@ def sole_writer(path: Path) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    lock = path.with_name(f".{path.name}.lock")
+    lock = lock_of(path)
     while True:
         with explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -58,6 +58,7 @@ def test_what_was_released_and_what_is_left(table, tmp_path, capsys):
         (["budget", "--none", "--epsilon", "1"], "leave out --none"),
         (["keep"], "--days N, or --always"),
         (["keep", "--days", "0"], "--days must be at least 1"),
+        (["keep", "--days", "3000000"], "at most 36,500"),
     ],
 )
 def test_wrong_options(words, told, capsys):

@@ -189,6 +189,42 @@ def test_the_budget_of_both_kinds_together(release, book):
         release(PEOPLE, 0.1)
 
 
+def test_a_person_with_several_rows_has_spent_all_of_them(release, book):
+    """Two rows at epsilon 1, then one record of a noisy model at 0.5: 2 x 1 and, for both rows' values, 4 x 0.5."""
+    words = {"person": "id", "max_rows_per_person": 2}
+    named = PEOPLE.assign(id=np.repeat(np.arange(30), 2))
+    release(named, 1.0, **words)
+    drawn = {"mechanism": "tree-resampling", "epsilon_record": None, "epsilon": 0.5, "delta": 0.0, **words}
+    Ledger(book).set_budget(Budget(3.9))
+    with pytest.raises(BudgetError, match="would bring somebody to epsilon 4"):
+        release(named, **drawn, dry_run=True)
+    Ledger(book).set_budget(Budget(4.0))
+    release(named, **drawn, dry_run=True)
+
+
+def test_a_refused_release_deletes_nothing_that_the_ledger_still_names(release, book):
+    release(PEOPLE)
+    data = json.loads(book.read_text())
+    for releases in data["tables"].values():
+        releases[0]["when"] = "2020-01-01"
+    book.write_text(json.dumps({**data, "budget": {"epsilon": 0.5}, "keep_days": 30}))
+    with pytest.raises(BudgetError):
+        release(OTHERS)
+    assert sf.show_ledger(book).releases[0].people == N
+    Ledger(book).set_budget(None)
+    assert sf.show_ledger(book).releases[0].people is None
+    assert not list(book.with_name("book.json.people").iterdir())
+
+
+def test_a_note_whose_fingerprints_have_expired_can_be_taken_back(book):
+    ledger, note = Ledger(book), {"mechanism": "m", "epsilon": 1.0, "when": "2020-01-01"}
+    note["roll"] = {"name": "ab", "tags": [], "people": False}
+    ledger.record("a", **note)
+    ledger.set_keep_days(30)
+    ledger.strike("a", **note)
+    assert ledger.releases == 0
+
+
 def test_fingerprints_are_kept_for_as_long_as_the_owner_wants(release, book):
     release(PEOPLE)
     data = json.loads(book.read_text())

@@ -285,3 +285,5 @@ def test_a_release_that_never_left_can_be_forgotten(release, tmp_path):
         forget_release(tmp_path / "c")
     with pytest.raises(TableError, match=r"no release\.parquet"):
         forget_release(tmp_path)
+    release(people(10, seed=2), "d", format="xlsx")
+    assert forget_release(tmp_path / "d") == 10

@@ -50,6 +50,15 @@ def test_with_a_private_audit_the_page_is_the_owners(release, tmp_path):
         assert word in text
 
 
+def test_every_format_of_the_rows_has_its_hash_and_a_broken_audit_is_told(release, tmp_path):
+    made, folder = release
+    other = made.save(tmp_path / "other", format="dta")
+    assert hashlib.sha256((other / "release.dta").read_bytes()).hexdigest() in sf.certificate(other).read_text()
+    (folder / "audit.json").write_text("{}")
+    with pytest.raises(CardError, match="Audit the release again"):
+        sf.certificate(folder)
+
+
 def test_a_folder_without_a_card_is_refused(tmp_path):
     with pytest.raises(CardError):
         sf.certificate(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.errors import CardError, TableError
+from sfumato.files import file_digest
 from sfumato.guarantee import Card
 from sfumato.jobs.counts_file import read_cells
 from sfumato.jobs.release import card_inside, carries_more
@@ -38,9 +38,7 @@ class Parcel:
         with pq.ParquetFile(file) as opened:
             _check_inside(card_inside(opened), carries_more(opened), card, folder)
         rows = max(1, int(cells[0])) if len(cells) else 0
-        with file.open("rb") as content:
-            digest = hashlib.file_digest(content, "sha256").hexdigest()
-        return cls(file, card, ("count",), rows, file.stat().st_size, digest)
+        return cls(file, card, ("count",), rows, file.stat().st_size, file_digest(file))
 
     @classmethod
     def open(cls, folder: Path | str) -> Parcel:
@@ -65,9 +63,7 @@ class Parcel:
             raise CardError(f"{file} has different columns from those on its card. It was changed: sanitize again.")
         if rows != card.rows:
             raise CardError(f"{file} has {rows} rows, and its card speaks of {card.rows}. Sanitize again.")
-        with file.open("rb") as content:
-            digest = hashlib.file_digest(content, "sha256").hexdigest()
-        return cls(file, card, tuple(names), rows, file.stat().st_size, digest)
+        return cls(file, card, tuple(names), rows, file.stat().st_size, file_digest(file))
 
 
 def _check_inside(embedded: bytes | None, more: bool, card: Card, folder: Path) -> None:

@@ -80,7 +80,7 @@ def ledger_keep(days: int | None, *, ledger: Path | str | None = None) -> None:
     Parameters
     ----------
     days : int or None
-        At least 1; None keeps them for good.
+        From 1 to 36,500; None keeps them for good.
     ledger : path, optional
         The owner's ledger, if not the usual one.
 

@@ -65,8 +65,8 @@ def sanitize(
     """Perturb a private table row by row, and state what the release guarantees.
 
     Every call counts as a release of these rows in the owner's ledger, even if you discard the result: what several
-    releases reveal adds up. `dry_run` tries without releasing anything. A run with a `seed` is not counted either, and
-    must not be released.
+    releases reveal adds up. `dry_run` tries without releasing anything. A run with a `seed` counts too, and must not be
+    released.
 
     Parameters
     ----------

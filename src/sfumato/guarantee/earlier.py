@@ -62,6 +62,10 @@ class Earlier:
         each = [_of_a_person(entry, rows_per_person) for entry in perturbed]
         return self.tally.totals(each, times(epsilon_now, rows_per_person))
 
+    def epsilon_of_a_person(self, rows_now: int | None) -> float:
+        """What perturbed records come to for somebody who was in all of these releases with all of their rows."""
+        return sum_up(_of_a_person(entry, rows_now) for entry in self.entries if not entry.get("central"))
+
     def to_dict(
         self, epsilon_now: float, central_now: Central | None = None, rows_per_person: int | None = 1
     ) -> dict[str, Any]:

@@ -11,41 +11,36 @@ from sfumato.guarantee.concentrated import Central
 from sfumato.guarantee.roll import Roll
 
 
-def entry_of(note: Mapping[str, Any]) -> dict[str, Any]:
-    """A release as it stands in the ledger, from what `record` is told."""
-    words = dict.fromkeys(("exact_label", "central", "columns", "roll", "run"), None) | {
-        "tags": (),
-        "rows_per_person": 1,
-    }
-    return make_entry(
-        **{**words, **{name: value for name, value in note.items() if name not in ("fingerprint", "people")}}
-    )
-
-
 def new_roll_name(roll: Roll) -> dict[str, Any]:
     """Where a roll will be kept, and what of."""
     return {"name": secrets.token_hex(8), "tags": list(roll.tags), "people": roll.people is not None}
 
 
 def make_entry(
+    *,
     mechanism: str,
     epsilon: float | None,
     when: str,
-    exact_label: bool | None,
-    central: Central | None,
-    columns: str | None,
-    tags: Sequence[str],
-    rows_per_person: int | None,
-    roll: Mapping[str, Any] | None,
-    run: str | None,
+    exact_label: bool | None = None,
+    central: Central | None = None,
+    columns: str | None = None,
+    tags: Sequence[str] = (),
+    rows_per_person: int | None = 1,
+    roll: Mapping[str, Any] | None = None,
+    run: str | None = None,
 ) -> dict[str, Any]:
+    """What is usual is not written down: an entry of an earlier version lacks it too.
+
+    `columns` and `tags` stand for the names of the table's columns, `roll` says where the fingerprints of its people
+    are kept, `run` names a run that can be killed and go on.
+    """
     finite = epsilon if epsilon is not None and math.isfinite(epsilon) else None
-    label = {} if exact_label is None else {"exact_label": exact_label}
-    drawn = {} if central is None else {"central": central.to_dict()}  # an older version reads no epsilon: no bound
-    of = {} if columns is None else {"columns": columns}
-    named = {"tags": list(tags)} if tags else {}
-    rows = {} if rows_per_person == 1 else {"rows_per_person": rows_per_person}
-    kept = {} if roll is None else {"roll": dict(roll)}
-    mark = {} if run is None else {"run": run}  # of a run that can be killed and go on
-    entry = {"when": when, "mechanism": mechanism, "epsilon_record": finite, **label, **drawn, **of}
-    return {**entry, **named, **rows, **kept, **mark}
+    entry: dict[str, Any] = {"when": when, "mechanism": mechanism, "epsilon_record": finite}
+    if central is not None:  # an older version reads no epsilon: no bound
+        entry["central"] = central.to_dict()
+    if rows_per_person != 1:
+        entry["rows_per_person"] = rows_per_person
+    if tags:
+        entry["tags"] = list(tags)
+    others = {"exact_label": exact_label, "columns": columns, "roll": roll and dict(roll), "run": run}
+    return entry | {name: value for name, value in others.items() if value is not None}

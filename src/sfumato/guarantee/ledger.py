@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import hmac
@@ -12,14 +13,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sfumato.array_types import Floats
+import numpy as np
+
+from sfumato.array_types import Flags, Floats
 from sfumato.errors import CardError
-from sfumato.files import exclusive, other_version, write_whole
+from sfumato.files import exclusive, lock_of, other_version, write_whole
 from sfumato.guarantee.borrowed import direction_hashes, is_remembered
 from sfumato.guarantee.budget import Budget
 from sfumato.guarantee.concentrated import Central
 from sfumato.guarantee.earlier import Earlier, record_epsilon
-from sfumato.guarantee.entry import entry_of, make_entry
+from sfumato.guarantee.entry import make_entry
 from sfumato.guarantee.fingerprint import Fingerprint
 from sfumato.guarantee.people_totals import Tally
 from sfumato.guarantee.person_hash import PersonHash
@@ -31,8 +34,6 @@ VARIABLE = "SFUMATO_LEDGER"
 KEY_BYTES = 32
 LEARNED = "learned"
 """Where hashes of learned directions stand; ledgers of earlier versions have none."""
-
-
 BUDGET, KEEP_DAYS = "budget", "keep_days"
 """The owner's own settings, where there are any."""
 MODELS = "models"
@@ -131,13 +132,11 @@ class Ledger:
         self._set(KEEP_DAYS, days)
 
     def _set(self, name: str, value: Any) -> None:
-        with exclusive(self.path):
-            self._data = self._read() if self.path.exists() else self._data
+        with self._changed():
             self._data[name] = value
             if value is None:
                 del self._data[name]
             self._expire()
-            self._write()
 
     def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Every release that was noted, with the fingerprint of its table."""
@@ -153,14 +152,28 @@ class Ledger:
         return KeptRoll(self.people_folder, about["name"], tuple(about["tags"]), self.people_hash)
 
     def _expire(self) -> None:
-        """Delete what is older than the owner wants it kept."""
+        """Mark what is older than the owner wants it kept."""
         if self.keep_days is None:
             return
         last = (datetime.datetime.now(datetime.UTC).date() - datetime.timedelta(days=self.keep_days)).isoformat()
         for _, entry in self.entries():
             if entry.get("roll") and not entry.get("expired") and entry["when"] < last:
                 entry["expired"] = True
-                KeptRoll(self.people_folder, entry["roll"]["name"], (), self.people_hash).delete()
+
+    @contextlib.contextmanager
+    def _changed(self) -> Iterator[None]:
+        """What others have written, to change; written durably, by one process at a time.
+
+        A change that fails leaves everything as it was. Fingerprints are deleted last, when no entry names them.
+        """
+        with exclusive(self.path):
+            self._data = self._read() if self.path.exists() else self._data
+            yield
+            self._write()
+            rolls = [entry["roll"]["name"] for _, entry in self.entries() if self.roll_of(entry) is not None]
+            for file in self.people_folder.glob("*"):
+                if file.stem not in rolls:
+                    file.unlink(missing_ok=True)
 
     def _write(self) -> None:
         write_whole(self.path, json.dumps(self._data, indent=1), private=True)
@@ -168,20 +181,17 @@ class Ledger:
     def discard(self) -> None:
         """Remove a ledger that counted for one run only, with all that it knows of people."""
         shutil.rmtree(self.people_folder, ignore_errors=True)
-        self.path.unlink(missing_ok=True)
+        for file in (self.path, lock_of(self.path)):
+            file.unlink(missing_ok=True)
 
     def fingerprint(self, width: int) -> Fingerprint:
         return Fingerprint(self.key, width)
 
     def remember_learned(self, rows: Floats) -> None:
         """Directions (rows) that a release learned from people's rows: hashes of them, kept for good."""
-        new = direction_hashes(self.key, rows)
-        with exclusive(self.path):
-            self._data = self._read() if self.path.exists() else self._data
-            known = self._data.setdefault(LEARNED, [])
-            if more := [item for item in dict.fromkeys(new) if item not in set(known)]:
-                known.extend(more)
-                self._write()
+        with self._changed():
+            known = self._data.get(LEARNED, [])
+            self._data[LEARNED] = list(dict.fromkeys([*known, *direction_hashes(self.key, rows)]))
 
     def has_learned(self, rows: Floats) -> bool:
         """Whether one of these directions was learned for an earlier release under this ledger."""
@@ -212,65 +222,48 @@ class Ledger:
         rows belong to `nobodys` are alike if they share a private column (`tags`), whoever is in them. "These very
         rows were released before" is an exact fact about the table, and the card shows the count.
         """
-        everything = [entry for _, entry in self.entries()]
         shared = set(tags)
-        alike = [e for e in everything if (columns and e.get("columns") == columns) or shared & set(e.get("tags", ()))]
+        alike = [
+            entry
+            for _, entry in self.entries()
+            if (columns and entry.get("columns") == columns) or shared & set(entry.get("tags", ()))
+        ]
         if nobodys:
             return Earlier.add_up(alike)
         drawn = [entry for entry in alike if entry.get("central")]
-        same = [entry for entry in self._data["tables"].get(fingerprint, []) if not entry.get("central")]
+        perturbed = [(found, entry) for found, entry in self.entries() if not entry.get("central")]
         if roll is None:
-            return Earlier.add_up([*same, *drawn])
-        found: list[dict[str, Any]] = []
+            return Earlier.add_up([*(entry for found, entry in perturbed if found == fingerprint), *drawn])
+        counted: list[dict[str, Any]] = []
         tally = Tally(len(roll.rows), roll.people)
-        for entry in everything:
-            if entry.get("central"):
-                continue
+        for found, entry in perturbed:
             kept = self.roll_of(entry)
-            if any(entry is one for one in same):
-                seen = roll.rows == roll.rows
-            elif kept is None or (seen_by := roll.known_to(kept)) is None:
-                continue
+            if found == fingerprint:
+                seen: Flags | None = np.ones(len(roll.rows), dtype=np.bool_)
             else:
-                seen = seen_by
-            if tally.add(len(found), seen):
-                found.append(entry)
-        return Earlier.add_up([*found, *drawn], tally)
+                seen = None if kept is None else roll.known_to(kept)
+            if seen is not None and tally.add(len(counted), seen):
+                counted.append(entry)
+        return Earlier.add_up([*counted, *drawn], tally)
 
-    def record(
-        self,
-        fingerprint: str,
-        *,
-        mechanism: str,
-        epsilon: float | None,
-        when: str,
-        exact_label: bool | None = None,
-        central: Central | None = None,
-        columns: str | None = None,
-        tags: Sequence[str] = (),
-        rows_per_person: int | None = 1,
-        roll: Mapping[str, Any] | None = None,
-        run: str | None = None,
-        people: Roll | None = None,
-    ) -> Earlier:
+    def record(self, fingerprint: str, *, people: Roll | None = None, **note: Any) -> Earlier:
         """Note one more release, durably and before it becomes visible; returns what was released before it.
 
-        Reading and noting are one step, so that of two runs at the same moment the second counts the first. A `run`
-        that was killed and goes on takes its first note back: it counts once. `roll` says where the fingerprints of
-        its `people` are kept. A release beyond the budget is refused.
+        `note` is what `make_entry` takes. Reading and noting are one step, so that of two runs at the same moment the
+        second counts the first. A `run` that was killed and goes on takes its first note back: it counts once. `roll`
+        says where the fingerprints of its `people` are kept. A release beyond the budget is refused.
         """
-        entry = make_entry(mechanism, epsilon, when, exact_label, central, columns, tags, rows_per_person, roll, run)
-        with exclusive(self.path):
-            self._data = self._read() if self.path.exists() else self._data
+        entry = make_entry(**note)
+        with self._changed():
             self._expire()
-            if run is not None:
-                self._take_back(fingerprint, lambda one: one.get("run") == run)
-            earlier = self.earlier(fingerprint, columns, nobodys=central is not None, tags=tags, roll=people)
+            if "run" in entry:
+                self._take_back(fingerprint, lambda one: one.get("run") == entry["run"])
+            nobodys, tags = "central" in entry, entry.get("tags", ())
+            earlier = self.earlier(fingerprint, entry.get("columns"), nobodys=nobodys, tags=tags, roll=people)
             self.check_budget(earlier, entry)
-            if people is not None and roll is not None:
-                people.save(self.people_folder, roll["name"])
+            if people is not None and "roll" in entry:
+                people.save(self.people_folder, entry["roll"]["name"])
             self._data["tables"].setdefault(fingerprint, []).append(entry)
-            self._write()
         return earlier
 
     def check_budget(self, earlier: Earlier, entry: Mapping[str, Any]) -> None:
@@ -295,24 +288,18 @@ class Ledger:
         return int(self._data.get(MODELS, {}).get(digest, 0))
 
     def _models(self, change: Callable[[dict[str, int]], dict[str, int]]) -> None:
-        with exclusive(self.path):
-            self._data = self._read() if self.path.exists() else self._data
+        with self._changed():
             self._data[MODELS] = change(self._data.get(MODELS, {}))
-            self._write()
 
     def strike(self, fingerprint: str, **note: Any) -> None:
         """Take the note of a release back: it failed and never became visible."""
-        entry = entry_of(note)
-        with exclusive(self.path):
-            self._data = self._read()
-            self._take_back(fingerprint, lambda one: one == entry, most=1)  # others that read alike are as good
-            self._write()
+        entry = make_entry(**note)
+        with self._changed():  # of several that read alike one is as good as another
+            self._take_back(fingerprint, lambda one: {**one, "expired": 0} == {**entry, "expired": 0}, most=1)
 
     def _take_back(self, fingerprint: str, which: Callable[[dict[str, Any]], bool], most: int | None = None) -> None:
         releases = self._data["tables"].get(fingerprint, [])
         for entry in [one for one in releases if which(one)][:most]:
             releases.remove(entry)
-            if (kept := self.roll_of(entry)) is not None:
-                kept.delete()
         if not releases:
             self._data["tables"].pop(fingerprint, None)

@@ -8,7 +8,7 @@ of memory a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -128,14 +128,8 @@ class KeptRoll:
 
     def bytes(self) -> int:
         """Room that it takes."""
-        return sum(path.stat().st_size for path in self.files() if path.exists())
-
-    def files(self) -> Iterator[Path]:
-        return map(self._file, (ROWS, CELLS, PEOPLE))
-
-    def delete(self) -> None:
-        for path in self.files():
-            path.unlink(missing_ok=True)
+        files = map(self._file, (ROWS, CELLS, PEOPLE))
+        return sum(path.stat().st_size for path in files if path.exists())
 
     def _file(self, ending: str) -> Path:
         return self.folder / (self.name + ending)

@@ -23,17 +23,11 @@ import numpy as np
 
 from sfumato.array_types import Hashes
 from sfumato.errors import CardError
-from sfumato.files import exclusive, explained, sync_folder, write_whole
+from sfumato.files import exclusive, explained, file_digest, sync_folder, write_whole
 from sfumato.guarantee.ledger import Ledger
 from sfumato.guarantee.row_hash import HASH_BYTES, RowHash
 
 KNOWN, PENDING, ANNOUNCED, RELEASED = ".rows", ".pending", ".announced", ".released"
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file, read piece by piece."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfumato.errors import PrivacyLeakWarning
 from sfumato.files import new_folder
-from sfumato.guarantee import Card
+from sfumato.guarantee import Card, Ledger
 from sfumato.jobs.advising.recommendation import Recommendation
 from sfumato.jobs.advising.wish import Wish
 from sfumato.jobs.audit import audit
@@ -57,7 +57,7 @@ def demonstrate(
             options = Options(label=LABEL, config=advice.config, ledger=folder / "ledger.json")
             done = sanitize(patients, folder / "release", options, progress)
             found = audit(AuditRequest(folder=folder / "release", original=patients, holdout=others), progress=progress)
-        (folder / "ledger.json").unlink()
+        Ledger(folder / "ledger.json").discard()
         report(found.data, folder / "release" / "report.html")
         model = folder / "model.skops"
         train([folder / "release"], CLASSIFIER, model)

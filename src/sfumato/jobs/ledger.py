@@ -21,6 +21,7 @@ from sfumato.guarantee.people_totals import PeopleTotals, Tally
 from sfumato.guarantee.roll import KeptRoll, among, rows_known
 
 FORMAT = "sfumato-ledger-export"
+MOST_DAYS = 36_500
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,8 @@ def set_budget(epsilon: float | None, delta: float | None = None, path: Path | N
 
 def keep_for(days: int | None, path: Path | None = None) -> None:
     """For how many days fingerprints of people are kept; None for good."""
-    if days is not None and days < 1:
-        raise UsageError(f"--days must be at least 1. Got {days} instead.")
+    if days is not None and not 1 <= days <= MOST_DAYS:
+        raise UsageError(f"--days must be at least 1 and at most {MOST_DAYS:,}. Got {days} instead.")
     Ledger(path).set_keep_days(days)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sfumato.guarantee import Guarantee, Ledger
 from sfumato.guarantee.earlier import Earlier
-from sfumato.guarantee.entry import entry_of, new_roll_name
+from sfumato.guarantee.entry import make_entry, new_roll_name
 from sfumato.guarantee.fingerprint import Fingerprint
 from sfumato.guarantee.roll import Roll
 from sfumato.jobs.make_card import today
@@ -57,7 +57,7 @@ def release_note(
         **columns,
         "rows_per_person": rows_per_person,
         "roll": None if roll is None else new_roll_name(roll),
-        **({} if run is None else {"run": run}),
+        "run": run,
     }
 
 
@@ -78,10 +78,11 @@ def count_release(
     A dry run notes nothing, and is refused as the release would be. A trial is neither.
     """
     if options.leaves_no_mark:
-        nobodys = note["central"] is not None
-        earlier = ledger.earlier(note["fingerprint"], note["columns"], nobodys=nobodys, tags=note["tags"], roll=roll)
+        about = dict(note)
+        fingerprint, nobodys = about.pop("fingerprint"), about["central"] is not None
+        earlier = ledger.earlier(fingerprint, about["columns"], nobodys=nobodys, tags=about["tags"], roll=roll)
         if options.trial is None:
-            ledger.check_budget(earlier, entry_of(note))
+            ledger.check_budget(earlier, make_entry(**about))
         return earlier
     earlier = ledger.record(**note, people=roll)
     if if_it_fails is not None:

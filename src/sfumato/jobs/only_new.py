@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.array_types import Codes, Flags, Hashes
-from sfumato.errors import NothingNewError, PrivacyLeakWarning, TableError, UsageError
-from sfumato.files import explained
+from sfumato.errors import NothingNewError, PrivacyLeakWarning, UsageError
+from sfumato.files import explained, file_digest
 from sfumato.guarantee import Ledger
 from sfumato.guarantee.row_hash import HASH_BYTES
-from sfumato.guarantee.row_memory import RowMemory, file_digest, forget, memory_folder
+from sfumato.guarantee.row_memory import RowMemory, forget, memory_folder
 from sfumato.jobs.engines.passes import AddsUp, each_block
 from sfumato.jobs.progress import Progress
+from sfumato.jobs.release import release_file
 from sfumato.jobs.source import Source, SourceBlock
 
 BUCKETS = 64
@@ -84,13 +85,10 @@ def forget_release(folder: Path, ledger: Path | None = None) -> int:
     """Tell the ledger that the release in `folder` never left this machine; returns how many rows are new again."""
     if list(folder.glob("receipt-*.json")):
         raise UsageError(f"The release in {folder} was pushed: there is a receipt. What has left cannot be forgotten.")
-    for name in ("release.parquet", "release.csv"):
-        if (folder / name).is_file():
-            rows = forget(Ledger(ledger), file_digest(folder / name))
-            if not rows:
-                raise UsageError(f"The ledger remembers no rows of the release in {folder}. Nothing was changed.")
-            return rows
-    raise TableError(f"There is no release.parquet or release.csv in {folder}.")
+    rows = forget(Ledger(ledger), file_digest(release_file(folder)))
+    if not rows:
+        raise UsageError(f"The ledger remembers no rows of the release in {folder}. Nothing was changed.")
+    return rows
 
 
 def series_of(source: Source) -> str:

@@ -10,18 +10,15 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
-import jinja2
 from markupsafe import Markup
 
 from sfumato.attacks import ATTACKS
 from sfumato.files import write_whole
 from sfumato.jobs.auditing.attacking import story_of
 from sfumato.report.frontier import FORMAL, Shown, by_epsilon, by_risk, claimed_epsilon
-from sfumato.report.markup import templates
+from sfumato.report.markup import report_template, report_text
 from sfumato.report.page import CLOSED
 from sfumato.report.three_risks import RISKS
 
@@ -38,12 +35,11 @@ def render_comparison(data: Shown) -> str:
     names = sorted({name for one in measured for name in one["gains"]})
     believed = {risk: [name for name in names if _risk(name) == risk] for risk in RISKS}
     attacks = [name for group in believed.values() for name in group]
-    script = _text("comparison.js")
+    script = report_text("comparison.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    shown = _templates().get_template("compare.html.j2")
-    return shown.render(
+    return report_template("compare.html.j2").render(
         policy=f"{CLOSED}; script-src 'sha256-{digest}'",
-        css=Markup(_text("page.css") + _text("comparison.css")),
+        css=Markup(report_text("page.css") + report_text("comparison.css")),
         script=Markup(script),
         figures=_figures(data, measured, attacks),
         data=data,
@@ -92,13 +88,3 @@ def _figures(data: Shown, measured: Sequence[Shown], attacks: Sequence[str]) -> 
 
 def _in_order(gains: Mapping[str, float], columns: Sequence[str]) -> list[float | None]:
     return [round(gains[name], 4) if name in gains else None for name in columns]
-
-
-@cache
-def _text(name: str) -> str:
-    return files("sfumato.report").joinpath(name).read_text(encoding="utf-8")
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    return templates("sfumato.report")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.resources import files
 
 import jinja2
 from markupsafe import Markup, escape
@@ -23,6 +25,18 @@ def templates(package: str, **filters: Callable[..., object]) -> jinja2.Environm
     )
     environment.filters |= {"breakable": breakable, **filters}
     return environment
+
+
+@cache
+def report_text(name: str) -> str:
+    """A style sheet or a script of the report: our own file, so it needs no escaping."""
+    return files("sfumato.report").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def report_template(name: str) -> jinja2.Template:
+    """A page of the report."""
+    return templates("sfumato.report", short_name=short_name).get_template(name)
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:

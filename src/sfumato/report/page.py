@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from sfumato.files import write_whole
@@ -21,7 +18,7 @@ from sfumato.report.comparison_parts import shown_copies, shown_crowds, shown_fi
 from sfumato.report.correlations import correlation_maps
 from sfumato.report.exposed import exposure
 from sfumato.report.guarantee import shown_guarantee
-from sfumato.report.markup import short_name, tag, templates
+from sfumato.report.markup import report_template, report_text, tag
 from sfumato.report.measures import shown_measures
 from sfumato.report.riskiest import riskiest_rows
 from sfumato.report.three_risks import three_risks
@@ -64,43 +61,39 @@ def render_report(audit: Mapping[str, Any]) -> str:
     settings = audit.get("settings") or {}
     copied, copies_why = shown_copies(audit.get("copies"))
     told = told_attacks(attacks, settings.get("tolerance"))
-    return (
-        _templates()
-        .get_template("page.html.j2")
-        .render(
-            policy=CLOSED,
-            css=_css(),
-            private=private,
-            notice=notice(audit),
-            release=release,
-            title=title(release),
-            parameters=_parameters(release.get("mechanism") or {}),
-            guarantee=shown_guarantee(audit.get("guarantee"), release["earlier_releases"]),
-            risks=three_risks(attacks),
-            measures=shown_measures(audit.get("measures")),
-            copies=copied,
-            copies_why=copies_why,
-            crowds=shown_crowds(audit.get("uniqueness")),
-            fidelity=shown_fidelity(audit.get("fidelity")),
-            told=told,
-            told_in_all=in_all(attack.verdict for attack in told),
-            not_applicable=grouped_reasons(attacks),
-            failed=[entry for entry in attacks if entry.get("failed")],
-            exposed=exposure(attacks, int(settings.get("rows_used") or 0)),
-            riskiest=riskiest_rows(audit.get("riskiest") or (), release["source_columns"] or ()) if private else [],
-            pictures=pictures(distributions, private=private),
-            columns_in_all=len(distributions),
-            has_original=private and any(entry.get("original") is not None for entry in distributions),
-            maps=correlation_maps(audit.get("correlations") or {}, private=private),
-            learned=learned(audit.get("utility") or ()),
-            threat=_threat(audit.get("threat_model") or {}),
-            settings=setting_rows(settings),
-            has_control=any(entry.get("control") is not None for entry in attacks),
-            notes=list(audit.get("notes") or ()),
-            versions=audit.get("versions") or {},
-            marks=_marks(),
-            figure=figure,
-        )
+    return report_template("page.html.j2").render(
+        policy=CLOSED,
+        css=Markup(report_text("page.css")),
+        private=private,
+        notice=notice(audit),
+        release=release,
+        title=title(release),
+        parameters=_parameters(release.get("mechanism") or {}),
+        guarantee=shown_guarantee(audit.get("guarantee"), release["earlier_releases"]),
+        risks=three_risks(attacks),
+        measures=shown_measures(audit.get("measures")),
+        copies=copied,
+        copies_why=copies_why,
+        crowds=shown_crowds(audit.get("uniqueness")),
+        fidelity=shown_fidelity(audit.get("fidelity")),
+        told=told,
+        told_in_all=in_all(attack.verdict for attack in told),
+        not_applicable=grouped_reasons(attacks),
+        failed=[entry for entry in attacks if entry.get("failed")],
+        exposed=exposure(attacks, int(settings.get("rows_used") or 0)),
+        riskiest=riskiest_rows(audit.get("riskiest") or (), release["source_columns"] or ()) if private else [],
+        pictures=pictures(distributions, private=private),
+        columns_in_all=len(distributions),
+        has_original=private and any(entry.get("original") is not None for entry in distributions),
+        maps=correlation_maps(audit.get("correlations") or {}, private=private),
+        learned=learned(audit.get("utility") or ()),
+        threat=_threat(audit.get("threat_model") or {}),
+        settings=setting_rows(settings),
+        has_control=any(entry.get("control") is not None for entry in attacks),
+        notes=list(audit.get("notes") or ()),
+        versions=audit.get("versions") or {},
+        marks=_marks(),
+        figure=figure,
     )
 
 
@@ -140,14 +133,3 @@ def _marks() -> dict[str, Markup]:
 
 def _sign(mark: Markup) -> Markup:
     return tag("svg", mark, viewBox="-12 -12 24 24", width=20, height=20, class_="sign", aria_hidden="true")
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    return templates("sfumato.report", short_name=short_name)
-
-
-@cache
-def _css() -> Markup:
-    """Our own file, so it needs no escaping."""
-    return Markup(files("sfumato.report").joinpath("page.css").read_text(encoding="utf-8"))
