@@ -214,6 +214,12 @@ def test_a_survey_is_audited_before_anybody_is_asked(tmp_path: Path, capsys: pyt
     assert 0 < most["at_most"]["bits"] <= measures["anybody_bits"]
     assert measures["degree_of_error"]["exact"]
     assert "Degree of disclosure (Definition 2)" in (tmp_path / "audit" / "answers" / "report.html").read_text()
+    assert {path.name for path in (tmp_path / "audit").iterdir()} == {
+        "answers",
+        "respondents.parquet",
+        "others.parquet",
+    }
+    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "audit").glob("*.parquet")} == {0}
     assert run(*command) == 5  # the folder exists
 
 
@@ -274,6 +280,9 @@ def test_edges_of_an_earlier_table_go_into_survey_and_schema(
     assert run("survey", "edges", earlier, "--out", tmp_path / "none.yaml") == 2
     assert run("survey", "edges", earlier, "--column", "hour") == 4
     assert "Did you mean 'hours'" in capsys.readouterr().err
+    file.write_text("- hours")
+    assert run("survey", "edges", earlier, "--survey", file, "--out", tmp_path / "none.yaml") == 4
+    assert "needs a list of `questions`" in capsys.readouterr().err
 
 
 def test_plain_answers_are_classified_in_the_words_of_the_survey(

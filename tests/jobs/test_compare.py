@@ -162,3 +162,6 @@ def test_what_cannot_be_compared_is_refused(tmp_path):
         with pytest.raises(UsageError):
             sf.compare(people(), tmp_path / "b", schema=SCHEMA, **words)
     assert not (tmp_path / "b").exists()
+    (tmp_path / "b").write_text("mine")
+    with pytest.raises(OutputError, match="a folder must be written there"):
+        sf.compare(people(), tmp_path / "b", schema=SCHEMA)

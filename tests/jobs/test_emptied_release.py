@@ -10,6 +10,7 @@ from sfumato.cli.console import run_guarded
 from sfumato.errors import TableError
 from sfumato.guarantee import Card
 from sfumato.jobs.audit import AuditRequest, audit
+from sfumato.jobs.far_cells import far_cells
 from sfumato.jobs.pooling.pushed import Pushed, embedded_card, read_part
 from sfumato.jobs.predict import predict
 from sfumato.jobs.reconstruct import reconstruct_column
@@ -94,6 +95,17 @@ class TestEveryReader:
         card = embedded_card(pushed)
         with pytest.raises(TableError, match=WHERE[name]):
             read_part(pushed, card, card.rows, np.random.default_rng(0))
+
+
+def test_rows_are_counted_over_all_blocks(home, monkeypatch):
+    monkeypatch.setattr("sfumato.jobs.far_cells.BLOCK", 50)
+    path = home / "age-whole" / "release.parquet"
+    card, released = Card.load(path.parent), open_table(path).read()
+    classes = released["ill"].to_pylist()
+    classes[104] = "perhaps"
+    changed = released.set_column(released.column_names.index("ill"), "ill", pa.array(classes))
+    write_table(changed, home / "odd.parquet")
+    assert "row 105" in far_cells(home / "odd.parquet", card)
 
 
 def test_what_the_card_calls_missing_is_still_read(home):

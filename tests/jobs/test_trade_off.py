@@ -31,7 +31,7 @@ def test_less_privacy_keeps_more_information(pay):
     assert found.plot().count("<polyline") == 3
 
 
-def test_the_release_is_marked_where_it_stands(pay):
+def test_the_release_is_marked_where_it_stands(pay, tmp_path):
     release = sf.sanitize({"pay": pay}, schema=SCHEMA, mechanism="additive-noise", parameters={"scale": 0.2}, seed=1)
     found = sf.trade_off(release, "pay", {"pay": pay}, levels=(0.5,), runs=1, bins=30)
     told = privacy_loss(describe(release.card, "pay").noise, pay)
@@ -39,6 +39,11 @@ def test_the_release_is_marked_where_it_stands(pay):
     assert found.mark[1] < 0.3
     assert "this noise, programme" in found.lines
     assert "this release" in found.plot()
+    found.save(tmp_path)
+    assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {
+        "trade-off.csv": 0o600,
+        "trade-off.svg": 0o600,
+    }
 
 
 def test_what_has_no_trade_off_is_refused(pay):

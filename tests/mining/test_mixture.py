@@ -61,7 +61,7 @@ def test_centres_spreads_and_shares_of_plain_rows_are_found(release):
     assert spreads.mean() == pytest.approx(0.08, abs=0.03)
 
 
-def test_the_release_shows_two_and_its_rows_are_grouped_as_well_as_expected(people, release):
+def test_the_release_shows_two_and_its_rows_are_grouped_as_well_as_expected(people, release, tmp_path):
     found = sf.cluster(release, model="spherical", resamples=3, original=people[0])
     assert found.about["clusters"] == 2
     assert found.about["is_shown"]
@@ -70,6 +70,7 @@ def test_the_release_shows_two_and_its_rows_are_grouped_as_well_as_expected(peop
     assert np.mean(found.about["stability"]) > 0.8
     assert found.about["lost"]["plain_rows"] > 0.95
     assert found.about["lost"]["released_rows"] == pytest.approx(reached, abs=0.05)
+    assert (found.save(tmp_path / "c") / "clusters.json").stat().st_mode & 0o777 == 0o600, "figures of private rows"
 
 
 def test_what_noise_hides_is_said():

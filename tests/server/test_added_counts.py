@@ -18,6 +18,7 @@ from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import Card
 from sfumato.jobs.pooling.added import ONE_SITE, add_counts, with_added_counts
 from sfumato.jobs.pooling.pushed import Pushed
+from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.jobs.strength import Terms
 from sfumato.protocol.acceptance import read_card
@@ -41,7 +42,8 @@ def counts(folder, plan=PLAN, seed=0, epsilon=1.0, rows=1_500, delta=1e-6):
     terms = Terms("s", "h", consortium.study().schema, "tree-resampling", {"plan": plan.to_dict()}, None)
     options = Options(terms=terms, epsilon=epsilon, delta=delta, force=True, ledger=folder / f"ledger-{seed}.json")
     sanitize(consortium.people(rows, seed), folder / "release", options)
-    return (folder / "release" / "counts.parquet").read_bytes()
+    saved = Release.open(folder / "release").save(folder / "saved", force=True)
+    return (saved / "counts.parquet").read_bytes()
 
 
 @pytest.fixture(scope="module")

@@ -125,14 +125,11 @@ def reconstruct(
 
 
 def _write_trade_off(folder: Path, column: str, original: Any, out: Path, progress: Any) -> dict[str, Any]:
-    from sfumato.files import write_whole
     from sfumato.jobs.release import Release
     from sfumato.jobs.trade_off_job import trade_off_of
-    from sfumato.table import write_table
 
     found = trade_off_of(Release.public(folder), column, original, progress=progress)
-    write_table(found.table(), out / "trade-off.csv")
-    write_whole(out / "trade-off.svg", found.plot())
+    found.save(out)
     return found.summary()
 
 

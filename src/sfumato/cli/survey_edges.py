@@ -9,7 +9,7 @@ import typer
 
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console, Force
-from sfumato.errors import UsageError
+from sfumato.errors import SchemaError, UsageError
 from sfumato.files import check_free
 
 app = typer.Typer()
@@ -85,7 +85,11 @@ def _read(path: Path) -> dict[str, Any]:
 
     if not path.is_file():
         raise UsageError(f"There is no survey file {path}.")
-    return dict(read_schema_file(path))
+    try:
+        found = read_schema_file(path)
+    except SchemaError as error:
+        raise SchemaError(f"{path}: {error}") from None
+    return found if isinstance(found, dict) else {}
 
 
 def _write(

@@ -66,7 +66,8 @@ class Clustering:
             write_table(self.centres, folder / "clusters.csv")
             certainty = self.probabilities.max(axis=1)
             write_table(pa.table({"cluster": self.labels, "probability": certainty}), folder / "rows.parquet")
-            write_whole(folder / "clusters.json", json.dumps(self.about, indent=1))
+            told = json.dumps(self.about, indent=1)
+            write_whole(folder / "clusters.json", told, private="lost" in self.about)  # figures of private rows
         return Path(out)
 
 

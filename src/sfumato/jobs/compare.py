@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sfumato.classifiers.factory import CLASSIFIERS
 from sfumato.errors import OutputError, SchemaError, TableError, UsageError
-from sfumato.files import write_whole
+from sfumato.files import check_folder, explained, write_whole
 from sfumato.jobs.advising.candidates import candidates
 from sfumato.jobs.advising.ground import TEST_SHARE, Ground, split, trial_schema
 from sfumato.jobs.advising.grounds import FEWEST
@@ -130,10 +130,14 @@ def _folder(out: Path, rows: pa.Table, schema: Schema, request: Request) -> Path
             digest.update(repr(column.to_pylist()).encode())
     about = f"{CELLS} {digest.hexdigest()} {request.attacks} {request.learners}"
     note, cells = out / "about.txt", out / "cells"
-    if out.exists() and any(out.iterdir()) and (not note.is_file() or note.read_text() != about):
-        raise OutputError(f"{out} contains something else, or the comparison of another table. Choose another folder.")
-    out.mkdir(mode=0o700, parents=True, exist_ok=True)
-    cells.mkdir(mode=0o700, exist_ok=True)
+    check_folder(out, force=True)
+    with explained(out):
+        if out.exists() and any(out.iterdir()) and (not note.is_file() or note.read_bytes() != about.encode()):
+            raise OutputError(
+                f"{out} contains something else, or the comparison of another table. Choose another folder."
+            )
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)
+        cells.mkdir(mode=0o700, exist_ok=True)
     write_whole(note, about, private=True)
     return cells
 

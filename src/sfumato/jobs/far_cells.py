@@ -100,7 +100,7 @@ def far_cells(path: Path, card: Card) -> str | None:
             for batch in file.iter_batches(batch_size=BLOCK):
                 table = pa.Table.from_batches([batch])
                 check.check_written(table, rows)
-                matrix = matrix_of(table, card)[0]
+                matrix = matrix_of(table, card, rows)[0]
                 check.check_matrix(matrix, rows)
                 if isinstance(recipe.map, Staged):
                     found = OutcomeCounts.of(recipe.map, recipe.channels, ReleasedRows(matrix))

@@ -245,6 +245,8 @@ class Release:
                 write_whole(aside / MODEL, model_text(self.model))
             if self._counts is not None:
                 write_counts(aside / COUNTS, self.card, self._counts)
+            elif self.folder is not None and (self.folder / COUNTS).is_file():
+                write_whole(aside / COUNTS, (self.folder / COUNTS).read_bytes())
             if self.key is not None and not self._key_kept:
                 self.key.save(aside / "key.json")
             if self._remembered is not None:

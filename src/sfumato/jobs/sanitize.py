@@ -146,8 +146,6 @@ def _perturb(
         schema = with_privacy_loss(opened, schema, mechanism, options.privacy_loss)
         strength = replace(strength, chosen_by=f"privacy loss {options.privacy_loss:g} of every number, from the data")
     encoding = Encoding(schema)
-    if not encoding.groups:
-        raise SchemaError("No column is private, so there is nothing to release. Check the roles in the schema.")
     if options.max_rows_per_person is not None and schema.person is None:
         raise UsageError(
             "--max-rows-per-person needs a column that says whose row each one is. Give one the role person."

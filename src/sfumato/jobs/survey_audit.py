@@ -77,8 +77,8 @@ def audit_survey(
     half = len(order) // 2
     with new_folder(out, force=force) as folder:
         asked, others = folder / "respondents.parquet", folder / "others.parquet"
-        write_table(people.take(order[:half]), asked)
-        write_table(people.take(order[half:]), others)
+        write_table(people.take(order[:half]), asked, private=True)
+        write_table(people.take(order[half:]), others, private=True)
         options = Options(
             mechanism="guided-projection",
             parameters={"guidance": guidance, "floor": floor, "link": link, "guidance_reason": FROM_A_SURVEY},

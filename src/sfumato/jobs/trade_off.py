@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,13 @@ from numpy.typing import ArrayLike
 
 from sfumato.array_types import Floats
 from sfumato.errors import TableError, UsageError
+from sfumato.files import write_whole
 from sfumato.jobs.progress import Progress, silent
 from sfumato.metrics.information import calibrate, information_loss, privacy_loss
 from sfumato.noise import OperatorNoise, Uniform, make_operator
 from sfumato.reconstruction import Density, reconstruct
 from sfumato.reconstruction.trade_off_picture import Point, trade_off_picture
+from sfumato.table import write_table
 
 LEVELS = (0.1, 0.2, 0.33, 0.5, 0.7, 0.85)
 MOST_ROWS = 20_000
@@ -60,6 +63,11 @@ class TradeOff:
     def plot(self) -> str:
         """The trade-off as an SVG picture."""
         return trade_off_picture(f"What privacy costs: {self.column}", self.lines, self.mark)
+
+    def save(self, folder: Path) -> None:
+        """Write trade-off.csv and trade-off.svg, for the owner alone: they are made from private values."""
+        write_table(self.table(), folder / "trade-off.csv", private=True)
+        write_whole(folder / "trade-off.svg", self.plot(), private=True)
 
 
 def trade_off(

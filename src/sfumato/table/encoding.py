@@ -57,7 +57,7 @@ class Encoding:
 
     def __init__(self, schema: Schema) -> None:
         if not schema.private:
-            raise SchemaError("The schema has no private column, so there is nothing to encode.")
+            raise SchemaError("The schema has no private column, so there is nothing to release. Check its roles.")
         label = schema.label
         if label is not None and label.categories is None:
             raise SchemaError(f"The label {label.name!r} has no categories. List its classes in the schema.")
