@@ -102,11 +102,10 @@ class Release:
         if self._source is None and self._private_folder is not None:
             trace = self._private_folder / "trace.parquet"
             if trace.exists():
-                self._source = open_table(trace).read()["source"].to_numpy()
-            if self._source is not None and len(self._source) != self.card.rows:
-                raise CardError(
-                    f"The trace of {self.folder} does not belong to its release: the numbers of rows differ."
-                )
+                found = open_table(trace).read()["source"].to_numpy()
+                if len(found) != self.card.rows:
+                    raise CardError(f"The trace of {self.folder} is not that of its release: numbers of rows differ.")
+                self._source = found
         return self._source
 
     @property
@@ -175,7 +174,7 @@ class Release:
             return self._rows
         if self.folder is None:
             raise UsageError("A dry run has a card and no rows: nothing was released.")
-        return read_release(self.folder)
+        return open_table(release_file(self.folder)).read()
 
     def blocks(self, *columns: str, rows: int) -> Iterator[pa.RecordBatch]:
         """Released columns, block by block; of a folder no more is read."""
@@ -313,11 +312,6 @@ def release_file(folder: Path) -> Path:
         if (folder / name).is_file():
             return folder / name
     raise TableError(f"There is no release.parquet or release.csv (or another format of `sanitize`) in {folder}.")
-
-
-def read_release(folder: Path) -> pa.Table:
-    """The released table."""
-    return open_table(release_file(folder)).read()
 
 
 def matrix_of(table: pa.Table, card: Card, first_row: int = 0) -> tuple[Matrix, Codes | None]:
