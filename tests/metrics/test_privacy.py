@@ -23,6 +23,7 @@ from sfumato.metrics import (
     variance_of_difference,
     worst_records,
 )
+from sfumato.metrics.privacy import auc_within
 from sfumato.table import Column, Encoding, Schema
 
 MIXED = Encoding(
@@ -102,6 +103,29 @@ def test_the_auc_interval_covers_and_is_not_too_wide():
     assert 0.92 <= covered <= 0.97
     spread = np.std([(low + high) / 2 for low, high in intervals])
     assert np.mean([high - low for low, high in intervals]) == pytest.approx(2 * 1.96 * spread, rel=0.1)
+
+
+def test_the_auc_within_classes_counts_pairs_of_one_class():
+    """Against all pairs one by one; one class is the ordinary AUC; intervals of many small classes hold the truth."""
+    rng, true = np.random.default_rng(1), stats.norm.cdf(1 / np.sqrt(2))
+    members, scores, classes = np.arange(60) < 35, rng.integers(0, 9, 60).astype(float), rng.integers(0, 7, 60)
+    pairs = [
+        (scores[i] > scores[j]) + 0.5 * (scores[i] == scores[j])
+        for i in np.flatnonzero(members)
+        for j in np.flatnonzero(~members)
+        if classes[i] == classes[j]
+    ]
+    assert auc_within(scores, members, classes)[0] == pytest.approx(np.mean(pairs))
+    area, interval = auc_within(scores, members, np.zeros(60))
+    assert area == pytest.approx(auc(scores[members], scores[~members]))
+    assert_allclose(interval, auc_interval(scores[members], scores[~members]))
+    found = []
+    for _ in range(400):
+        classes = rng.integers(0, 40, 200)
+        members = rng.random(200) < 0.6
+        found.append(auc_within(rng.normal(size=200) + members + 5.0 * classes, members, classes)[1])
+    assert 0.92 <= np.mean([low <= true <= high for low, high in found]) <= 0.98
+    assert np.mean([high - low for low, high in found]) < 0.4
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 10), (10, 10), (3, 17), (500, 1000)])

@@ -114,6 +114,21 @@ def truth_of(count):
     return Truth(Encoding.unit(1), np.zeros((count, 1)), members=np.arange(count) % 2 == 0)
 
 
+def test_released_classes_alone_give_no_member_away():
+    """Forty classes of five: how many of each were released tells much of a list of everybody, and no row does."""
+    rng = np.random.default_rng(5)
+    classes = np.repeat(np.arange(40), 5)
+    members = rng.permutation(200) < 140
+    released = np.bincount(classes[members], minlength=40)[classes] / 5.0
+    truth = Truth(Encoding.unit(1), np.zeros((140, 1)), members=members)
+    assert score_guess(MembershipScores(released), truth).score > 0.3
+    within = Truth(Encoding.unit(1), np.zeros((140, 1)), members=members, candidate_labels=classes)
+    assert score_guess(MembershipScores(released), within).score == 0.0
+    assert score_guess(MembershipScores(released + members), within).score == 1.0
+    apart = Truth(Encoding.unit(1), np.zeros((140, 1)), members=members, candidate_labels=members.astype(int))
+    assert isinstance(score_guess(MembershipScores(released), apart), Abstain)
+
+
 def test_secrets_average_over_columns_with_a_control():
     X = np.random.default_rng(0).random((40, 2))
     truth = Truth(Encoding.unit(2), X, targets=X, control_targets=X[::-1])

@@ -108,6 +108,25 @@ def auc_interval(members: ArrayLike, others: ArrayLike, confidence: float = 0.95
     return Interval(max(0.0, area - half), min(1.0, area + half))
 
 
+def auc_within(scores: Matrix, members: Flags, classes: Codes, confidence: float = 0.95) -> tuple[float, Interval]:
+    """The AUC over pairs of a member and another person of the same class, and its interval; .5 is safest.
+
+    sum(a) / sum(b), where b counts a person's counterparts and a those that the pair is right about. Its variance is
+    that of a ratio, over the members and over the others; with one class that is DeLong's.
+    """
+    right, pairs = np.zeros(len(scores)), np.zeros(len(scores))
+    for code in np.unique(classes).tolist():
+        high, low = np.flatnonzero((classes == code) & members), np.flatnonzero((classes == code) & ~members)
+        if len(high) and len(low):
+            right[high], pairs[high] = len(low) * _placement(scores[high], scores[low]), len(low)
+            right[low], pairs[low] = len(high) * (1.0 - _placement(scores[low], scores[high])), len(high)
+    area, variance = float(right[members].sum() / pairs[members].sum()), 0.0
+    for kind in (members, ~members):
+        variance += _sample_variance((right - area * pairs)[kind] / pairs[kind].mean()) / int(kind.sum())
+    half = float(stats.norm.ppf(0.5 + confidence / 2)) * float(np.sqrt(variance))
+    return area, Interval(max(0.0, area - half), min(1.0, area + half))
+
+
 def _placement(values: Matrix, reference: Matrix) -> Matrix:
     """Share of the reference below each value, ties counting half."""
     ordered = np.sort(reference)

@@ -9,7 +9,7 @@ from sfumato.attacks.base import Abstain, Links, MembershipScores, Picks, Source
 from sfumato.metrics.privacy import (
     Interval,
     auc,
-    auc_interval,
+    auc_within,
     mean_interval,
     proportion_interval,
     same_rows,
@@ -126,8 +126,10 @@ def score_picks(guess: Picks, truth: Truth) -> ScoredGuess | Abstain:
 
 
 def score_membership(guess: MembershipScores, truth: Truth) -> ScoredGuess | Abstain:
-    """2 AUC - 1 (0 when below): 0 is a coin toss, 1 tells every member from every other person.
+    """2 AUC - 1 (0 when below): 0 is a coin toss, 1 tells every member from every other person of the same class.
 
+    Classes are released, and how many members each has with them. In small classes that alone tells who of a list may
+    be a member, whatever the rows say. So members are told from others of their own class, as in line-ups.
     Where the adversary has several means, the one with the largest AUC on one half of the candidates is taken, and
     everything is reported on the other half, which had no part in the choice. baseline: 0. control: None, since the
     candidates hold the control people already. worst: share of members found at 1% false alarms. `auc` is among the
@@ -136,13 +138,17 @@ def score_membership(guess: MembershipScores, truth: Truth) -> ScoredGuess | Abs
     members = truth.members
     if members is None or members.all() or not members.any():
         return Abstain("needs candidates of both kinds, in the table and not")
-    scores, kept, chosen = guess.scores, np.arange(len(members)), ""
+    classes = np.zeros(len(members), dtype=np.int64) if truth.candidate_labels is None else truth.candidate_labels
+    kept = np.flatnonzero(np.isin(classes, np.intersect1d(classes[members], classes[~members])))
+    if not len(kept):
+        return Abstain("no class has people of both kinds, in the table and not")
+    scores, chosen = guess.scores, ""
     details: dict[str, float] = {}
     if guess.others:
-        aside, rest = _halves(members)
+        aside, rest = _halves(members, classes, kept)
         if len(aside):
             means = {guess.by: guess.scores, **guess.others}
-            areas = {by: auc(one[aside][members[aside]], one[aside][~members[aside]]) for by, one in means.items()}
+            areas = {by: auc_within(one[aside], members[aside], classes[aside])[0] for by, one in means.items()}
             best = max(areas, key=lambda by: areas[by])
             scores, kept = means[best], rest
             chosen = f"by {best}, chosen on {len(aside):,} of the candidates and reported on the {len(rest):,} others"
@@ -153,7 +159,7 @@ def score_membership(guess: MembershipScores, truth: Truth) -> ScoredGuess | Abs
     elif guess.by:
         chosen = f"by {guess.by}, the only means here"
     inside, outside = scores[kept[members[kept]]], scores[kept[~members[kept]]]
-    area, (low, high) = auc(inside, outside), auc_interval(inside, outside)
+    area, (low, high) = auc_within(scores[kept], members[kept], classes[kept])
     alarm = float(np.quantile(outside, 0.99, method="higher"))
     found = kept[members[kept]][np.argsort(-inside, kind="stable")]
     return ScoredGuess(
@@ -168,14 +174,22 @@ def score_membership(guess: MembershipScores, truth: Truth) -> ScoredGuess | Abs
     )
 
 
-def _halves(members: Flags) -> tuple[Codes, Codes]:
-    """Positions of one half of the members and of the others, and of the rest; empty where there are too few."""
+def _halves(members: Flags, classes: Codes, kept: Codes) -> tuple[Codes, Codes]:
+    """Of the candidates at `kept` one half of the members and of the others of every class, and the rest.
+
+    The first is empty where one of the two has too few of a kind, or no class with both kinds.
+    """
     rng = np.random.default_rng(0)  # fixed: scoring twice gives the same figure
-    aside = []
+    mine = rng.permutation(kept)
+    aside = np.zeros(len(members), dtype=bool)
     for kind in (members, ~members):
-        own = rng.permutation(np.flatnonzero(kind))
-        if len(own) < 2 * LEAST_TO_CHOOSE:
-            return np.empty(0, dtype=np.int64), np.arange(len(members))
-        aside.append(own[: len(own) // 2])
-    chosen_on = np.sort(np.concatenate(aside))
-    return chosen_on, np.setdiff1d(np.arange(len(members)), chosen_on)
+        own = mine[kind[mine]]
+        own = own[np.argsort(classes[own], kind="stable")]  # every other one, so that both halves have every class
+        aside[own[::2]] = True
+    parts = kept[aside[kept]], kept[~aside[kept]]
+    fine = all(
+        min(members[part].sum(), (~members[part]).sum()) >= LEAST_TO_CHOOSE
+        and len(np.intersect1d(classes[part][members[part]], classes[part][~members[part]]))
+        for part in parts
+    )
+    return parts if fine else (kept[:0], kept)

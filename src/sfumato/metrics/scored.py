@@ -22,8 +22,8 @@ class Truth:
     population who are not in the table. targets, control_targets: whole records of the people that the attack was
     aimed at. members: of each candidate whether it is in the table. register: everybody in the table.
     lineup: of every line-up the place of the person behind the row. labels, target_labels, register_labels,
-    control_labels: classes of these people, where the release has a label; a label is true with probability
-    `label_keep`. tolerance: see `privacy.learned`. share: which part of the records counts as "the worst".
+    control_labels, candidate_labels: classes of these people, where the release has a label; a label is true with
+    probability `label_keep`. tolerance: see `privacy.learned`. share: which part of the records counts as "the worst".
     """
 
     encoding: Encoding
@@ -38,6 +38,7 @@ class Truth:
     target_labels: Codes | None = None
     register_labels: Codes | None = None
     control_labels: Codes | None = None
+    candidate_labels: Codes | None = None
     label_keep: float = 1.0
     tolerance: float = TOLERANCE
     share: float = 0.01

@@ -150,6 +150,7 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
         target_labels=labels[1],
         register_labels=labels[2],
         control_labels=None if holdout is None else holdout.y,
+        candidate_labels=candidate_labels if evidence.y is not None else None,
         label_keep=evidence.label_keep,
         tolerance=tolerance,
     )
