@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from sfumato.errors import UsageError
-from sfumato.neighbours import DeviceMemoryWarning, NumpyArrays, nearest, on_device
+from sfumato.neighbours import DeviceMemoryWarning, NumpyArrays, nearest, on_device, radius_votes
 from sfumato.neighbours.device import nearest_on_device
 
 
@@ -77,3 +77,18 @@ def test_a_card_that_runs_full_goes_on_in_smaller_blocks_and_says_so():
 def test_without_a_card_one_sentence_says_so():
     with pytest.raises(UsageError, match="--device cuda"), on_device("cuda"):
         pass
+
+
+@pytest.mark.parametrize("device", arrays(), ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("given", [{}, {"less": 0.3, "least": 0.05}], ids=["plain", "less noise"])
+def test_votes_are_the_processors(device, given):
+    for name, queries, rows in tables(np.random.default_rng(5)):
+        codes = np.arange(len(rows)) % 3
+        # On the grid many rows lie exactly on the circle: rounding must not decide.
+        squared_radius = 2.0 if name == "on a grid" else float(np.quantile(((queries[0] - rows) ** 2).sum(axis=1), 0.2))
+        expected = radius_votes(queries, rows, codes, 3, squared_radius, **given)
+        with on_device(device, memory=1 << 20):
+            found = radius_votes(queries, rows, codes, 3, squared_radius, **given)
+        assert_array_equal(found.exact, expected.exact, err_msg=name)
+        assert_array_equal(found.votes > 0, expected.votes > 0, err_msg=name)
+        assert_allclose(found.votes, expected.votes, rtol=1e-7, err_msg=name)

@@ -19,6 +19,8 @@ FAR = 1e30
 class Arrays(Protocol):
     """The few operations that are asked of an array library; arrays of it are never looked into."""
 
+    namespace: Any
+    """The library's own functions, for what has the same name and meaning in NumPy, CuPy and PyTorch."""
     coarser: float
     """The error bound of a product, in those of single precision."""
     bytes_of_a_pair: float
@@ -53,6 +55,9 @@ class Arrays(Protocol):
     def joined(self, parts: list[Any]) -> Any:
         """Matrices side by side."""
 
+    def pairs(self, flags: Any) -> tuple[Any, Any]:
+        """Lines and columns of a matrix where it is true."""
+
     def get(self, found: Any) -> npt.NDArray[Any]:
         """Back as NumPy has it."""
 
@@ -70,6 +75,7 @@ class NumpyArrays:
 
     def __init__(self, library: ModuleType = np) -> None:
         self._np: Any = library
+        self.namespace: Any = library
 
     def put(self, matrix: npt.NDArray[Any]) -> Any:
         return self._np.asarray(matrix)
@@ -110,6 +116,10 @@ class NumpyArrays:
     def joined(self, parts: list[Any]) -> Any:
         return self._np.concatenate(parts, axis=1)
 
+    def pairs(self, flags: Any) -> tuple[Any, Any]:
+        line, column = self._np.nonzero(flags)
+        return line, column
+
     def get(self, found: Any) -> npt.NDArray[Any]:
         return np.asarray(found if self._np is np else self._np.asnumpy(found))
 
@@ -139,6 +149,7 @@ class TorchArrays:
             raise UsageError("--device cuda finds no card here. Leave --device out to use the processor.")
         torch.backends.cuda.matmul.allow_tf32 = False  # ten bits of a product would break the proven bound
         self._torch: Any = torch
+        self.namespace: Any = torch
         try:
             self._device = torch.device(device)
         except RuntimeError:
@@ -197,6 +208,10 @@ class TorchArrays:
 
     def joined(self, parts: list[Any]) -> Any:
         return self._torch.cat(parts, dim=1)
+
+    def pairs(self, flags: Any) -> tuple[Any, Any]:
+        line, column = self._torch.nonzero(flags, as_tuple=True)
+        return line, column
 
     def get(self, found: Any) -> npt.NDArray[Any]:
         return np.asarray(found.cpu().numpy())

@@ -11,7 +11,7 @@ answered by the processor. So the answers are those of the processor, ties inclu
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -52,22 +52,17 @@ def chosen() -> tuple[Arrays, int] | None:
     return _chosen.get()
 
 
-def nearest_on_device(
-    arrays: Arrays, a: Floats, b: Floats, k: int, *, exclude_self: bool, frame: Frame | None, memory: int
-) -> tuple[Floats, Codes, Flags]:
-    """Squared distances and indices as `nearest` has them, and which queries are settled; the rest is undefined."""
-    work = _Work(arrays, a, b, k, exclude_self, frame or Frame.of(b))
-    best, index = np.full((len(a), k), np.inf), np.full((len(a), k), len(b), dtype=np.int64)
-    settled = np.zeros(len(a), dtype=bool)
-    block, start = max(LEAST_BLOCK, min(MOST_BLOCK, memory // work.bytes_of_a_query)), 0
-    while start < len(a):
-        at = slice(start, min(start + block, len(a)))
+def in_blocks(arrays: Arrays, count: int, bytes_each: float, memory: int, work: Callable[[slice, int], None]) -> None:
+    """Call `work(block, memory)` for 0 .. count in blocks that fit; a device that runs full gets smaller ones."""
+    block, start = max(LEAST_BLOCK, min(MOST_BLOCK, int(memory / bytes_each))), 0
+    while start < count:
+        at = slice(start, min(start + block, count))
         try:
-            best[at], index[at], settled[at] = work.answers(at, memory)
+            work(at, memory)
         except (MemoryError, RuntimeError) as error:
             if not arrays.is_full(error) or block <= LEAST_BLOCK:
                 raise
-            block, memory = block // 2, memory // 2
+            block, memory = max(LEAST_BLOCK, min(block, at.stop - at.start) // 2), memory // 2
             warnings.warn(
                 f"The device ran out of memory; going on with blocks of {block} queries.",
                 DeviceMemoryWarning,
@@ -75,6 +70,20 @@ def nearest_on_device(
             )
             continue
         start = at.stop
+
+
+def nearest_on_device(
+    arrays: Arrays, a: Floats, b: Floats, k: int, *, exclude_self: bool, frame: Frame | None, memory: int
+) -> tuple[Floats, Codes, Flags]:
+    """Squared distances and indices as `nearest` has them, and which queries are settled; the rest is undefined."""
+    work = _Work(arrays, a, b, k, exclude_self, frame or Frame.of(b))
+    best, index = np.full((len(a), k), np.inf), np.full((len(a), k), len(b), dtype=np.int64)
+    settled = np.zeros(len(a), dtype=bool)
+
+    def answer(at: slice, memory: int) -> None:
+        best[at], index[at], settled[at] = work.answers(at, memory)
+
+    in_blocks(arrays, len(a), work.bytes_of_a_query, memory, answer)
     return best, index, settled
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.array_types import Codes, Flags, Floats
+from sfumato.neighbours.circle import Circle, Votes, add_weights
+from sfumato.neighbours.device import chosen
+from sfumato.neighbours.device_votes import votes_on_device
 from sfumato.neighbours.frame import Frame, pair_squares
 from sfumato.neighbours.tiles import NEAR, QueryBlock, RowChunk, walk
 
@@ -22,13 +24,6 @@ PICKED = 0.05
 
 SAMPLED = 2_000
 """Rows that the middles of classes are taken from."""
-
-
-class Votes(NamedTuple):
-    """What every query heard: votes by class, and how many rows of each class lie exactly on it."""
-
-    votes: Floats
-    exact: Codes
 
 
 def radius_votes(
@@ -65,9 +60,13 @@ def radius_votes(
     heard = Votes(np.zeros((len(a), n_classes)), np.zeros((len(a), n_classes), dtype=np.int64))
     if squared_radius < 0 or not len(a):
         return heard
+    circle, device = Circle(float(squared_radius), less, least), chosen()
+    if device is not None and workers is None and len(b):
+        votes_on_device(device, a, b, classes, circle, frame or Frame.of(b), heard)
+        return heard
     order = np.argsort(classes, kind="stable")
     likely = _likely_classes(a, b, classes, n_classes) if len(b) else np.arange(len(a))
-    count = _Count(a[likely], b, order, classes[order], float(squared_radius), heard, less, least)
+    count = _Count(a[likely], b, order, classes[order], circle, heard)
     walk(count.queries, b, count.visit, order=order, frame=frame, workers=workers)
     back = np.argsort(likely)
     return Votes(heard.votes[back], heard.exact[back])
@@ -90,23 +89,12 @@ def _likely_classes(queries: Floats, rows: Floats, codes: Codes, n_classes: int)
 class _Count:
     """Adds the votes of one chunk of rows to those that a block of queries has heard."""
 
-    def __init__(
-        self,
-        queries: Floats,
-        rows: Floats,
-        order: Codes,
-        codes: Codes,
-        squared_radius: float,
-        heard: Votes,
-        less: float,
-        least: float,
-    ) -> None:
+    def __init__(self, queries: Floats, rows: Floats, order: Codes, codes: Codes, circle: Circle, heard: Votes) -> None:
         self.queries, self.rows, self.order, self.codes = queries, rows, order, codes
-        self.squared_radius, self.heard = squared_radius, heard
-        self.less, self.least = less, least
+        self.circle, self.heard = circle, heard
 
     def visit(self, block: QueryBlock, chunk: RowChunk, scale: float) -> None:
-        limit = self.squared_radius * scale**2
+        limit = self.circle.squared_radius * scale**2
         everyone = np.arange(len(block.double))
         crowded = False
         for tile in chunk.tiles():
@@ -147,12 +135,12 @@ class _Count:
             query_at, row_at = np.divmod(np.flatnonzero(inside & ~surely), inside.shape[1])
             self._measure(block, who[query_at], row_at + first)
             product[query_at, row_at] = np.inf  # they have voted
-        if self.least > 0:
-            np.maximum(product - self.less * scale**2, self.least * scale**2, out=product)
+        if self.circle.least > 0:
+            np.maximum(product - self.circle.less * scale**2, self.circle.least * scale**2, out=product)
         votes = self.heard.votes[block.where]
         if found <= PICKED * inside.size:
             query_at, row_at = np.divmod(np.flatnonzero(surely), surely.shape[1])
-            self._add(votes, who[query_at], row_at + first, scale**2 / product[query_at, row_at])
+            add_weights(votes, who[query_at], self.codes[row_at + first], scale**2 / product[query_at, row_at])
         else:
             np.divide(scale**2, product, out=product)
             np.multiply(product, surely, out=product)
@@ -163,18 +151,8 @@ class _Count:
     def _measure(self, block: QueryBlock, query_at: Codes, position: Codes) -> None:
         """Votes of pairs measured by differences; those at distance zero are counted apart."""
         squares = pair_squares(self.queries[block.where], self.rows, query_at, self.order[position])
-        # A subnormal square would weigh infinitely much: it counts as equal.
-        equal = squares < (np.finfo(np.float64).tiny if self.least == 0 else 0.0)
-        inside = (squares <= self.squared_radius) & ~equal
-        if self.least > 0:
-            squares = np.maximum(squares - self.less, self.least)
-        votes, exact = self.heard.votes[block.where], self.heard.exact[block.where]
-        self._add(votes, query_at[inside], position[inside], 1.0 / squares[inside])
-        np.add.at(exact, (query_at[equal], self.codes[position[equal]]), 1)
-
-    def _add(self, votes: Floats, query_at: Codes, position: Codes, weight: Floats) -> None:
-        slot = query_at * votes.shape[1] + self.codes[position]
-        votes += np.bincount(slot, weights=weight, minlength=votes.size).reshape(votes.shape)
+        mine = Votes(self.heard.votes[block.where], self.heard.exact[block.where])
+        self.circle.add_measured(mine, query_at, self.codes[position], squares)
 
     def _segments(self, first: int, length: int) -> list[tuple[int, slice]]:
         """The runs of one class within a tile (rows come class by class)."""

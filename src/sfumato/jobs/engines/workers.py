@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -19,14 +20,14 @@ def in_order(items: Iterable[In], work: Callable[[In], Out], threads: int | None
 
     Several threads with one BLAS thread each beat one thread with many: blocks are small, and NumPy, Arrow and
     hashlib let go of the interpreter while they compute. The calling thread reads ahead by one item more than there
-    are threads, so that nobody waits for it.
+    are threads, so that nobody waits for it. What the caller chose for its context (a device) holds in the threads too.
     """
     threads = threads or min(4, os.cpu_count() or 1)
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[Out]] = deque()
         try:
             for item in items:
-                waiting.append(pool.submit(work, item))
+                waiting.append(pool.submit(copy_context().run, work, item))
                 del item  # what was read is let go of as soon as it is worked through
                 if len(waiting) > threads:
                     yield waiting.popleft().result()
