@@ -13,7 +13,7 @@ from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge,
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import embed
 from sfumato.attacks.observation import noise_weights
-from sfumato.attacks.row_ratios import MOST_COMPARED, has_law, log_ratios, log_sum
+from sfumato.attacks.row_ratios import MOST_COMPARED, Ratios, has_law, visit_ratios
 
 
 class Membership(Attack):
@@ -81,9 +81,11 @@ def log_likelihood_ratio(known: Knowledge) -> Matrix:
     """Per candidate the log of the mean over release rows of f(z | x) / f(z); impossible people share the lowest."""
     assert known.candidates is not None
     scores = np.full(len(known.candidates), -np.inf)
-    for rows, people, log in log_ratios(known, known.candidates, known.candidate_labels):
-        del rows
-        scores[people] = np.logaddexp(scores[people], log_sum(log, axis=0))
+
+    def visit(ratios: Ratios) -> None:
+        scores[ratios.people] = np.logaddexp(scores[ratios.people], ratios.sums())
+
+    visit_ratios(known, known.candidates, known.candidate_labels, visit)
     scores -= np.log(len(known.release))
     possible = np.isfinite(scores)
     floor = scores[possible].min() - 1.0 if possible.any() else 0.0

@@ -10,10 +10,12 @@ import numpy as np
 from sfumato.accepted import Either, Nothing, Several, Whole
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, Links
+from sfumato.attacks.device_likelihood import CLOSE
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import embed
 from sfumato.attacks.observation import noise_weights, own_columns, reversed_release
-from sfumato.attacks.row_ratios import MOST_COMPARED, has_law, log_ratios, log_sum
+from sfumato.attacks.row_ratios import MOST_COMPARED, Ratios, has_law, visit_ratios
+from sfumato.neighbours import chosen, on_device
 
 
 class NearestRow(Attack):
@@ -86,19 +88,58 @@ def likeliest_rows(known: Knowledge) -> Links:
     Somebody who can be behind no row at all is given the first one, in more doubt than anybody else.
     """
     assert known.targets is not None
-    count = len(known.targets)
-    best, total = np.full(count, -np.inf), np.full(count, -np.inf)
-    index = np.zeros(count, dtype=np.int64)
-    for rows, people, log in log_ratios(known, known.targets, known.target_labels):
-        top = log.argmax(axis=0)
-        value = log[top, np.arange(len(people))]
-        better = value > best[people]
-        best[people[better]], index[people[better]] = value[better], rows[top[better]]
-        total[people] = np.logaddexp(total[people], log_sum(log, axis=0))
-    possible = np.isfinite(best)
-    doubt = np.where(possible, total, 0.0) - np.where(possible, best, 0.0)
+    found = _Likeliest(len(known.targets), CLOSE if chosen() is not None else None)
+    visit_ratios(known, known.targets, known.target_labels, found.visit)
+    rows = _different(known, found.close_calls())
+    if len(rows):  # who comes first of those is for the processor to say
+        again = _Likeliest(len(known.targets), None)
+        with on_device(None):
+            visit_ratios(known, known.targets, known.target_labels, again.visit, only=rows)
+        found.index[found.doubtful] = again.index[found.doubtful]
+    possible = np.isfinite(found.best)
+    doubt = np.where(possible, found.total, 0.0) - np.where(possible, found.best, 0.0)
     doubt[~possible] = doubt.max(initial=0.0) + 1.0
-    return Links(index, np.maximum(doubt, 0.0), by_likelihood=True)
+    return Links(found.index, np.maximum(doubt, 0.0), by_likelihood=True)
+
+
+def _different(known: Knowledge, rows: Codes) -> Codes:
+    """The first of equal rows: it is the one that counts."""
+    if not len(rows):
+        return rows
+    seen = known.release[rows] if known.labels is None else np.column_stack([known.release[rows], known.labels[rows]])
+    return rows[np.sort(np.unique(seen, axis=0, return_index=True)[1])]
+
+
+class _Likeliest:
+    """Per target the likeliest row so far, the log of the sum of all ratios, and (`close`) rows nearly as likely."""
+
+    def __init__(self, count: int, close: float | None) -> None:
+        self.best, self.total = np.full(count, -np.inf), np.full(count, -np.inf)
+        self.index, self.doubtful = np.zeros(count, dtype=np.int64), np.empty(0, dtype=np.int64)
+        self.close = close
+        self.near: list[tuple[Codes, Codes, Matrix]] = []
+
+    def visit(self, ratios: Ratios) -> None:
+        top, value = ratios.best()
+        people, total = ratios.people, ratios.sums()
+        if self.close is not None:
+            row, person = ratios.at_least(np.maximum(value, self.best[people]) - self.close)
+            # At least as likely as this: enough to drop it later, when somebody is likelier by more.
+            self.near.append((ratios.rows[row], people[person], value[person]))
+        better = value > self.best[people]
+        self.best[people[better]], self.index[people[better]] = value[better], ratios.rows[top[better]]
+        self.total[people] = np.logaddexp(self.total[people], total)
+
+    def close_calls(self) -> Codes:
+        """Rows among which the device cannot choose; sets `doubtful`, the targets whose rows they are."""
+        if not self.near:
+            return np.empty(0, dtype=np.int64)
+        rows, people, value = (np.concatenate(part) for part in zip(*self.near, strict=True))
+        assert self.close is not None
+        still = np.isfinite(value) & (value >= self.best[people] - self.close)
+        rows, people = rows[still], people[still]
+        self.doubtful = np.flatnonzero(np.bincount(people, minlength=len(self.best)) > 1)
+        return np.unique(rows[np.isin(people, self.doubtful)])
 
 
 def held_slots(known: Knowledge, columns: Sequence[int] | None) -> Codes:

@@ -6,31 +6,56 @@ to a factor that all rows share. And its mean over the rows is the likelihood ra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sfumato.array_types import Codes, Matrix
-from sfumato.attacks.base import Knowledge
+from sfumato.attacks.base import Knowledge, KnownNoise
+from sfumato.attacks.device_likelihood import BYTES_OF_A_PAIR, DeviceLikelihood
 from sfumato.attacks.like_people import label_likelihood
 from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood
+from sfumato.neighbours import NumpyArrays, chosen, in_blocks
+from sfumato.neighbours.arrays import Arrays
 from sfumato.statistics import NO_CLASS
 
 MOST_COMPARED = 2_000
 """People of the sample who stand for the population: more make the comparison slower, not sharper."""
 MOST_CELLS = 2_000_000_000
 """Rows times people times columns up to which likelihoods are computed; beyond, distances are taken."""
+TIMES_ON_A_DEVICE = 500
+"""So many times more are computed on a device."""
 EXACT_WIDTH = 0.01
 """What stands for the noise of an exact column beside noisy ones, in encoded units."""
+HERE = NumpyArrays()
 
 
 class Ratios(NamedTuple):
-    """Of some release rows (`rows`) and some people (`people`), log f(z | x) - log f(z), rows x people."""
+    """Of some release rows (`rows`) and some people (`people`), log f(z | x) - log f(z), rows x people.
+
+    The matrix `log` lies where `arrays` works.
+    """
 
     rows: Codes
     people: Codes
-    log: Matrix
+    log: Any
+    arrays: Arrays
+
+    def best(self) -> tuple[Codes, Matrix]:
+        """Of every person the place of the row with the largest ratio (the first of equals), and the ratio."""
+        xp, get = self.arrays.namespace, self.arrays.get
+        return get(xp.argmax(self.log, axis=0)), get(xp.amax(self.log, axis=0))
+
+    def at_least(self, floor: Matrix) -> tuple[Codes, Codes]:
+        """Places of rows and of people whose ratio reaches the person's `floor`."""
+        found = self.arrays.pairs(self.log >= self.arrays.put(floor)[None, :])
+        row, person = (self.arrays.get(part) for part in found)
+        return row, person
+
+    def sums(self) -> Matrix:
+        """Of every person the log of the sum of all ratios."""
+        return self.arrays.get(log_sum(self.log, axis=0, xp=self.arrays.namespace))
 
 
 def has_law(known: Knowledge, people: int, others: int = 0) -> bool:
@@ -39,15 +64,24 @@ def has_law(known: Knowledge, people: int, others: int = 0) -> bool:
         return False
     if not known.columnwise and known.transform is None and known.guided is None:
         return False
-    return bool(len(known.release) * (people + others) * known.release.shape[1] <= MOST_CELLS)
+    most = MOST_CELLS * (1 if chosen() is None else TIMES_ON_A_DEVICE)
+    return bool(len(known.release) * (people + others) * known.release.shape[1] <= most)
 
 
-def log_ratios(known: Knowledge, X: Matrix, labels: Codes | None) -> Iterator[Ratios]:
+def visit_ratios(
+    known: Knowledge,
+    X: Matrix,
+    labels: Codes | None,
+    visit: Callable[[Ratios], None],
+    only: Codes | None = None,
+) -> None:
     """Block by block; reads `noise`, `transform`, `guided`, `labels`, `sample` and `sample_labels`.
 
     `X` are the people asked about, `labels` their classes where they are known. Together with the sample they stand for
     the population, everybody once: somebody who counted twice would seem to explain less. People whose class the
-    released label rules out are left out of its rows; each class has its own law.
+    released label rules out are left out of its rows; each class has its own law. `only`: the rows to look at.
+
+    A block that does not fit a device is visited again in parts: `visit` keeps what it found when it is done with it.
     """
     assert known.noise is not None
     others, other_labels = _others(known, X)
@@ -55,25 +89,57 @@ def log_ratios(known: Knowledge, X: Matrix, labels: Codes | None) -> Iterator[Ra
     classes = None
     if known.labels is not None and labels is not None and (other_labels is not None or not len(others)):
         classes = labels if other_labels is None else np.concatenate([labels, other_labels])
-    codes = [NO_CLASS] if known.labels is None else np.unique(known.labels).tolist()
-    for code in codes:
-        rows = np.arange(len(known.release)) if known.labels is None else np.flatnonzero(known.labels == code)
+    wanted = np.arange(len(known.release)) if only is None else only
+    for code in [NO_CLASS] if known.labels is None else np.unique(known.labels[wanted]).tolist():
+        rows = wanted if known.labels is None else wanted[known.labels[wanted] == code]
         told = np.zeros(len(everybody.X))
         if classes is not None:
             told = label_likelihood(classes == code, known.label_keep, max(len(known.encoding.classes), 2))
         possible = np.flatnonzero(np.isfinite(told))
         asked = possible[possible < len(X)]
-        if not len(asked):
-            continue
-        suspects, noise = Suspects(*(part[possible] for part in everybody)), known.noise.of_class(code)
-        for block in blocks(len(rows), len(possible)):
+        if len(asked):
+            suspects = Suspects(*(part[possible] for part in everybody))
+            _visit_class(
+                known, rows, asked, suspects, told[possible], len(everybody.X), known.noise.of_class(code), visit
+            )
+
+
+def _visit_class(
+    known: Knowledge,
+    rows: Codes,
+    asked: Codes,
+    suspects: Suspects,
+    told: Matrix,
+    population: int,
+    noise: KnownNoise,
+    visit: Callable[[Ratios], None],
+) -> None:
+    """The same for the rows of one class."""
+
+    def hand_over(here: Codes, log: Any, arrays: Arrays) -> None:
+        xp = arrays.namespace
+        somebody = np.isfinite(arrays.get(xp.amax(log, axis=1)))
+        if not somebody.any():
+            return
+        if not somebody.all():
+            here, log = here[somebody], log[arrays.put(np.flatnonzero(somebody))]
+        usual = log_sum(log, axis=1, xp=xp) - np.log(population)
+        visit(Ratios(here, asked, log[:, : len(asked)] - usual[:, None], arrays))
+
+    device = chosen()
+    if device is None:
+        for block in blocks(len(rows), len(told)):
             here = rows[block]
-            log = log_likelihood(known, known.release[here], suspects, EXACT_WIDTH, noise) + told[possible]
-            somebody = np.isfinite(log.max(axis=1))
-            if somebody.any():
-                log = log[somebody]
-                usual = log_sum(log, axis=1) - np.log(len(everybody.X))
-                yield Ratios(here[somebody], asked, log[:, : len(asked)] - usual[:, None])
+            hand_over(here, log_likelihood(known, known.release[here], suspects, EXACT_WIDTH, noise) + told, HERE)
+        return
+    arrays, memory = device
+    law, prior = DeviceLikelihood(arrays, known, suspects, EXACT_WIDTH, noise), arrays.put(told)
+
+    def work(block: slice, _: int) -> None:
+        here = rows[block]
+        hand_over(here, law.of(known.release[here]) + prior[None, :], arrays)
+
+    in_blocks(arrays, len(rows), BYTES_OF_A_PAIR * len(told), memory, work)
 
 
 def _others(known: Knowledge, X: Matrix) -> tuple[Matrix, Codes | None]:
@@ -87,9 +153,9 @@ def _others(known: Knowledge, X: Matrix) -> tuple[Matrix, Codes | None]:
     return known.sample[kept], None if known.sample_labels is None else known.sample_labels[kept]
 
 
-def log_sum(log: Matrix, axis: int) -> Matrix:
-    """The logarithm of the sum of exponentials; -inf where all are."""
-    top = log.max(axis=axis, keepdims=True)
-    safe = np.where(np.isfinite(top), top, 0.0)
+def log_sum(log: Any, axis: int, xp: Any = np) -> Any:
+    """The logarithm of the sum of exponentials; -inf where all are. `xp`: the library whose array this is."""
+    top = xp.amax(log, axis=axis, keepdims=True)
+    safe = xp.where(xp.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
-        return np.asarray((safe + np.log(np.exp(log - safe).sum(axis=axis, keepdims=True))).squeeze(axis))
+        return (safe + xp.log(xp.exp(log - safe).sum(axis=axis, keepdims=True))).squeeze(axis)

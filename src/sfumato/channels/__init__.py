@@ -14,6 +14,7 @@ from sfumato.channels.base import (
     Epsilons,
     Line,
     NotApplicableError,
+    OnLine,
 )
 from sfumato.channels.bits import Bit
 from sfumato.channels.carried import Carried
@@ -56,6 +57,7 @@ __all__ = [
     "Map",
     "Mixed",
     "NotApplicableError",
+    "OnLine",
     "OrMissing",
     "Piecewise",
     "RandomizedResponse",

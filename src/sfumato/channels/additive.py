@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.array_types import Matrix
-from sfumato.channels.base import EXACT_GRID, FLOAT_NOISE, Channel, Epsilons, Line, Reached, number, register
+from sfumato.channels.base import EXACT_GRID, FLOAT_NOISE, Channel, Epsilons, Line, OnLine, Reached, number, register
 from sfumato.noise import Law, OperatorNoise, discrete_laplace, law_from_dict, make_operator
 from sfumato.noise.grid import LARGEST_LOG2_SCALE
 from sfumato.noise.law import tail
@@ -80,6 +80,15 @@ class Additive(Channel):
             return self.law.logpdf(z[:, 0, None] - np.clip(x[None, :, 0], self.low, self.high))
         distance = np.abs(z[:, 0, None] - self.grid * self._steps(x[None, :, 0]))
         return np.asarray(math.log(math.tanh(0.5 * self.rounding) / self.grid) - distance / self._scale)
+
+    def on_line(self, z: Matrix, x: Matrix) -> OnLine | None:
+        if self.grid:
+            high = math.log(math.tanh(0.5 * self.rounding) / self.grid)
+            return OnLine("laplace", z[:, 0], self.grid * self._steps(x[:, 0]), self._scale, high)
+        if self.law.name not in ("laplace", "normal"):
+            return None
+        high = float(self.law.logpdf(0.0))
+        return OnLine(self.law.name, z[:, 0], np.clip(x[:, 0], self.low, self.high), self._scale, high)
 
     @property
     def added_moments(self) -> tuple[float, float]:

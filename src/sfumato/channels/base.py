@@ -50,6 +50,21 @@ class Line(NamedTuple):
     covariance: Matrix
 
 
+class OnLine(NamedTuple):
+    """A log-likelihood as a law of the distance of two places on a line: `seen` of each z, `given` of each truth.
+
+    "laplace": high - distance / scale; "normal": high - (distance / scale)^2 / 2; "window": high up to a distance of
+    `scale`, low beyond. Where `seen` is NaN no truth can have led to z.
+    """
+
+    law: str
+    seen: Floats
+    given: Floats
+    scale: float
+    high: float = 0.0
+    low: float = -math.inf
+
+
 class Epsilons(NamedTuple):
     """Worst-case log-likelihood ratios of one released component, one source column and the record.
 
@@ -149,6 +164,10 @@ class Channel(ABC):
         grid point over the step).
         """
         raise NotApplicableError(f"the law of {self.tag} cells has no stated likelihood")
+
+    def on_line(self, z: Matrix, x: Matrix) -> OnLine | None:  # noqa: ARG002
+        """The same as a law of how far apart z_i and x_j lie on a line, for devices; None where it is none."""
+        return None
 
     def transition(self, edges: Floats, x: Matrix) -> Matrix:
         """P(the first released number lies in a cell | x_j), cells between `edges` x truths, for learners that count.

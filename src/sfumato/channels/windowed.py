@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.array_types import Codes, Floats, Matrix
-from sfumato.channels.base import EXACT_WINDOW, FLOAT_NOISE, Channel, Epsilons, Line, Reached, number
+from sfumato.channels.base import EXACT_WINDOW, FLOAT_NOISE, Channel, Epsilons, Line, OnLine, Reached, number
 from sfumato.errors import UsageError
 from sfumato.noise import WindowNoise, as_share, odds_epsilon, odds_threshold, uniform_integers
 from sfumato.noise.grid import WORD
@@ -141,16 +141,21 @@ class Windowed(Channel):
         return np.asarray(np.abs(positions - 0.5) <= reach)
 
     def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
+        _, seen, given, reach, high, low = self.on_line(z, x)
+        near = np.abs(seen[:, None] - given[None, :]) <= reach
+        return np.where(np.isnan(seen)[:, None], -np.inf, np.where(near, high, low))
+
+    def on_line(self, z: Matrix, x: Matrix) -> OnLine:
         u = self._positions(z[:, 0])
-        if self.steps:  # a cell is known again after raw units have rounded its middle
-            cell = np.rint((u + 0.5 * self.window) * self.steps - 0.5)
-            within = cell[:, None] - self._starts(x[:, 0])[None, :]
-            near = (within >= 0) & (within < self.cells)
-        else:
-            near = np.abs(u[:, None] - np.clip(x[None, :, 0], 0.0, 1.0)) <= 0.5 * self.window
         high = math.log(self.near / (self.window * self.stretch))
         low = math.log((1.0 - self.near) / self.stretch)
-        return np.where(self._inside(u)[:, None], np.where(near, high, low), -np.inf)
+        if not self.steps:
+            seen, given, reach = u, np.asarray(np.clip(x[:, 0], 0.0, 1.0)), 0.5 * self.window
+        else:  # a cell is known again after raw units have rounded its middle; halves of whole numbers are exact
+            reach = 0.5 * (self.cells - 1)
+            seen = np.rint((u + 0.5 * self.window) * self.steps - 0.5)
+            given = np.asarray(self._starts(x[:, 0]) + reach, dtype=np.float64)
+        return OnLine("window", np.where(self._inside(u), seen, np.nan), given, reach, high, low)
 
     def transition(self, edges: Floats, x: Matrix) -> Matrix:
         return np.asarray(np.diff(self.raw_noise(1.0).cdf(edges[:, None], x[None, :, 0]), axis=0))
