@@ -12,6 +12,7 @@ from sfumato.accepted import Whole
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values
 from sfumato.attacks.column_beliefs import ColumnBeliefs
+from sfumato.attacks.device_columns import DeviceColumns
 from sfumato.attacks.like_people import Likely, likely_people
 from sfumato.attacks.likelihood import blocks
 from sfumato.attacks.listed_beliefs import ListedBeliefs
@@ -19,6 +20,8 @@ from sfumato.attacks.mixed_beliefs import MixedBeliefs
 from sfumato.attacks.people_posterior import CELLS
 from sfumato.attacks.shared_beliefs import SharedBeliefs
 from sfumato.channels import apart
+from sfumato.neighbours import chosen, in_blocks
+from sfumato.table import Encoding
 
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 """How far people may stand for others like them, as shares of the spread of their class."""
@@ -88,12 +91,12 @@ class BayesWindow(Attack):
         share = _best_share(everybody)
         for people, beliefs in everybody:
             beliefs.smooth(share)
-            for block in blocks(len(people.rows), beliefs.people, CELLS):
-                rows = people.rows[block]
-                parts = (np.empty((len(rows), encoding.width)) for _ in range(2))
-                guess, average, certain = *parts, np.empty((len(rows), len(encoding.groups)))
-                beliefs.guess(known.release[rows], known.tolerance, guess, average, certain)
-                out[rows], mean[rows], sure[rows] = guess, average, certain
+            left = _by_device(known, people.rows, beliefs, (out, mean, sure))
+            for block in blocks(len(left), beliefs.people, CELLS):
+                rows = left[block]
+                parts = _room(len(rows), encoding)
+                beliefs.guess(known.release[rows], known.tolerance, *parts)
+                out[rows], mean[rows], sure[rows] = parts
         details = {"mean_sureness": float(sure.mean()), "largest_sureness": float(sure.max(initial=0.0))}
         return Values(mean, details=details, aimed=out)
 
@@ -109,6 +112,31 @@ class BayesWindow(Attack):
         if known.columnwise:
             return ColumnBeliefs(noise, known.encoding, people, self.cells)
         return MixedBeliefs(known, noise, people, self.cells)
+
+
+def _room(rows: int, encoding: Encoding) -> tuple[Matrix, Matrix, Matrix]:
+    """For the best guesses, posterior means, and how sure each guess is."""
+    shapes = ((rows, encoding.width), (rows, encoding.width), (rows, len(encoding.groups)))
+    first, second, third = (np.empty(shape) for shape in shapes)
+    return first, second, third
+
+
+def _by_device(known: Knowledge, rows: Codes, beliefs: Beliefs, found: tuple[Matrix, Matrix, Matrix]) -> Codes:
+    """Let the device guess, if there is one; returns the rows that are left to the processor."""
+    device = chosen()
+    if device is None or type(beliefs) is not ColumnBeliefs:
+        return rows
+    arrays, memory = device
+    there, settled = DeviceColumns(arrays, beliefs, known.tolerance), np.zeros(len(rows), dtype=bool)
+
+    def work(block: slice, _: int) -> None:
+        parts = _room(block.stop - block.start, known.encoding)
+        settled[block] = there.guess(known.release[rows[block]], *parts)
+        for whole, part in zip(found, parts, strict=True):
+            whole[rows[block]] = part
+
+    in_blocks(arrays, len(rows), there.bytes_of_a_row, memory, work)
+    return rows[~settled]
 
 
 def _best_share(everybody: Sequence[tuple[Likely, Beliefs]]) -> float:

@@ -98,19 +98,26 @@ class Support:
         return found
 
     def _log_likelihood(self, channel: Channel, Z: Matrix, line: Line | None) -> Matrix:
+        first, *others = self.looked_at(line)
+        total = channel.log_likelihood(Z, first)
+        for values in others:
+            total = np.logaddexp(total, channel.log_likelihood(Z, values))
+        return np.asarray(total)
+
+    def looked_at(self, line: Line | None) -> list[Matrix]:
+        """The values at one place of every cell, or at several where noise is narrow: likelihoods are their mean."""
         inside = 1
         if self.extent:
             spread = self.extent if line is None else math.sqrt(line.covariance[0, 0]) / max(abs(line.gain[0, 0]), 1e-9)
             inside = min(PLACES, max(1, math.ceil(2.0 * self.extent / max(spread, 1e-12))))
         if inside == 1:
-            return np.asarray(channel.log_likelihood(Z, self.values))
-        moves = ((np.arange(inside) + 0.5) / inside - 0.5) * self.extent
-        total = np.full((len(Z), len(self.values)), -np.inf)
-        for move in moves:
+            return [self.values]
+        found = []
+        for move in ((np.arange(inside) + 0.5) / inside - 0.5) * self.extent:
             values = self.values.copy()
             values[: self.numbers, 0] += move
-            total = np.logaddexp(total, channel.log_likelihood(Z, values))
-        return np.asarray(total - math.log(inside))
+            found.append(values)
+        return found
 
     def smoothing(self, width: float, mixing: float) -> Matrix:
         """s x s: what a value stands for when a person's is smoothed; rows sum to 1.

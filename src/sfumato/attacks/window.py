@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.array_types import Matrix
+from sfumato.array_types import Codes, Matrix
 from sfumato.table import Group
 
 TOLERANCE = 0.05
@@ -39,13 +39,18 @@ class Windowed(NamedTuple):
     mass: Matrix
 
 
+def window_ends(values: Matrix, half: float, extent: float) -> Codes:
+    """Of the window that begins at each value, the last value inside."""
+    last = np.searchsorted(values, values + (2.0 * half - extent) * (1 + 1e-12), "right") - 1
+    return np.maximum(last, np.arange(len(values)))
+
+
 def best_window(values: Matrix, mass: Matrix, half: float, extent: float = 0.0) -> Windowed:
     """Per row of `mass` (n x values) the middle of the window of half width `half` that holds most.
 
     `values` ascend; each stands for all numbers within half an `extent` of it, which must lie inside all of them.
     """
-    last = np.searchsorted(values, values + (2.0 * half - extent) * (1 + 1e-12), "right") - 1
-    last = np.maximum(last, np.arange(len(values)))
+    last = window_ends(values, half, extent)
     total = np.cumsum(mass, axis=1)
     before = np.concatenate([np.zeros((len(mass), 1), dtype=total.dtype), total[:, :-1]], axis=1)
     held = total[:, last] - before

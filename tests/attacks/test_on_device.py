@@ -1,0 +1,121 @@
+"""Attacks on a device: the answers are those of the processor, ties included, however small the blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sfumato.attacks import Knowledge, KnownNoise
+from sfumato.attacks.bayes_window import BayesWindow
+from sfumato.attacks.membership import Membership
+from sfumato.attacks.nearest_row import NearestRow
+from sfumato.attacks.nearest_source import NearestSource
+from sfumato.channels import Additive, OrMissing, RandomizedResponse, SquareWave, draw
+from sfumato.neighbours import DeviceMemoryWarning, NumpyArrays, on_device
+from sfumato.noise import Laplace, Normal, Uniform
+from sfumato.table import Column, Encoding, Schema
+
+
+def arrays():
+    """The double, and PyTorch's processor where it is installed."""
+    found = [NumpyArrays()]
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        return found
+    from sfumato.neighbours.arrays import TorchArrays
+
+    return [*found, TorchArrays("cpu")]
+
+
+def number(name, **more):
+    return Column(name, "numeric", low=0.0, high=1.0, **more)
+
+
+ENCODING = Encoding(
+    Schema(
+        (
+            number("a"),
+            number("b"),
+            Column("steps", "integer", low=0, high=4),
+            number("gaps", missing=True),
+            Column("colour", "categorical", categories=("r", "g", "b")),
+            Column("ill", "categorical", categories=("no", "yes"), role="label"),
+        )
+    )
+)
+LAWS = {
+    "normal": Additive(Normal(0.1)),
+    "laplace": Additive(Laplace(0.2), low=0.1, high=0.9),
+    "uniform": Additive(Uniform(0.3)),
+    "window": SquareWave.of_epsilon(2.0),
+    "float window": SquareWave.of_epsilon(2.0, exact=False),
+}
+
+
+@pytest.fixture(scope="module")
+def released():
+    """What is known of a table with twins, released by one law for every number."""
+    rng = np.random.default_rng(3)
+    n = 260
+    y = rng.integers(2, size=n)
+    a, b = np.clip(rng.normal([0.4, 0.6], 0.15, (n, 2)) + 0.1 * y[:, None], 0.0, 1.0).T
+    gone = rng.random(n) < 0.2
+    colours = np.eye(3)[rng.integers(3, size=n)]
+    X = np.column_stack([a, b, rng.integers(5, size=n) / 4, np.where(gone, 0.5, rng.random(n)), gone, colours])
+    X[150:200] = X[100:150]  # twins, and people who are alike in most things
+    X[200:230, 3:] = X[100:130, 3:]
+
+    def make(law):
+        channel = LAWS[law]
+        channels = (channel, channel, channel, OrMissing(channel, 0.875), RandomizedResponse.of_epsilon(2.0, 3))
+        Z = draw(channels, X[:200].copy(), np.random.default_rng(4))
+        Z[180:200], y[180:200] = Z[100:120], y[100:120]  # rows that say the same
+        return Knowledge(
+            release=Z,
+            encoding=ENCODING,
+            labels=y[:200],
+            label_keep=0.9,
+            noise=KnownNoise.of(channels, X),
+            sample=X[200:],
+            sample_labels=y[200:],
+            register=X[:200],
+            register_labels=y[:200],
+            targets=X[90:200],
+            target_labels=y[90:200],
+            candidates=X[140:],
+            candidate_labels=y[140:],
+            column_distributions=tuple(np.sort(X[200:], axis=0).T),
+        )
+
+    return make
+
+
+@pytest.mark.parametrize("device", arrays(), ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("law", LAWS)
+def test_likelihoods_give_the_same_links(released, device, law):
+    known = released(law)
+    here = [attack.run(known) for attack in (NearestRow(), NearestSource(), Membership(statistic="likelihood"))]
+    with on_device(device, memory=1 << 20):
+        row, source, member = (
+            attack.run(known) for attack in (NearestRow(), NearestSource(), Membership(statistic="likelihood"))
+        )
+    assert row.by_likelihood
+    assert_array_equal(row.index, here[0].index)
+    assert_allclose(row.distance, here[0].distance, atol=1e-9)
+    assert_array_equal(source.index, here[1].index)
+    assert_allclose(source.distance, here[1].distance, atol=1e-9)
+    assert_allclose(member.scores, here[2].scores, atol=1e-9)
+
+
+@pytest.mark.parametrize("device", arrays(), ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("law", LAWS)
+def test_the_bayes_window_guesses_the_same(released, device, law):
+    known = released(law)
+    here = BayesWindow().run(known)
+    with on_device(device, memory=1 << 22):
+        found = BayesWindow().run(known)
+    assert_array_equal(found.aimed, here.aimed)
+    assert_allclose(found.X, here.X, atol=1e-4)
+    assert_allclose(found.details["mean_sureness"], here.details["mean_sureness"], atol=1e-4)
