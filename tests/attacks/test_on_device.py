@@ -7,10 +7,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sfumato.attacks import Knowledge, KnownNoise
+from sfumato.attacks.base import ColumnMoments
 from sfumato.attacks.bayes_window import BayesWindow
+from sfumato.attacks.linear_estimate import LinearEstimate
 from sfumato.attacks.membership import Membership
 from sfumato.attacks.nearest_row import NearestRow
 from sfumato.attacks.nearest_source import NearestSource
+from sfumato.attacks.posterior_breach import PosteriorBreach
+from sfumato.attacks.predicates import FEW, Predicates
 from sfumato.channels import Additive, OrMissing, RandomizedResponse, SquareWave, draw
 from sfumato.neighbours import DeviceMemoryWarning, NumpyArrays, on_device
 from sfumato.noise import Laplace, Normal, Uniform
@@ -72,12 +76,16 @@ def released():
         channels = (channel, channel, channel, OrMissing(channel, 0.875), RandomizedResponse.of_epsilon(2.0, 3))
         Z = draw(channels, X[:200].copy(), np.random.default_rng(4))
         Z[180:200], y[180:200] = Z[100:120], y[100:120]  # rows that say the same
+        noise = KnownNoise.of(channels, X)
         return Knowledge(
             release=Z,
+            transform=noise.on_average(np.eye(X.shape[1]), np.zeros(X.shape[1])),
+            noise_covariance=noise.covariance(),
+            column_moments=ColumnMoments(X[200:].mean(axis=0), np.cov(X[200:], rowvar=False)),
             encoding=ENCODING,
             labels=y[:200],
             label_keep=0.9,
-            noise=KnownNoise.of(channels, X),
+            noise=noise,
             sample=X[200:],
             sample_labels=y[200:],
             register=X[:200],
@@ -111,11 +119,45 @@ def test_likelihoods_give_the_same_links(released, device, law):
 
 @pytest.mark.parametrize("device", arrays(), ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("law", LAWS)
-def test_the_bayes_window_guesses_the_same(released, device, law):
+def test_windows_and_beliefs_are_the_same(released, device, law):
     known = released(law)
-    here = BayesWindow().run(known)
+    here, linear, breach = (attack.run(known) for attack in (BayesWindow(), LinearEstimate(), PosteriorBreach()))
     with on_device(device, memory=1 << 22):
         found = BayesWindow().run(known)
+        assert_array_equal(LinearEstimate().run(known).aimed, linear.aimed)
+        assert_allclose(PosteriorBreach().run(known).posterior, breach.posterior, atol=1e-12)
     assert_array_equal(found.aimed, here.aimed)
     assert_allclose(found.X, here.X, atol=1e-4)
     assert_allclose(found.details["mean_sureness"], here.details["mean_sureness"], atol=1e-4)
+
+
+@pytest.mark.parametrize("device", arrays(), ids=lambda one: type(one).__name__)
+def test_predicates_are_counted_the_same(device):
+    rng = np.random.default_rng(6)
+    X = np.round(rng.random((FEW + 300, 4)), 1)
+    X[::7, 1] = np.nan
+    low = rng.random((40, 2))
+    words = Predicates(np.tile([1, 3], (40, 1)), low - 0.2, low + 0.2)
+    met = np.flatnonzero(words.counts(X) > 0)
+    with on_device(device, memory=1 << 16):
+        assert_array_equal(
+            words.counts(X), [np.sum((abs(X[:, [1, 3]] - one) <= 0.2 + 1e-12).all(axis=1)) for one in low]
+        )
+        found = words.first_true(X, met)
+    assert_array_equal(found, words.first_true(X, met))
+
+
+class Small(NumpyArrays):
+    """A card that holds fewer numbers than it was said to."""
+
+    def put(self, matrix):
+        if matrix.size > 12_000:
+            raise MemoryError
+        return super().put(matrix)
+
+
+def test_a_card_that_runs_full_goes_on_in_smaller_blocks_and_says_so(released):
+    known = released("window")
+    here = NearestSource().run(known)
+    with on_device(Small()), pytest.warns(DeviceMemoryWarning, match="blocks of"):
+        assert_array_equal(NearestSource().run(known).index, here.index)

@@ -13,13 +13,14 @@ import numpy as np
 from sfumato.array_types import Flags, Matrix
 from sfumato.attacks.column_beliefs import ColumnBeliefs
 from sfumato.attacks.device_likelihood import channel_log
+from sfumato.attacks.device_window import device_window
 from sfumato.attacks.support import Support
-from sfumato.attacks.window import AS_GOOD, half_width, window_ends
+from sfumato.attacks.window import half_width
 from sfumato.channels import Channel, Line
 from sfumato.neighbours.arrays import Arrays
 from sfumato.table import Group
 
-NEARLY = 1e-4
+NEARLY = 2e-5
 """Of a mass: what single precision may get wrong after sums over columns and people."""
 
 
@@ -82,9 +83,8 @@ class DeviceColumns:
             most = xp.amax(belief, axis=1)
             alone = (belief >= (most * (1.0 - NEARLY))[:, None]).sum(axis=1) == 1
             return self.values[number][best], most, alone
-        middle, mass, clear = device_window(
-            self.arrays, support.line, belief[:, :n], half_width(group, self.tolerance), support.extent
-        )
+        half = half_width(group, self.tolerance)
+        middle, mass, clear = device_window(self.arrays, support.line, belief[:, :n], half, support.extent, NEARLY)
         if not group.has_indicator:
             return middle[:, None], mass, clear
         chance = belief[:, n]
@@ -92,20 +92,6 @@ class DeviceColumns:
         clear = clear & (abs(chance - mass) > NEARLY * mass)
         pair = self.arrays.joined([xp.where(missing, 0.5, middle)[:, None], (missing * 1.0)[:, None]])
         return pair, xp.where(missing, chance, mass), clear
-
-
-def device_window(arrays: Arrays, values: Matrix, mass: Any, half: float, extent: float) -> tuple[Any, Any, Any]:
-    """As `window.best_window`, and where no other window holds nearly as much."""
-    xp = arrays.namespace
-    last = window_ends(values, half, extent)
-    total = xp.cumsum(mass, axis=1)
-    held = total[:, arrays.put(last)] - total + mass
-    middles = arrays.put(0.5 * (values + values[last]))
-    most = xp.amax(held, axis=1)
-    mean = mass @ arrays.put(values) / xp.where(total[:, -1] > 0, total[:, -1], 1e-300)
-    away = xp.where(held >= (most * (1.0 - AS_GOOD))[:, None], abs(middles[None, :] - mean[:, None]), np.inf)
-    clear = (held >= (most * (1.0 - NEARLY))[:, None]).sum(axis=1) == 1
-    return middles[xp.argmin(away, axis=1)], most, clear
 
 
 def _likelihood(arrays: Arrays, support: Support, channel: Channel, Z: Matrix, line: Line | None) -> Any:

@@ -108,8 +108,8 @@ def line_log(arrays: Arrays, line: OnLine, given: Any) -> Any:
     if line.law == "normal":
         apart = apart / line.scale
         return line.high - 0.5 * apart * apart
-    found = xp.where(apart <= line.scale, line.high, line.low)
-    return xp.where(seen == seen, found, -np.inf)
+    high, low = (arrays.put(np.array([value])) for value in (line.high, line.low))  # PyTorch's own would be single
+    return xp.where(seen == seen, xp.where(apart <= line.scale, high, low), -np.inf)
 
 
 def channel_log(arrays: Arrays, channel: Channel, Z: Matrix, values: Matrix) -> Any:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from sfumato.accepted import Word
-from sfumato.array_types import Matrix
+from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Values
+from sfumato.attacks.device_window import device_window
 from sfumato.attacks.gaps import patterns
+from sfumato.attacks.likelihood import blocks
 from sfumato.attacks.observation import (
     Observation,
     covariance_of,
@@ -19,7 +22,8 @@ from sfumato.attacks.observation import (
     positive_part,
 )
 from sfumato.attacks.support import Support
-from sfumato.attacks.window import best_window, half_width
+from sfumato.attacks.window import AS_GOOD, best_window, half_width
+from sfumato.neighbours import chosen, in_blocks
 
 
 class LinearEstimate(Attack):
@@ -87,17 +91,52 @@ def _aimed(known: Knowledge, X: Matrix, mean: Matrix, variance: Matrix, told: Ma
         rows = np.flatnonzero(np.sqrt(np.maximum(1.0 - reliable, 0.0) * variance[slot]) >= half / 2.0)
         if not len(rows):
             continue
-        shown = reliable[rows, None]
-        width = np.maximum(np.sqrt((1.0 - shown) * told[rows][:, [slot]]), 1e-6)
-        support = Support.of_group(group)
-        values = known.column_distributions[slot]
+        support, values = Support.of_group(group), known.column_distributions[slot]
         places = support.places(np.column_stack([values, np.zeros(len(values))]))
         prior = np.bincount(places, minlength=support.numbers)[: support.numbers]
-        log = -0.5 * ((X[rows][:, [slot]] - (mean[slot] + shown * (support.line - mean[slot]))) / width) ** 2
-        log = np.where(prior > 0, log, -np.inf)
-        belief = prior * np.exp(log - log.max(axis=1, keepdims=True))
-        found[rows, slot] = best_window(support.line, belief, half, support.extent).guess
+        kernel = _Kernel(support, prior, float(mean[slot]), half)
+        found[rows, slot] = kernel.guesses(X[rows, slot], reliable[rows], told[rows, slot])
     return found
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """What is believed of a number beside its linear estimate, and the window with most of it."""
+
+    support: Support
+    prior: Codes
+    mean: float
+    half: float
+
+    def guesses(self, estimate: Matrix, reliable: Matrix, told: Matrix) -> Matrix:
+        """Of every row, by blocks; on a device where one is chosen, save for close calls."""
+        found, left, device = np.empty(len(estimate)), np.arange(len(estimate)), chosen()
+        width = np.maximum(np.sqrt((1.0 - reliable) * told), 1e-6)
+        if device is not None:
+            arrays, memory = device
+            clear = np.zeros(len(estimate), dtype=bool)
+
+            def work(block: slice, _: int) -> None:
+                rows, shown, wide = (arrays.put(part[block])[:, None] for part in (estimate, reliable, width))
+                belief = self.belief(rows, shown, wide, xp=arrays.namespace, put=arrays.put)
+                ends = (self.half, self.support.extent, 2.0 * AS_GOOD)
+                guess, _, sure = device_window(arrays, self.support.line, belief, *ends)
+                found[block], clear[block] = arrays.get(guess), arrays.get(sure)
+
+            in_blocks(arrays, len(found), 64 * len(self.prior), memory, work)
+            left = np.flatnonzero(~clear)
+        for block in blocks(len(left), len(self.prior)):
+            rows = left[block]
+            belief = self.belief(estimate[rows, None], reliable[rows, None], width[rows, None])
+            found[rows] = best_window(self.support.line, belief, self.half, self.support.extent).guess
+        return found
+
+    def belief(self, estimate: Any, reliable: Any, width: Any, xp: Any = np, put: Any = np.asarray) -> Any:
+        """Rows x values, up to a factor per row."""
+        line, prior = put(self.support.line)[None, :], put(self.prior.astype(np.float64))[None, :]
+        away = (estimate - (self.mean + reliable * (line - self.mean))) / width
+        log = xp.where(prior > 0, -0.5 * away * away, -np.inf)
+        return prior * xp.exp(log - xp.amax(log, axis=1)[:, None])
 
 
 def _speck(covariance: Matrix) -> float:

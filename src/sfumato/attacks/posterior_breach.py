@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.accepted import Share, Whole
-from sfumato.array_types import Matrix
+from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Posteriors, Property
+from sfumato.attacks.device_likelihood import channel_log
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood, normalised
 from sfumato.attacks.observation import reversed_release
 from sfumato.channels import Channel
 from sfumato.errors import UsageError
+from sfumato.neighbours import chosen, in_blocks
 from sfumato.table import Group
 
 
@@ -115,10 +117,11 @@ class PosteriorBreach(Attack):
             if channel.is_exact:
                 after[:, here] = np.column_stack([properties[i].holds(known.release) for i in here])
                 continue
-            for block in blocks(len(known.release), len(values)):
-                after[block, here[0] : here[-1] + 1] = believed(
-                    posterior(values, weights, channel, known.release[block, place])
-                )
+            columns, holds = slice(here[0], here[-1] + 1), _holds([properties[i] for i in here], values, group)
+            left = _by_device(channel, values, weights, holds, known.release[:, place], after[:, columns])
+            for block in blocks(len(left), len(values)):
+                rows = left[block]
+                after[rows, columns] = believed(posterior(values, weights, channel, known.release[rows, place]))
         prior = self._prior(known, properties)
         return Posteriors(prior, np.clip(after, 0.0, 1.0), properties, self.rho1, self.rho2)
 
@@ -152,13 +155,40 @@ class PosteriorBreach(Attack):
         return Posteriors(holds.mean(axis=0), after, properties, self.rho1, self.rho2)
 
 
+def _holds(properties: Sequence[Property], values: Matrix, group: Group) -> Matrix:
+    """1 where a value of one source column has a property of that column, values x properties."""
+    return np.column_stack([item.covers(values[:, item.slot - group.start]) for item in properties]).astype(float)
+
+
+def _by_device(channel: Channel, values: Matrix, weights: Matrix, holds: Matrix, Z: Matrix, out: Matrix) -> Codes:
+    """Let the device, if there is one, fill `out` for a number that is always there; returns the rows left over."""
+    device = chosen()
+    if device is None or values.shape[1] != 1 or channel.on_line(Z[:0], values) is None:
+        return np.arange(len(Z))
+    arrays, memory = device
+    xp, done = arrays.namespace, np.zeros(len(Z), dtype=bool)
+    with np.errstate(divide="ignore"):
+        prior, true_of = arrays.put(np.log(weights)), arrays.put(holds)
+
+    def work(block: slice, _: int) -> None:
+        log = channel_log(arrays, channel, Z[block], values) + prior[None, :]
+        top = xp.amax(log, axis=1)
+        chance = xp.exp(log - top[:, None])
+        out[block] = arrays.get(chance @ true_of / chance.sum(axis=1)[:, None])
+        done[block] = np.isfinite(arrays.get(top))  # where no value can have led to it, the nearest gets everything
+
+    with np.errstate(invalid="ignore"):
+        in_blocks(arrays, len(Z), 48 * len(values), memory, work)
+    return np.flatnonzero(~done)
+
+
 def _believed(properties: Sequence[Property], values: Matrix, group: Group, weights: Matrix) -> Matrix:
     """How far each row of `weights` (n x values of one source column) believes in every property of that column.
 
     What is believed of a number is believed of it *if there is one*: a cell that is reported missing moves the belief
     that it is missing, and no other.
     """
-    holds = np.column_stack([item.covers(values[:, item.slot - group.start]) for item in properties]).astype(float)
+    holds = _holds(properties, values, group)
     found = np.asarray(weights @ holds)
     if group.has_indicator:
         numbers = [i for i, item in enumerate(properties) if item.slot == group.start]

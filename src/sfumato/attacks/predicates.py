@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sfumato.array_types import Codes, Flags, Floats, Matrix
 from sfumato.attacks.base import Guess
+from sfumato.neighbours import chosen, in_blocks
 
 OPEN = 1e9
 """An end of a condition that is none: beyond every encoded value."""
@@ -51,6 +52,8 @@ class Predicates(Guess):
         if len(records) <= FEW:
             blocks = (self._who(records, part) for part in self._parts(len(records), np.arange(len(self))))
             return np.concatenate([NONE, *(np.count_nonzero(met, axis=1) for met in blocks)])
+        if chosen() is not None:
+            return self._by_device(records, np.arange(len(self)))[0]
         return np.array([len(self._met(number, records)) for number in range(len(self))], dtype=np.int64)
 
     def first_true(self, X: Matrix | Sorted, numbers: Codes) -> Codes:
@@ -59,7 +62,31 @@ class Predicates(Guess):
         if len(records) <= FEW:
             blocks = (self._who(records, part) for part in self._parts(len(records), numbers))
             return np.concatenate([NONE, *(met.argmax(axis=1) for met in blocks)])
+        if chosen() is not None:
+            return self._by_device(records, numbers)[1]
         return np.array([int(self._met(int(number), records).min()) for number in numbers], dtype=np.int64)
+
+    def _by_device(self, records: Sorted, numbers: Codes) -> tuple[Codes, Codes]:
+        """Of these predicates how many records meet each, and the first that does: all are compared with all."""
+        device = chosen()
+        assert device is not None
+        arrays, memory = device
+        count, first = (np.empty(len(numbers), dtype=np.int64) for _ in range(2))
+        used, which = np.unique(self.slots[numbers], return_inverse=True)
+        across, which = arrays.put(np.ascontiguousarray(records.across[used])), which.reshape(len(numbers), -1)
+
+        def work(block: slice, _: int) -> None:
+            met: Any = True
+            for at, low, high in zip(
+                which[block].T, self.low[numbers[block]].T, self.high[numbers[block]].T, strict=True
+            ):
+                cells = across[arrays.put(at)]
+                met = met & (cells >= arrays.put(low)[:, None]) & (cells <= arrays.put(high)[:, None])
+            count[block] = arrays.get(met.sum(axis=1))
+            first[block] = arrays.get(arrays.namespace.argmax(met * 1, axis=1))
+
+        in_blocks(arrays, len(numbers), 32 * len(records), memory, work, least=1)
+        return count, first
 
     def _parts(self, records: int, numbers: Codes) -> Iterator[Codes]:
         """Some at a time, so that memory stays bounded."""

@@ -91,7 +91,7 @@ def audit(
         int | None, typer.Option(metavar="N", help="People that the table is a sample of: who is unique among them.")
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="Look for nearest rows there: cuda, or another device of PyTorch.")
+        str | None, typer.Option(help="Make large products there: cuda, another device of PyTorch, or cupy.")
     ] = None,
     device_memory: Annotated[float, typer.Option(metavar="GB", help="What a block of products may take there.")] = 4.0,
     engine: Annotated[str, typer.Option(help="memory; or spark, for an original larger than a machine.")] = "memory",

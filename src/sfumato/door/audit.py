@@ -213,7 +213,8 @@ def audit(
     population : int, optional
         Number of people that the original is a sample of, at least its rows: estimates who is unique among them.
     device : str, optional
-        Look for nearest rows on this device of PyTorch ("cuda"); the answers are the same. See docs/large-tables.md.
+        Make large products on this device of PyTorch ("cuda"), or "cupy"; the answers are the same. See
+        docs/large-tables.md.
     device_memory : float, default 4.0
         GB that a block of products may take there, above 0.
     engine : {"memory", "spark"}, default "memory"

@@ -38,7 +38,7 @@ _chosen: ContextVar[tuple[Arrays, int] | None] = ContextVar("device", default=No
 
 @contextmanager
 def on_device(device: str | Arrays | None, memory: int = DEVICE_BYTES) -> Iterator[None]:
-    """Look for nearest rows on this device while the block of code runs; None stands for the processor."""
+    """Make large products on this device while the block of code runs; None stands for the processor."""
     arrays = arrays_for(device) if isinstance(device, str) else device
     token = _chosen.set(None if arrays is None else (arrays, memory))
     try:
@@ -52,19 +52,26 @@ def chosen() -> tuple[Arrays, int] | None:
     return _chosen.get()
 
 
-def in_blocks(arrays: Arrays, count: int, bytes_each: float, memory: int, work: Callable[[slice, int], None]) -> None:
+def in_blocks(
+    arrays: Arrays,
+    count: int,
+    bytes_each: float,
+    memory: int,
+    work: Callable[[slice, int], None],
+    least: int = LEAST_BLOCK,
+) -> None:
     """Call `work(block, memory)` for 0 .. count in blocks that fit; a device that runs full gets smaller ones."""
-    block, start = max(LEAST_BLOCK, min(MOST_BLOCK, int(memory / bytes_each))), 0
+    block, start = max(least, min(MOST_BLOCK, int(memory / bytes_each))), 0
     while start < count:
         at = slice(start, min(start + block, count))
         try:
             work(at, memory)
         except (MemoryError, RuntimeError) as error:
-            if not arrays.is_full(error) or block <= LEAST_BLOCK:
+            if not arrays.is_full(error) or block <= least:
                 raise
-            block, memory = max(LEAST_BLOCK, min(block, at.stop - at.start) // 2), memory // 2
+            block, memory = max(least, min(block, at.stop - at.start) // 2), memory // 2
             warnings.warn(
-                f"The device ran out of memory; going on with blocks of {block} queries.",
+                f"The device ran out of memory; going on with blocks of {block} rows.",
                 DeviceMemoryWarning,
                 stacklevel=3,
             )
