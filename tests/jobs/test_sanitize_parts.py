@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -50,6 +52,14 @@ def test_the_release_may_not_lie_in_its_input_nor_replace_it(folder, tmp_path):
     assert (tmp_path / "release" / "release.parquet").exists()
 
 
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+def test_a_cell_that_does_not_fit_is_found_in_its_file(folder, tmp_path, engine):
+    pq.write_table(pa.table({"a": pa.array([], pa.float64()), "b": pa.array([], pa.float64())}), folder / "p0z.parquet")
+    pq.write_table(pa.table({"a": [0.5] * 4, "b": [0.5, 0.5, None, 0.5]}), folder / "p1.parquet")
+    with pytest.raises(TableError, match=r"'b' is empty in row 33.*It is row 3 of .*p1\.parquet"):
+        sanitize(folder, tmp_path / "out", options(engine=engine))
+
+
 def test_a_second_run_into_the_same_folder_is_refused(folder, tmp_path):
     out = tmp_path / "out"
     with sole_writer(out), pytest.raises(OutputError, match="Another run is writing to"):
@@ -61,7 +71,9 @@ def test_a_second_run_into_the_same_folder_is_refused(folder, tmp_path):
 def test_a_part_that_changes_under_way_leaves_nothing(folder, tmp_path):
     def meddle(step, done, total):
         if step == "Reading" and done == total:
-            pq.write_table(pa.table({"a": [0.5] * 30, "b": [0.5] * 30}), folder / "p1.parquet")
+            times = (folder / "p1.parquet").stat()
+            pq.write_table(pq.read_table(folder / "p1.parquet").select(["b", "a"]), folder / "p1.parquet")
+            os.utime(folder / "p1.parquet", ns=(times.st_atime_ns, times.st_mtime_ns))
 
     with pytest.raises(TableError, match=r"p1\.parquet changed"):
         sanitize(folder, tmp_path / "out", options(engine="stream"), meddle)

@@ -184,6 +184,17 @@ def test_a_users_mistake_in_a_task_is_one_sentence(batches, spark, tmp_path):
         sanitize(None, tmp_path / "out", options("spark", only_new=True))
 
 
+def test_an_error_of_ours_comes_out_of_javas_story_of_it():
+    told = "Job aborted:\nsfumato.errors.TableError: in/p1.parquet vanished. Nothing was released.\n\tat org.apache"
+    with (
+        pytest.raises(TableError, match=r"^in/p1.parquet vanished. Nothing was released.$"),
+        spark_table.tasks_errors(),
+    ):
+        raise RuntimeError(told)
+    with pytest.raises(RuntimeError, match="No space left"), spark_table.tasks_errors():
+        raise RuntimeError("java.io.IOException: No space left on device")
+
+
 def test_files_are_dealt_in_order_and_read_by_the_tasks(batches, tmp_path, monkeypatch):
     monkeypatch.setattr(spark_files, "FEWEST_ROWS", 60)
     for i in range(0, PARTS, 10):
@@ -197,6 +208,7 @@ def test_files_are_dealt_in_order_and_read_by_the_tasks(batches, tmp_path, monke
     assert len(tasks) >= 8
     with seal_for("local[2]", None) as seal:
         read = files_in_spark(Session(), table, seal)
+        assert spark_table.told_where("Empty in row 7.", len(tasks) - 1, read.reader).endswith("p30.parquet.)")
         rows = [row for task in range(len(tasks)) for row in read.reader(iter([pa.record_batch({"id": [task]})]))]
     assert pa.Table.from_batches(rows).equals(pa.Table.from_batches(batches))
 
@@ -250,6 +262,22 @@ def test_without_spark_one_line_says_what_to_install(monkeypatch, tmp_path, batc
     with pytest.raises(UsageError, match=r"sfumato\[spark\].*default-jre-headless"):
         sanitize(tmp_path / "t.parquet", tmp_path / "out", options("spark"))
     assert not (tmp_path / "out").exists()
+
+
+def test_java_is_looked_for_where_spark_looks(monkeypatch, tmp_path):
+    monkeypatch.setattr(session, "find_spec", lambda name: name)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").touch(mode=0o700)
+    with pytest.raises(UsageError, match="default-jre-headless"):
+        session.check_installed()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    session.check_installed()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "bin"))
+    with pytest.raises(UsageError, match="JAVA_HOME is"):
+        session.check_installed()
 
 
 def test_the_double_runs_tasks_twice(batches):

@@ -157,6 +157,12 @@ class Source:
         """The encoded rows of a piece; changes nothing, so that several threads may encode."""
         if isinstance(piece, SourceBlock):
             return piece
+        try:
+            return self._encoded(piece)
+        except TableError as error:
+            raise TableError(self.table.told_where(str(error))) from None
+
+    def _encoded(self, piece: Piece) -> SourceBlock:
         room = np.empty((piece.batch.num_rows, self.encoding.width), order="F")
         unknown = BLIND if self.blind else REFUSE
         encoded = self.encoding.encode(

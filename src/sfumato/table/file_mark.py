@@ -16,6 +16,8 @@ class FileMark:
     size: int
     changed: int
     node: int
+    touched: int = 0
+    """When anything about it changed: whoever puts the time of change back cannot put this one back."""
 
     @classmethod
     def of(cls, path: Path) -> FileMark:
@@ -26,7 +28,7 @@ class FileMark:
             raise TableError(f"{path} does not exist.") from None
         except OSError as error:
             raise TableError(f"{path} cannot be read: {error.strerror or type(error).__name__}.") from None
-        return cls(path, found.st_size, found.st_mtime_ns, found.st_ino)
+        return cls(path, found.st_size, found.st_mtime_ns, found.st_ino, found.st_ctime_ns)
 
     def check(self) -> None:
         """Refuse a file that vanished or was written to: half of the work would rest on the old one."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import glob
+import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -97,6 +99,7 @@ class PartsTable(Table):
         self._stated = _kinds_of(self._values)
         self._selected = self._select([*self.parts[0].names, *self._stated])
         self._schema: pa.Schema | None = None
+        self._starts: list[int] = []
 
     def _check_alike(self) -> None:
         first, stated = self.parts[0], self._values[0]
@@ -159,8 +162,20 @@ class PartsTable(Table):
         return found
 
     def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        row, self._starts = 0, []
         for place in range(len(self.parts)):
-            yield from self.of_part(place, rows)
+            self._starts.append(row)
+            for batch in self.of_part(place, rows):
+                row += batch.num_rows
+                yield batch
+
+    def told_where(self, message: str) -> str:
+        found = re.search(r"\brow (\d+)\b", message)
+        if found is None or not self._starts:
+            return message
+        row = int(found[1])
+        place = bisect_right(self._starts, row - 1) - 1
+        return f"{message} (It is row {row - self._starts[place]} of {self.parts[place].where}.)"
 
     def of_part(self, place: int, rows: int, groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
         """Batches of one part; of a Parquet file, of some row groups only."""

@@ -59,6 +59,10 @@ class Table(ABC):
             raise ValueError(f"The 'rows' parameter of blocks must be at least 1. Got {rows!r} instead.")
         return resized(self._batches(rows), rows)
 
+    def told_where(self, message: str) -> str:
+        """An error that names a row of this table, with the file that it stands in where there are several."""
+        return message
+
     def gather(
         self,
         observe: Callable[[Iterator[pa.RecordBatch]], Found],

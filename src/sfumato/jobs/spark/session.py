@@ -21,16 +21,22 @@ MISSING = (
     "--engine spark needs PySpark and Java 17 or newer. Install them: pip install 'sfumato[spark]', and Java from your "
     "system, on Debian: apt-get install default-jre-headless."
 )
-QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
+"""What a task fails with is told by us; Java's story of it would be a page on the terminal."""
 GUARDED = ("spark.authenticate", "spark.network.crypto.enabled")
 SECRET = "spark.authenticate.secret"
 
 
 def check_installed() -> None:
     """One line that says what to install, before anything is read."""
-    java = Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java"
-    if find_spec("pyspark") is None or (shutil.which("java") is None and not java.is_file()):
+    home = os.environ.get("JAVA_HOME")  # Spark looks there first, and then nowhere else
+    java = shutil.which(Path(home) / "bin" / "java" if home else "java")
+    if find_spec("pyspark") is None or (java is None and not home):
         raise UsageError(MISSING)
+    if java is None:
+        raise UsageError(
+            f"JAVA_HOME is {home}, and there is no bin/java. Correct it, or unset it to use the one on PATH."
+        )
 
 
 @contextmanager

@@ -31,6 +31,10 @@ class ReadPieces:
     table: PartsTable
     tasks: tuple[tuple[Piece, ...], ...]
 
+    def first_file(self, number: int) -> str:
+        """The file in which the task of this number begins."""
+        return self.table.parts[self.tasks[number][0][0]].where
+
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():

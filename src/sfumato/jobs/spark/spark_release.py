@@ -17,7 +17,7 @@ from sfumato.jobs.progress import Progress
 from sfumato.jobs.source import SourceBlock
 from sfumato.jobs.spark.sealed import Seal
 from sfumato.jobs.spark.spark_source import CHANGED, Digest, Encoder, SparkSource
-from sfumato.jobs.spark.spark_table import Batches, SparkTable, partition_number
+from sfumato.jobs.spark.spark_table import Batches, SparkTable, partition_number, tasks_errors
 from sfumato.jobs.write_release import Laid
 from sfumato.mechanisms import Block
 from sfumato.noise import Streams
@@ -74,12 +74,8 @@ def release_in_spark(
     frame = table.frame.mapInArrow(perturbed, spark_schema(plain))
     shuffled = frame.repartition(table.partitions, ORDER).sortWithinPartitions(ORDER).drop(ORDER)
     progress("Perturbing", 0, rows)
-    try:
+    with tasks_errors():
         shuffled.write.parquet(staged.absolute().as_uri(), compression="none")
-    except Exception as error:  # py4j's errors have no common parent that is importable without it
-        if CHANGED[:40] in str(error):
-            raise TableError(CHANGED) from None
-        raise
     done = 0
     for part in sorted(staged.glob("part-*.parquet")):
         with pq.ParquetFile(part, pre_buffer=False, buffer_size=1 << 16) as file:

@@ -19,7 +19,7 @@ from sfumato.errors import TableError
 from sfumato.jobs.source import Piece, Source, SourceBlock, block_rows_for
 from sfumato.jobs.spark.spark_table import SparkTable, as_it_is
 from sfumato.noise import content_hash
-from sfumato.table import Encoding
+from sfumato.table import Encoding, Table
 from sfumato.table.tables import resized
 from sfumato.wording import counted
 
@@ -51,7 +51,7 @@ class Encoder:
 
     def blocks(self, number: int, batches: Iterator[pa.RecordBatch], first: int = 0) -> Iterator[SourceBlock]:
         """The blocks of one partition, whose rows are counted from `first`."""
-        source = Source(_NOWHERE, self.encoding, self.out_of_bounds, labelled=self.labelled, blind=self.blind)
+        source = Source(_Nowhere(""), self.encoding, self.out_of_bounds, labelled=self.labelled, blind=self.blind)
         row = 0
         for place, batch in enumerate(resized(batches, block_rows_for(self.encoding.width))):
             rows = np.arange(first + row, first + row + batch.num_rows)
@@ -59,8 +59,15 @@ class Encoder:
             row += batch.num_rows
 
 
-_NOWHERE: Any = None
-"""An encoder is given its rows; it has no table."""
+class _Nowhere(Table):
+    """An encoder is given its rows; it has no table."""
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        return pa.schema([])
+
+    def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        raise TypeError(f"These {rows} rows lie elsewhere.")
 
 
 class Digest:

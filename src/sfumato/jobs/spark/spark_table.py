@@ -6,7 +6,9 @@ is made by an executor too: the driver gets one row, whatever the size of the ta
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -133,12 +135,26 @@ class SparkTable(Table):
             parts = -(-parts // FAN)
             level = level.repartition(parts, "part").mapInArrow(lambda b: merged(seal, merging, b, FAN), FINDINGS)
         level = level.repartition(1).mapInArrow(lambda b: merged(seal, merging, b, None), FINDINGS)
-        [row] = level.collect()
+        with tasks_errors():
+            [row] = level.collect()
         found = seal.open(bytes(row["found"]))
         if isinstance(found, Failed):
             kind = getattr(errors, found.kind, TableError)
             raise kind(found.message)
         return found  # type: ignore[no-any-return]
+
+
+@contextmanager
+def tasks_errors() -> Iterator[None]:
+    """Our own error that a task raised becomes that error again, without Java's long story of it."""
+    try:
+        yield
+    except Exception as error:  # py4j's errors have no common parent that is importable without it
+        found = re.search(rf"\b{re.escape(errors.__name__)}\.(\w+): (.+)", str(error))
+        if found is None:
+            raise
+        kind = getattr(errors, found[1], TableError)
+        raise kind(found[2].strip()) from None
 
 
 def _count_rows(number: int, batches: Batches) -> dict[int, int]:
@@ -167,8 +183,15 @@ def observed(seal: Seal, sealed: bytes, number: int, batches: Batches) -> Batche
     try:
         found = observe(number, read(batches))
     except SfumatoError as error:
-        found = Failed(type(error).__name__, f"{error} (Rows are counted within partition {number}.)")
+        found = Failed(type(error).__name__, told_where(str(error), number, read))
     yield _row(number // FAN, seal.close((number, found)))
+
+
+def told_where(message: str, number: int, read: Any) -> str:
+    """An error of a task, with the place from which it counts rows."""
+    names_a_row = re.search(r"\brow \d", message) is not None
+    begins = f", which begins in {read.first_file(number)}" if hasattr(read, "first_file") else ""
+    return f"{message} ({'Rows are counted within' if names_a_row else 'In'} partition {number}{begins}.)"
 
 
 def merged(seal: Seal, sealed: bytes, batches: Batches, fan: int | None) -> Batches:
