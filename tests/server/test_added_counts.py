@@ -14,7 +14,7 @@ import pytest
 from sfumato.central.plan import Plan
 from sfumato.central.planning import public_plan
 from sfumato.door.plan_counts import plan_counts
-from sfumato.errors import SchemaError, UsageError
+from sfumato.errors import CardError, SchemaError, UsageError
 from sfumato.guarantee import Card
 from sfumato.jobs.pooling.added import ONE_SITE, add_counts, with_added_counts
 from sfumato.jobs.pooling.pushed import Pushed
@@ -22,6 +22,7 @@ from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.jobs.strength import Terms
 from sfumato.protocol.acceptance import read_card
+from sfumato.protocol.messages import AddedCounts
 from sfumato.protocol.pool_study import PoolStudy
 from sfumato.server.worker.job import Job
 from sfumato.server.worker.trainer import trained
@@ -178,6 +179,47 @@ def test_files_that_are_no_counts_are_refused(counting, bodies, body):
     assert (test.status_code, "public rows" in test.text) == (422, True)
 
 
+def test_a_plan_is_made_from_scores_that_all_sites_push(client, tmp_path):
+    """Two rounds: everybody scores with 30% of the budget and counts with the rest, which comes to what was asked."""
+    file, draft = tmp_path / "study.json", study_with(mechanism={"name": "tree-resampling"})
+    file.write_text(json.dumps(draft.to_dict()))
+    first = PoolStudy.from_dict(plan_counts(file, scores=True))
+    study = consortium.Study(client, *client.app.state.store.studies.create(first))
+    folders = []
+    for place, site in enumerate(SITES):
+        terms = Terms("s", first.hash, first.schema, first.mechanism, first.parameters, None, first.presence)
+        folders.append(tmp_path / site)
+        sanitize(consortium.people(1_500, place), folders[-1], Options(terms=terms, ledger=tmp_path / f"{site}.json"))
+        body = (folders[-1] / "counts.parquet").read_bytes()
+        assert study.push(body, study.invite(site)).status_code == 201
+    wrong = changed(body, lambda cells: np.concatenate([cells[:-1], [10**6]]))
+    assert "cannot be those of one table" in study.push(wrong, study.invite()).text
+    found = AddedCounts.from_dict(study.call("GET", "/counts").json())
+    agreed = plan_counts(file, scored=found)
+    assert agreed == plan_counts(file, scored=folders)  # with or without a coordinator
+    second = PoolStudy.from_dict(agreed)
+    assert second.plan.chosen_by == "noisy scores of pairs of columns, added over 3 sites"
+    assert [len(node.parents) for node in second.plan.joined] == [1]  # age and weight
+    terms = Terms("s", second.hash, second.schema, second.mechanism, second.parameters, None, second.presence)
+    told = sanitize(
+        consortium.people(1_500, 2), tmp_path / "counts", Options(terms=terms, ledger=tmp_path / f"{site}.json")
+    )
+    together = told.card.all_releases().central
+    assert together.epsilon == pytest.approx(1.0, rel=1e-4)
+    assert together.epsilon <= 1.0
+    assert together.rho == pytest.approx(told.card.stated_guarantee().central.rho / 0.7, rel=1e-4)
+    job = Job.of(study.store, client.app.state.context.folder, study.id, "naive-bayes", memory=4 << 30)
+    with pytest.raises(UsageError, match="scores that a plan is made from"):
+        with_added_counts(Job.from_dict({**job.to_dict(), "study": None}).request(), first.plan, tmp_path)
+    for given, match in (([], "No site"), ([tmp_path / "counts"], "holds no scores"), ([tmp_path], "holds no scores")):
+        with pytest.raises((UsageError, CardError), match=match):
+            plan_counts(file, scored=given)
+    with pytest.raises(CardError, match="coordinator's sum holds no scores"):
+        plan_counts(file, scored=AddedCounts({}, {}, [], 0))
+    with pytest.raises(UsageError, match="one origin"):
+        plan_counts(file, scores=True, pairs=[("age", "sex")])
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -217,7 +259,7 @@ def test_a_study_gets_its_plan_from_a_release_or_from_public_rules(tmp_path):
         plan_counts(tmp_path / "wider.json", tmp_path / "site")
     with pytest.raises(UsageError, match="number of sites"):
         plan_counts(file, tmp_path / "site", sites=0)
-    with pytest.raises(UsageError, match="belong together"):
+    with pytest.raises(UsageError, match="one origin"):
         plan_counts(file, tmp_path / "site", pairs=[("age", "sex")])
     local = {**draft.to_dict(), "mechanism": {"name": "additive-noise"}, "guarantee": "empirical-allowed"}
     (tmp_path / "local.json").write_text(json.dumps(local))

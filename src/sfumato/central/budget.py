@@ -58,9 +58,14 @@ class Budget:
 
     def chooser(self, what: str, share: float, times: int) -> Chooser:
         """So many choices by scores that one record changes by at most 1."""
+        measured = self.choices(what, share, times)
+        self.measured.append(measured)
+        return Chooser(self.rng, measured.strength)
+
+    def choices(self, what: str, share: float, times: int) -> Measurement:
+        """What so many choices under this share come to."""
         epsilon = math.sqrt(8.0 * share * self.rho / times) if self.rho is not None else share * self.epsilon / times
-        self.measured.append(Measurement(what, "choice", times, epsilon))
-        return Chooser(self.rng, epsilon)
+        return Measurement(what, "choice", times, epsilon)
 
     def _noise(self, share: float, tables: int) -> float:
         if self.rho is not None:

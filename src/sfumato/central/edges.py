@@ -16,13 +16,19 @@ from sfumato.central.budget import Chooser
 
 def halved(fine: Codes, depth: int, chooser: Chooser) -> list[int]:
     """First fine cells of all bins but the first, after `depth` levels."""
+    return sorted(set(quantiles(fine, depth, chooser)) - {len(fine)})
+
+
+def quantiles(fine: Codes, depth: int, chooser: Chooser) -> list[int]:
+    """The 2^depth - 1 splits in order: one that could not be made, for want of cells, is the end of its interval."""
     bounds = [0, len(fine)]
     for _ in range(depth):
-        found = []
+        found = [bounds[0]]
         for low, high in pairwise(bounds):
+            middle = high
             if high - low >= 2:
                 below = np.cumsum(fine[low:high])
-                scores = -np.abs(2 * below[:-1] - below[-1])
-                found.append(low + 1 + chooser.choose(scores))
-        bounds = sorted({*bounds, *found})
+                middle = low + 1 + chooser.choose(-np.abs(2 * below[:-1] - below[-1]))
+            found += [middle, high]
+        bounds = found
     return bounds[1:-1]

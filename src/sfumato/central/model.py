@@ -63,9 +63,7 @@ class TreeModel:
 
     def count_columns(self, X: Matrix, y: Codes | None) -> Counts:
         """What the first pass adds up: fine codes of every column by class."""
-        codes = {place: one.codes(X) for place, one in enumerate(self.fine)}
-        sizes = {place: one.size for place, one in enumerate(self.fine)}
-        return Counts.of(codes, sizes, _classes(X, y), self.classes, [(place,) for place in codes])
+        return fine_counts(self.fine, X, y, self.classes)
 
     def measure_columns(self, counts: Counts) -> None:
         """The number of rows, edges, and the columns by class; then which pairs to count, if a tree can pay."""
@@ -272,6 +270,13 @@ class TreeModel:
 
     def _cells(self, columns: Columns) -> int:
         return self.classes * math.prod(self._joined(place).count for place in columns)
+
+
+def fine_counts(fine: list[FineColumn], X: Matrix, y: Codes | None, classes: int) -> Counts:
+    """Fine codes of every column by class."""
+    codes = {place: one.codes(X) for place, one in enumerate(fine)}
+    sizes = {place: one.size for place, one in enumerate(fine)}
+    return Counts.of(codes, sizes, _classes(X, y), classes, [(place,) for place in codes])
 
 
 def _merged(one: ModelColumn, weights: Floats, most: int) -> Bins:

@@ -160,6 +160,11 @@ def spent(plan: Plan) -> list[tuple[str, float, int]]:
     ]
 
 
+def share_of_pairs() -> float:
+    """Of the budget of a plan that joins columns."""
+    return (1.0 - SHARES[ROWS]) * SHARES[PAIRS] / (SHARES[COLUMNS] + SHARES[PAIRS])
+
+
 def planned_measurements(plan: Plan, budget: Budget) -> list[Measurement]:
     """What a site's card must state that measured under this plan with this budget."""
     return [budget.measurement(kind, share, tables) for kind, share, tables in spent(plan)]

@@ -2,7 +2,7 @@
 
 It says which fine cells form a bin of each column, which bins form a coarser one in tables of several columns, and
 which column depends on which. It holds no counts. It must be public, or chosen under a budget of its own: from public
-rules, or from the noisy model of one site, whose people have paid for that model.
+rules, from the noisy model of one site, whose people have paid for that model, or from noisy scores of all sites.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from sfumato.array_types import Codes
 from sfumato.central.column_codes import Bins, FineColumn
 from sfumato.central.forest import Node
+from sfumato.central.scoring_plan import FORMAT as SCORING
 from sfumato.errors import SchemaError, UsageError
 from sfumato.table import Encoding
 
@@ -128,7 +129,7 @@ def read_plan(given: Mapping[str, Any] | Path | str) -> Any:
         return given
     try:
         found = json.loads(Path(given).read_text(encoding="utf-8"))
-        return found["mechanism"]["parameters"]["plan"] if found.get("format") != FORMAT else found
+        return found if found.get("format") in (FORMAT, SCORING) else found["mechanism"]["parameters"]["plan"]
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise UsageError(
             f"{given} is no plan: a JSON file that `sfumato study plan` wrote. Make one, or leave the plan out."

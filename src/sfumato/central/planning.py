@@ -1,6 +1,6 @@
-"""Where a plan comes from: public rules, or the noisy model of one site, whose people have paid for it.
+"""Where a plan comes from: public rules, the noisy model of one site, or noisy scores that all sites have added.
 
-Either way it is post-processing of public or noisy figures, and costs nothing more. Bins are chosen for all sites
+In every case it is post-processing of public or noisy figures, and costs nothing more. Bins are chosen for all sites
 together: S like sites have S times the rows and sqrt(S) times the noise of one.
 """
 
@@ -16,14 +16,19 @@ from sfumato.array_types import Floats
 from sfumato.central.budget import Budget
 from sfumato.central.column_codes import Bins, FineColumn, merged
 from sfumato.central.drawing import DrawnModel, ModelColumn
-from sfumato.central.forest import Node, in_drawing_order
+from sfumato.central.forest import Node, Pair, in_drawing_order
 from sfumato.central.model import FEWEST_PAIR_BINS, MOST_BINS, MOST_PAIR_BINS, depth_for
-from sfumato.central.noisy_counts import COLUMNS, PAIRS, spent
+from sfumato.central.noisy_counts import COLUMNS, PAIRS, share_of_pairs, spent
 from sfumato.central.plan import MOST_PARENTS, Plan, PlannedColumn
+from sfumato.central.scoring import SCALE, SCORED_BINS, NoisyScores
+from sfumato.central.scoring_plan import SCORES
 from sfumato.errors import UsageError
 from sfumato.table import Encoding
+from sfumato.wording import counted
 
 PUBLIC_BINS, PUBLIC_PAIR_BINS = 16, 8
+SURE = 1.0
+"""A pair's distance from independence must be so many standard deviations of its noise to be measured."""
 
 
 def plan_from_model(model: DrawnModel, budget: Budget, sites: int) -> Plan:
@@ -44,6 +49,58 @@ def plan_from_model(model: DrawnModel, budget: Budget, sites: int) -> Plan:
         ),
         nodes,
         chosen_by,
+    )
+
+
+def plan_from_scores(scores: NoisyScores, sites: int, budget: Budget) -> Plan:
+    """Quantiles and forest from what `sites` have added up, as finely as they can measure, each with `budget`.
+
+    Kruskal's algorithm takes the best pairs whose distance from independence is more than the noise of their table will
+    add, and more than the noise on their score.
+    """
+    d, classes = len(scores.plan.fine), scores.classes
+    crowd = scores.rows / (4.0 * classes)
+    pairs = _best_forest(scores, math.sqrt(sites) * budget.spread(share_of_pairs(), max(d - 1, 1)), crowd, sites)
+    nodes = tuple(in_drawing_order(pairs, d))
+    chosen_by = f"noisy scores of pairs of columns, added over {counted(sites, 'site')}"
+    rough = [PlannedColumn(one.fine, one.bins) for one in scores.columns()]
+    shares = {k: (share, tables) for k, share, tables in spent(Plan(scores.plan.encoding, tuple(rough), nodes, ""))}
+    spread = {kind: math.sqrt(sites) * budget.spread(*one) for kind, one in shares.items()}
+    depth = depth_for(crowd / spread[COLUMNS])
+    most = _most_pair_bins(crowd / spread[PAIRS]) if PAIRS in spread else 0
+    joined = {place for pair in pairs for place in pair}
+    sizes = np.full(classes, scores.rows / classes)
+    columns = tuple(
+        _finer(one, depth, sizes, most if place in joined else 0) for place, one in enumerate(scores.columns(depth))
+    )
+    return Plan(scores.plan.encoding, columns, nodes, chosen_by)
+
+
+def _best_forest(scores: NoisyScores, noise: float, crowd: float, sites: int) -> list[Pair]:
+    if crowd < 4.0 * noise:
+        return []
+    found = scores.scores
+    bins = [min(SCORED_BINS, one.cells) + one.group.has_indicator for one in scores.plan.fine]
+    cells = scores.classes * _most_pair_bins(crowd / noise) ** 2
+    least = math.sqrt(2.0 / math.pi) * noise * cells + SURE * SCALE * math.sqrt(scores.variances[SCORES])
+    worth = {
+        pair: SCALE * score - _by_chance(scores, sites, *(bins[at] for at in pair)) for pair, score in found.items()
+    }
+    tree, chosen = list(range(len(bins))), []
+    for left, right in sorted(worth, key=lambda pair: -worth[pair]):
+        if worth[left, right] > least and tree[left] != tree[right]:
+            chosen.append((left, right))
+            old, new = tree[right], tree[left]
+            tree = [new if name == old else name for name in tree]
+    return chosen
+
+
+def _by_chance(scores: NoisyScores, sites: int, first: int, second: int) -> float:
+    """About what independent columns of even bins show at so many like sites: mean |x - e| of Poisson counts."""
+    cells = scores.classes * first * second
+    rows = scores.rows / (sites * cells)
+    return (
+        sites * cells * min(math.sqrt(2.0 * rows / math.pi), 2.0 * rows) * math.sqrt((1 - 1 / first) * (1 - 1 / second))
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.at_coordinator import AtCoordinator
+from sfumato.cli.at_coordinator import AtCoordinator, InsecureHttp, TokenFile
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console, Force
 from sfumato.cli.study import StudyId
@@ -28,30 +28,59 @@ def plan(
     pair: Annotated[
         list[str] | None, typer.Option(metavar="A,B", help="Without --release: columns that belong together.")
     ] = None,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Write the study of a first round, in which sites score pairs of columns.")
+    ] = False,
+    scored: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="A site's release of that round; once for every site.")
+    ] = None,
+    scored_in: Annotated[
+        str | None, typer.Option(metavar="ID", help="Id of the first round's study at the coordinator.")
+    ] = None,
+    to: Annotated[str | None, typer.Option(metavar="URL", help="With --scored-in: the coordinator's address.")] = None,
+    token_file: TokenFile = None,
+    insecure_http: InsecureHttp = False,
     force: Force = False,
 ) -> None:
     """Plan which tables all sites count, so that they push noisy counts instead of rows.
 
-    The plan comes from one site's tree-resampling release, which that site has paid for, or from public rules: bins of
-    equal width, and the pairs of columns that you name. It becomes part of the study and of its hash.
+    The plan comes from one site's tree-resampling release, which that site has paid for; from public rules: bins of
+    equal width, and the pairs of columns that you name; or from scores that all sites measure in a first round with 30%
+    of the budget and that are added. It becomes part of the study and of its hash.
 
     Examples:
       sfumato study plan study.yaml --release north --sites 4 --out agreed.json
       sfumato study plan study.yaml --pair age,glucose --out agreed.json
+      sfumato study plan study.yaml --scores --out first.json
+      sfumato study plan study.yaml --scored north --scored south --out agreed.json
     """
     from sfumato.central.plan import Plan
     from sfumato.door.plan_counts import plan_counts
+    from sfumato.guarantee.rounding import rounded_up
     from sfumato.protocol.pool_study import PoolStudy
 
-    made = plan_counts(study, release, sites=sites, pairs=[_pair(one) for one in pair or ()], out=out, force=force)
+    found: Any = scored or None
+    if scored_in is not None:
+        if scored or to is None:
+            raise UsageError("--scored-in takes the sum from a coordinator: give --to, and leave --scored out.")
+        with AtCoordinator(to, token_file, insecure_http).connected(console) as connected:
+            found = connected.added(scored_in)
+    pairs = [_pair(one) for one in pair or ()]
+    made = plan_counts(study, release, sites=sites, pairs=pairs, scores=scores, scored=found, out=out, force=force)
     read = PoolStudy.from_dict(made)
-    found = read.plan
-    assert isinstance(found, Plan)
-    classes = max(1, len(read.encoding.classes))
-    joined = counted(len(found.joined), "pair") + " of columns"
-    console.say(f"Wrote {out}: {found.cells(classes):,} counts from every site, {joined}, by {found.chosen_by}.")
-    console.say(f"  plan  {found.digest}\n  hash  {read.hash}")
-    console.result({"study": str(out), "hash": read.hash, "plan": found.digest, "counts": found.cells(classes)})
+    agreed = read.plan
+    assert agreed is not None
+    counts = agreed.cells(max(1, len(read.encoding.classes)))
+    what = (
+        f"{counts:,} counts from every site, {counted(len(agreed.joined), 'pair')} of columns"
+        if isinstance(agreed, Plan)
+        else f"{counts:,} scores and quantiles from every site, in a first round"
+    )
+    console.say(f"Wrote {out}: {what}, by {agreed.chosen_by}.")
+    if read.presence is not None and (scores or found):
+        console.say(f"  epsilon {rounded_up(read.presence.epsilon)} of everybody at delta {read.presence.delta:g}")
+    console.say(f"  plan  {agreed.digest}\n  hash  {read.hash}")
+    console.result({"study": str(out), "hash": read.hash, "plan": agreed.digest, "counts": counts})
 
 
 @with_blocks

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sfumato.central.plan import Plan as CountPlan
+from sfumato.central.agreed import AgreedPlan
 from sfumato.client.agreements import Agreements, default_agreements
 from sfumato.client.answers import plain
 from sfumato.client.coordinator import Coordinator, Progress
@@ -144,7 +144,7 @@ def _against(study: PoolStudy, parcel: Parcel, purpose: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _against_counts(plan: CountPlan, parcel: Parcel, purpose: str) -> list[str]:
+def _against_counts(plan: AgreedPlan, parcel: Parcel, purpose: str) -> list[str]:
     if purpose != "train":
         return [COUNTS_TRAIN]
     try:

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from sfumato.central.model_file import model_from_dict
-from sfumato.central.planning import plan_from_model, public_plan
+from sfumato.central.planning import plan_from_model, plan_from_scores, public_plan
+from sfumato.central.scoring_plan import ScoringPlan
+from sfumato.door.added_scores import Scored, added_scores
 from sfumato.errors import SchemaError, UsageError
 from sfumato.files import check_free, write_whole
+from sfumato.guarantee.concentrated import epsilon_of
 from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.jobs.release import Release
 from sfumato.jobs.strength import Presence
@@ -21,6 +24,10 @@ from sfumato.protocol.pool_study import PoolStudy
 from sfumato.protocol.study_file import load_study
 
 MOST_SITES = 10_000
+FOR_SCORES = 0.3
+"""Of everybody's budget, where the plan is made from scores that all sites add; the rest is for the counts."""
+
+ALMOST = 1.0 - 1e-6
 
 
 def plan_counts(
@@ -29,6 +36,8 @@ def plan_counts(
     *,
     sites: int = 1,
     pairs: Sequence[tuple[str, str]] = (),
+    scores: bool = False,
+    scored: Scored | None = None,
     out: Path | str | None = None,
     force: bool = False,
 ) -> dict[str, Any]:
@@ -46,6 +55,12 @@ def plan_counts(
         How many sites like that one will take part: more of them can measure finer tables.
     pairs : sequence of (str, str), default ()
         Without a release: columns that belong together by what is known of the subject.
+    scores : bool, default False
+        Make the study of a first round instead, in which every site measures scores of all pairs of columns with 30%
+        of the study's budget.
+    scored : sequence of releases or paths, or AddedCounts, optional
+        What the sites of that first round released, or the sum that their coordinator made of it: quantiles and forest
+        of the plan come from the sum. The study gets the other 70% of the budget.
     out : path, optional
         Study file to write, as JSON.
     force : bool, default False
@@ -59,7 +74,7 @@ def plan_counts(
     Raises
     ------
     UsageError, SchemaError, CardError, OutputError
-        Where study, release and pairs do not fit each other.
+        Where study, release, pairs and scores do not fit each other.
     """
     check_free(out, force=force)
     if not Path(study).is_file():
@@ -69,19 +84,26 @@ def plan_counts(
         raise SchemaError(f"{study}: only a study of kind pool with {TreeResampling.name} adds counts.")
     if isinstance(sites, bool) or not isinstance(sites, int) or not 1 <= sites <= MOST_SITES:
         raise UsageError(f"The number of sites must be from 1 to {MOST_SITES:,}. Got {sites!r} instead.")
-    if release is None:
-        plan = public_plan(found.encoding, pairs)
-    elif pairs:
+    if sum((release is not None, bool(pairs), scores, scored is not None)) > 1:
         raise UsageError(
-            "The release's forest says which columns belong together. Leave out the pairs, or the release."
+            "A plan has one origin: a release, pairs of columns that belong together, or scores. Leave the others out."
         )
+    stated, mechanism = found.to_dict(), _mechanism(found)
+    if scores:
+        stated = _with_budget(stated, mechanism, FOR_SCORES)
+        plan: dict[str, Any] = ScoringPlan(found.encoding).to_dict()
+    elif scored is not None:
+        stated = _with_budget(stated, mechanism, 1.0 - FOR_SCORES)
+        left = _mechanism(PoolStudy.from_dict(stated)).budget(np.random.default_rng(0))
+        plan = plan_from_scores(*added_scores(scored, found), left).to_dict()
+    elif release is None:
+        plan = public_plan(found.encoding, pairs).to_dict()
     else:
         given = Release.public(release) if isinstance(release, str | Path) else release
         _check_release(given, found)
         model = model_from_dict(given.model, found.encoding)
-        plan = plan_from_model(model, _mechanism(found).budget(np.random.default_rng(0)), sites)
-    stated = found.to_dict()
-    stated["mechanism"]["parameters"]["plan"] = plan.to_dict()
+        plan = plan_from_model(model, mechanism.budget(np.random.default_rng(0)), sites).to_dict()
+    stated["mechanism"]["parameters"]["plan"] = plan
     checked = PoolStudy.from_dict(stated).to_dict()
     if out is not None:
         write_whole(out, json.dumps(checked, ensure_ascii=False) + "\n")
@@ -92,6 +114,20 @@ def _mechanism(study: PoolStudy) -> TreeResampling:
     settled = (study.presence or Presence(1.0, 1e-6))._asdict()
     stated = {name: study.parameters[name] for name in ("epsilon", "delta") if name in study.parameters}
     return TreeResampling(**{**settled, **stated})
+
+
+def _with_budget(stated: dict[str, Any], mechanism: TreeResampling, share: float) -> dict[str, Any]:
+    """The same study with a share of its budget: shares of rho add up, and of a pure epsilon. A little is left, so that
+    both rounds together stay within what was asked for when they are rounded up."""
+    delta, share = mechanism.delta, share * ALMOST
+    epsilon = epsilon_of(share * mechanism.planned.rho, delta) if delta else share * mechanism.epsilon
+    parameters = {name: value for name, value in stated["mechanism"]["parameters"].items() if name != "epsilon"}
+    parameters.pop("delta", None)
+    return {
+        **stated,
+        "mechanism": {**stated["mechanism"], "parameters": parameters},
+        "guarantee": {"epsilon": epsilon, "delta": delta},
+    }
 
 
 def _check_release(release: Release, study: PoolStudy) -> None:

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.array_types import Codes
-from sfumato.central.noisy_counts import COLUMNS, PAIRS, ROWS, NoisyCounts, planned_measurements, variances_of
-from sfumato.central.plan import Plan
+from sfumato.central.agreed import AgreedPlan, noisy_figures, planned_measurements
+from sfumato.central.noisy_counts import COLUMNS, PAIRS, ROWS, NoisyCounts
+from sfumato.central.scoring import NoisyScores
 from sfumato.channels.measured import Measurement
 from sfumato.errors import CardError, TableError
 from sfumato.guarantee import Card
@@ -51,7 +52,7 @@ def read_cells(path: Path) -> Codes:
     return np.asarray(column.to_numpy(), dtype=np.int64)
 
 
-def noisy_counts(cells: Codes, plan: Plan, card: Card) -> NoisyCounts:
+def noisy_counts(cells: Codes, plan: AgreedPlan, card: Card) -> NoisyCounts | NoisyScores:
     """Counts with the noise that their card states; refused where they do not fit plan or noise."""
     classes, measured = max(1, len(card.classes)), card.made_by().measured
     if len(cells) != plan.cells(classes):
@@ -59,13 +60,13 @@ def noisy_counts(cells: Codes, plan: Plan, card: Card) -> NoisyCounts:
             f"The file has {len(cells):,} counts, and the study's plan asks for {plan.cells(classes):,}: they were "
             "measured under another plan. Sanitize with the study's file."
         )
-    found = NoisyCounts(plan, classes, cells, variances_of(measured))
+    found = noisy_figures(plan, classes, cells, measured)
     if not _likely(found, measured):
         raise TableError(UNLIKELY)
     return found
 
 
-def expected_measurements(plan: Plan, card: Card) -> list[Measurement]:
+def expected_measurements(plan: AgreedPlan, card: Card) -> list[Measurement]:
     """What a card must state that was made under this plan with its own epsilon and delta."""
     stated = card.mechanism["parameters"]
     if card.mechanism["name"] not in MECHANISMS:
@@ -80,11 +81,13 @@ def counts_identity(cells: Codes) -> str:
     return hashlib.sha256(b"counts/" + cells.astype("<i8").tobytes()).hexdigest()
 
 
-def _likely(found: NoisyCounts, measured: Sequence[Measurement]) -> bool:
+def _likely(found: NoisyCounts | NoisyScores, measured: Sequence[Measurement]) -> bool:
     """Whether noise explains negative counts, and tables agree about the number of rows up to noise."""
     if np.abs(found.cells).max(initial=0) > LARGEST:
         return False
     far = FARTHEST["laplace" if any(one.way == "laplace" for one in measured) else "gaussian"]
+    if isinstance(found, NoisyScores):
+        return found.likely(far)
     columns = len(found.plan.columns)
     for place, table in enumerate(found.tables()):
         kind = ROWS if place == 0 else COLUMNS if place <= columns else PAIRS

@@ -130,6 +130,11 @@ class Release:
         return self._model
 
     @property
+    def counts(self) -> Codes | None:
+        """Of a release in memory under an agreed plan: its noisy counts; a folder has them in counts.parquet."""
+        return self._counts
+
+    @property
     def has_private_parts(self) -> bool:
         """Whether this is the owner's release, with its trace or its key."""
         return (self.source is not None) | (self.key is not None)

@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.array_types import Codes, Matrix
+from sfumato.central.agreed import AgreedPlan, agreed_plan, model_under
 from sfumato.central.budget import Budget
 from sfumato.central.model import TreeModel
 from sfumato.central.model_file import model_as_dict, model_digest, model_from_dict
 from sfumato.central.noisy_counts import PlannedModel
-from sfumato.central.plan import Plan, read_plan
+from sfumato.central.plan import read_plan
+from sfumato.central.scoring import ScoringModel
 from sfumato.channels import Identity, Recipe, Unstated
 from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
@@ -70,7 +72,7 @@ class TreeResampling(ModelDrawing):
     """
 
     name = "tree-resampling"
-    plan_: Plan | None = None
+    plan_: AgreedPlan | None = None
     columnwise = True
     proves = True
     papers = ("mckenna-2021-mst", "canonne-kamath-steinke-2020")
@@ -167,9 +169,9 @@ class TreeResampling(ModelDrawing):
                 '"other" category for the rest, and declare them public (sfumato declare SCHEMA --all --reason ...).'
             )
 
-    def agreed_plan(self, encoding: Encoding) -> Plan | None:
+    def agreed_plan(self, encoding: Encoding) -> AgreedPlan | None:
         """The plan for these columns, where there is one."""
-        return None if self.plan is None else Plan.from_dict(read_plan(self.plan), encoding)
+        return None if self.plan is None else agreed_plan(read_plan(self.plan), encoding)
 
     def budget(self, rng: np.random.Generator) -> Budget:
         """What the fit may spend."""
@@ -182,10 +184,10 @@ class TreeResampling(ModelDrawing):
         plan = self.agreed_plan(encoding)
         classes = len(encoding.classes) if labelled and encoding.classes else 1
         self.labelled_ = labelled and bool(encoding.classes)
-        self.model_: TreeModel | PlannedModel = (
+        self.model_: TreeModel | PlannedModel | ScoringModel = (
             TreeModel(encoding, budget, classes, self.parents if self.forest else 0)
             if plan is None
-            else PlannedModel(encoding, budget, classes, plan)
+            else model_under(plan, encoding, budget, classes)
         )
         self.plan_ = plan
         self.measured_columns_ = False
@@ -237,7 +239,7 @@ class TreeResampling(ModelDrawing):
         return {**super().parameters_used(), "plan": self.plan if self.plan_ is None else self.plan_.digest}
 
     def counts(self) -> Codes | None:
-        return self.model_.noisy.cells if isinstance(self.model_, PlannedModel) else None
+        return None if isinstance(self.model_, TreeModel) else self.model_.noisy.cells
 
     def model(self) -> dict[str, Any]:
         return model_as_dict(self.drawn_)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sfumato.central.plan import Plan
+from sfumato.central.agreed import AgreedPlan
+from sfumato.channels.measured import Measurement
 from sfumato.errors import CardError, SfumatoError
 from sfumato.guarantee import Card
 from sfumato.guarantee.guarantee import CENTRAL_DP
@@ -117,8 +118,12 @@ def _guaranteed(study: PoolStudy, card: Card) -> Iterator[str]:
         )
 
 
-def _as_planned(plan: Plan, card: Card) -> bool:
-    stated, wanted = card.made_by().measured, expected_measurements(plan, card)
+def _as_planned(plan: AgreedPlan, card: Card) -> bool:
+    return same_measurements(card.made_by().measured, expected_measurements(plan, card))
+
+
+def same_measurements(stated: Sequence[Measurement], wanted: Sequence[Measurement]) -> bool:
+    """The same figures were measured as often and with the same noise."""
     return len(stated) == len(wanted) and all(
         (one.what, one.way, one.times) == (other.what, other.way, other.times) and same(one.strength, other.strength)
         for one, other in zip(stated, wanted, strict=True)

@@ -184,12 +184,14 @@ class ModelInfo(Message):
 
 @dataclass(frozen=True)
 class AddedCounts(Message):
-    """A model of everybody, from noisy counts of all `sites`, and the card of rows that are drawn from it."""
+    """A model of everybody, from noisy counts of all `sites`, and the card of rows that are drawn from it. `scores`:
+    the sum itself, where sites push scores that a plan is made from."""
 
     card: dict[str, Any]
     model: dict[str, Any]
     sites: list[str]
     releases: int
+    scores: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)

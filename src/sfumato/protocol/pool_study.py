@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from sfumato.central.plan import Plan
+from sfumato.central.agreed import AgreedPlan, agreed_plan
 from sfumato.classifiers.factory import choose_classifier
 from sfumato.errors import SchemaError
 from sfumato.guarantee import space_of
@@ -123,10 +123,10 @@ class PoolStudy:
         )
 
     @cached_property
-    def plan(self) -> Plan | None:
+    def plan(self) -> AgreedPlan | None:
         """What every site counts, where sites push noisy counts instead of rows."""
         stated = self.parameters.get("plan") if self.draws else None
-        return None if stated is None else Plan.from_dict(stated, self.encoding)
+        return None if stated is None else agreed_plan(stated, self.encoding)
 
     @property
     def draws(self) -> bool:
@@ -204,7 +204,7 @@ def _check_plan(found: Mapping[str, Any], parameters: Mapping[str, Any], asked: 
     plan = parameters["plan"]
     if not isinstance(plan, Mapping):
         raise SchemaError("The study's `plan` must be the plan itself, as `sfumato study plan` writes it.")
-    Plan.from_dict(plan, Encoding(schema))
+    agreed_plan(plan, Encoding(schema))
     if "delta" not in parameters and asked.presence is None:
         raise SchemaError(
             "All sites of a study with a plan have the same delta. Ask for one: `guarantee: {epsilon: 1.0, delta: "

@@ -12,9 +12,11 @@ from functools import reduce
 from operator import add
 from pathlib import Path
 
+from sfumato.central.agreed import AgreedPlan
 from sfumato.central.model_file import model_as_dict, model_digest
 from sfumato.central.noisy_counts import NoisyCounts
-from sfumato.central.plan import Plan
+from sfumato.central.scoring import NoisyScores
+from sfumato.central.scoring_plan import ScoringPlan
 from sfumato.errors import UsageError
 from sfumato.guarantee import Card
 from sfumato.jobs.counts_file import noisy_counts, read_cells
@@ -33,7 +35,7 @@ ONE_SITE = "Every person is at one site; somebody at two of them pays at both, a
 class Added:
     """The sum of all counts, and what it was made from."""
 
-    counts: NoisyCounts
+    counts: NoisyCounts | NoisyScores
     used: list[tuple[Card, Pushed]]
 
     @property
@@ -57,7 +59,7 @@ class Added:
         return Release(Card.from_dict(card.to_dict()), model=model)
 
 
-def add_counts(pushed: Sequence[Pushed], plan: Plan) -> Added:
+def add_counts(pushed: Sequence[Pushed], plan: AgreedPlan) -> Added:
     """Read and add all counts; each file was checked when it came, and is checked again."""
     if not pushed:
         raise UsageError("No site has pushed counts yet.")
@@ -66,10 +68,12 @@ def add_counts(pushed: Sequence[Pushed], plan: Plan) -> Added:
     return Added(reduce(add, found), list(zip(cards, pushed, strict=True)))
 
 
-def with_added_counts(request: Request, plan: Plan, scratch: Path) -> Request:
+def with_added_counts(request: Request, plan: AgreedPlan, scratch: Path) -> Request:
     """The same training on rows that are drawn from the sum; they are written into `scratch`."""
     if request.agreeing:
         raise UsageError("Which sites agree cannot be told from counts that are added. Train on all sites.")
+    if isinstance(plan, ScoringPlan):
+        raise UsageError("Sites of this study push scores that a plan is made from. Train in the study with that plan.")
     added = add_counts(request.releases, plan)
     rows = min(added.counts.rows, request.limits.trained_rows)
     made = draw_from(added.release(), rows=rows, out=scratch / "added", seed=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from sfumato.central.scoring import NoisyScores
 from sfumato.errors import SfumatoError
 from sfumato.jobs.pooling.added import add_counts
 from sfumato.jobs.pooling.pushed import Pushed
@@ -29,4 +30,5 @@ def added_counts(caller: Owner, context: Ctx) -> AddedCounts:
     except SfumatoError as error:
         raise ApiError(409, "invalid", str(error)) from None
     assert release.model is not None
-    return AddedCounts(release.card.to_dict(), dict(release.model), added.sites, len(pushed))
+    scores = added.counts.to_dict() if isinstance(added.counts, NoisyScores) else None
+    return AddedCounts(release.card.to_dict(), dict(release.model), added.sites, len(pushed), scores)
