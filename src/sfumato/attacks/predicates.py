@@ -72,8 +72,9 @@ class Predicates(Guess):
         assert device is not None
         arrays, memory = device
         count, first = (np.empty(len(numbers), dtype=np.int64) for _ in range(2))
-        used, which = np.unique(self.slots[numbers], return_inverse=True)
-        across, which = arrays.put(np.ascontiguousarray(records.across[used])), which.reshape(len(numbers), -1)
+        slots = self.slots[numbers]
+        used, which = np.unique(slots, return_inverse=True)
+        across, which = arrays.put(np.ascontiguousarray(records.across[used])), which.reshape(slots.shape)
 
         def work(block: slice, _: int) -> None:
             met: Any = True

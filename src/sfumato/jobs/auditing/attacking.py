@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,6 +48,8 @@ REASONS = {
     "lineups": "needs to know which release row is whose, which only a trace can tell",
     "images": "needs original rows together with their images, which only a trace can link",
 }
+MOST_AT_ONCE = 8
+"""Attacks that run side by side on a machine with so many cores: each holds guesses about every row."""
 LEAKED_KEY = "the secret key has leaked"
 
 
@@ -109,8 +112,10 @@ def chosen_attacks(names: tuple[str, ...] | None) -> list[type[Attack]]:
 def attack_all(arena: Arena, attacks: list[type[Attack]], settings: Settings, progress: Progress) -> list[Attempt]:
     """Every attack with its default parameters, or those that `settings` give it."""
     progress("Attacking", 0, len(attacks))
-    found = []
-    for done in in_order(attacks, lambda attack: attempt(made_attack(attack, settings.get(attack.name, {})), arena)):
+    found, threads = [], min(MOST_AT_ONCE, os.cpu_count() or 1)
+    for done in in_order(
+        attacks, lambda attack: attempt(made_attack(attack, settings.get(attack.name, {})), arena), threads
+    ):
         found.append(done)
         progress("Attacking", len(found), len(attacks))
     return found
