@@ -22,6 +22,8 @@ from sfumato.neighbours.workers import slices
 
 ROW_TILE = 1 << 16
 """Rows whose products with a block of queries are made at once."""
+MOST_PAIRS = 1 << 30
+"""PyTorch finds places in matrices of no more than twice as many."""
 BYTES_OF_A_PAIR = 48
 """A product, its weight, and what is compared on the way."""
 
@@ -50,7 +52,7 @@ def votes_on_device(
         heard.votes[at] += mine.votes  # a block that did not fit has added nothing
         heard.exact[at] += mine.exact
 
-    in_blocks(arrays, len(a), BYTES_OF_A_PAIR * min(len(b), ROW_TILE), memory, work)
+    in_blocks(arrays, len(a), BYTES_OF_A_PAIR * min(len(b), ROW_TILE), min(memory, BYTES_OF_A_PAIR * MOST_PAIRS), work)
 
 
 def _weighed(arrays: Arrays, product: Any, circle: Circle, scale: float, bound: float) -> tuple[Any, Codes, Codes]:

@@ -7,6 +7,7 @@ the four products of parts are added, which comes near single precision. `COARSE
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
@@ -22,6 +23,8 @@ many terms. So (6 (d + 2) + 48) u takes the place of (d + 2) u in `frame.error_b
 """
 _QUERIES, _ROWS, _COLUMNS, _EACH = 128, 256, 32, 16
 _LOW_BITS = -(1 << 13)
+_one_at_a_time = threading.Lock()
+"""Attacks run in several threads, and the first call compiles; a launch itself takes microseconds."""
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
@@ -64,7 +67,7 @@ def group_minima(queries: Any, rows: Any, group: int) -> Any:
     found = queries.new_empty((len(queries), groups))
     grid = (triton.cdiv(len(queries), _QUERIES), triton.cdiv(groups, _EACH))
     given = {"query_block": _QUERIES, "group_rows": _ROWS, "step": _COLUMNS, "each": _EACH}
-    with torch.cuda.device(queries.device):
+    with _one_at_a_time, torch.cuda.device(queries.device):
         _kernel[grid](left, right, found, len(left), groups, left.shape[1], **given, num_warps=8)
     return found
 

@@ -9,6 +9,7 @@ import numpy as np
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.posterior_breach import spread_out
 from sfumato.jobs.auditing.evidence import Evidence
+from sfumato.jobs.engines.workers import in_order
 from sfumato.metrics import associations, kolmogorov_smirnov, total_variation, wasserstein
 from sfumato.table import Group
 
@@ -29,7 +30,7 @@ def distributions(evidence: Evidence, public: bool) -> list[dict[str, Any]]:
             {"name": column.name, "kind": column.kind, "not_applicable": SECRET_MAP}
             for column in evidence.encoding.schema.private
         ]
-    return [_distribution(evidence, group, restored, public) for group in evidence.encoding.groups]
+    return list(in_order(evidence.encoding.groups, lambda group: _distribution(evidence, group, restored, public)))
 
 
 def _distribution(evidence: Evidence, group: Group, restored: Matrix, public: bool) -> dict[str, Any]:
