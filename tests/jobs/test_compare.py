@@ -20,6 +20,7 @@ from sfumato.guarantee.concentrated import epsilon_of
 from sfumato.jobs.comparing.audited import audited_by_canaries, audited_epsilon, told_apart, worst_pair
 from sfumato.jobs.comparing.cells import run_cell
 from sfumato.report.comparison import render_comparison
+from sfumato.report.frontier import free_place
 from sfumato.table import Encoding
 
 KNOWN = {"source": "public", "reason": "the form"}
@@ -63,7 +64,7 @@ def test_the_worst_pair_differs_in_everything():
 
 def compared(out, **words):
     chosen = {"mechanisms": ["square-wave", "condensation"], "attacks": ["naive-estimate", "membership"], "workers": 1}
-    return sf.compare(people(), out, schema=SCHEMA, strengths=(0.4, 0.8), splits=1, **{**chosen, **words})
+    return sf.compare(people(), out, schema=SCHEMA, **{"strengths": (0.4, 0.8), "splits": 1, **chosen, **words})
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +152,34 @@ def test_an_epsilon_that_was_audited_above_its_claim_is_shouted(whole):
     wrong["settings"][0] |= {"audited_epsilon": 9.0, "epsilon": 1.0, "above_claim": True}
     assert "AUDITED ABOVE CLAIMED" in render_comparison(wrong)
     assert "AUDITED ABOVE CLAIMED" not in render_comparison(data)
+
+
+def test_a_release_that_no_named_learner_reads_is_attacked_all_the_same_and_says_so(tmp_path):
+    chosen = {"mechanisms": ["staged-release", "randomized-response"], "attacks": ["pair"], "learners": ["logistic"]}
+    found = compared(tmp_path / "c", **chosen).data
+    staged = [one for one in found["settings"] if one["mechanism"] == "staged-release"]
+    assert [one["accuracy"] for one in staged] == [None, None]
+    assert all(one["gains"].keys() == {"pair"} for one in staged)
+    assert found["no_learner"].keys() == {"staged-release"}, "once, not once for each strength"
+    assert found["no_learner"]["staged-release"].startswith("logistic: ")
+    assert "categories only" in found["not_compared"]["randomized-response"]
+    page = render_comparison(found)
+    assert "none can be trained" in page
+    assert "<h3>No learner</h3>" in page
+
+
+def test_names_on_the_frontier_cover_neither_marks_nor_each_other():
+    marks = [(600.0, 60.0), (604.0, 62.0), (560.0, 61.0), (590.0, 75.0)]
+    taken = [(x - 7, y - 7, x + 7, y + 7) for x, y in marks]
+    for x, y in marks:
+        down, left = free_place(x, y, "kernel-resampling", taken)
+        box = taken[-1]
+        assert box[2] == x - 9 if left else box[0] == x + 9
+        assert (box[1] + box[3]) / 2 == y + down
+    assert len(taken) == 8
+    for i, one in enumerate(taken[4:], start=4):
+        others = taken[:i]
+        assert not any(one[0] < b[2] and b[0] < one[2] and one[1] < b[3] and b[1] < one[3] for b in others)
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path):

@@ -65,13 +65,17 @@ def compare(
         )
     for one in found.data["settings"]:
         if one["refused"] is not None:
-            console.say(f"  {one['mechanism']:<22} {one['setting']:<32} refused: {one['refused']}")
             continue
-        mark = " " if one["dominated"] else "*"
+        accuracy = "  none" if one["accuracy"] is None else f"{one['accuracy']:6.1%}"
+        mark = " " if one["dominated"] or one["accuracy"] is None else "*"
         console.say(
-            f"{mark} {one['mechanism']:<22} {one['setting']:<32} accuracy {one['accuracy']:6.1%}  strongest adversary "
+            f"{mark} {one['mechanism']:<22} {one['setting']:<32} accuracy {accuracy}  strongest adversary "
             f"{one['risk']:+6.1%} ({one['strongest']})"
         )
+    for name, why in found.data["no_learner"].items():
+        console.say(f"  no learner for {name}: {why}")
+    for name, why in found.data["not_compared"].items():
+        console.say(f"  not compared {name}: {why}")
     above = [one["mechanism"] for one in found.data["settings"] if one.get("above_claim")]
     if above:
         console.say(f"AUDITED ABOVE CLAIMED: {', '.join(above)}. Do not release with it, and report it (SECURITY.md).")

@@ -24,7 +24,7 @@ from sfumato.jobs.advising.grounds import FEWEST
 from sfumato.jobs.advising.wish import Wish
 from sfumato.jobs.auditing.attacking import chosen_attacks
 from sfumato.jobs.comparing.cells import Cell, run_cell
-from sfumato.jobs.comparing.summary import settings, tidy
+from sfumato.jobs.comparing.summary import no_learner, not_compared, settings, tidy
 from sfumato.jobs.processes import in_processes
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.sanitize import schema_for
@@ -33,7 +33,7 @@ from sfumato.table import Schema, open_table, write_table
 LADDER = (0.25, 0.5, 0.75)
 MOST_ROWS = 5_000
 SPLITS = 3
-CELLS = "cells-2"
+CELLS = "cells-3"
 """What a kept cell holds; those of another kind are not taken up."""
 
 
@@ -86,6 +86,7 @@ def compare(table: Any, out: Path, request: Request, progress: Progress = silent
     kept = _folder(out, rows, schema, request)
     cells = [Cell(one, level, number) for number in range(request.splits) for one in found for level in request.ladder]
     results = _run(cells, grounds, request, kept, progress)
+    entries = settings(results)
     data = {
         "format": "sfumato-compare",
         "version": 1,
@@ -96,8 +97,9 @@ def compare(table: Any, out: Path, request: Request, progress: Progress = silent
         "label": schema.label.name,
         "columns": len(schema.private),
         "column_names": [column.name for column in schema.private],
-        "settings": settings(results),
-        "left_out": left_out,
+        "settings": entries,
+        "not_compared": not_compared(entries) | left_out,
+        "no_learner": no_learner(entries),
         "seconds": round(sum(one["seconds"] for one in results), 1),
     }
     write_whole(out / "compare.json", json.dumps(data, indent=1), private=True)

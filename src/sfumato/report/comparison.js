@@ -35,9 +35,24 @@
       && other.accuracy >= mine.accuracy && (other.risk !== mine.risk || other.accuracy !== mine.accuracy));
   }
 
+  // The nearest free place for a name beside its mark, as frontier.py has it: how far down, and whether to the left.
+  function place(x, y, name, taken, svg) {
+    const at = (side) => Number(svg.dataset[side]), wide = 7 * name.length, sides = x > 480 ? [true, false] : [false, true];
+    for (const step of [0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6]) {
+      for (const left of sides) {
+        const from = left ? x - 9 - wide : x + 9, down = y + 13 * step, box = [from, down - 7, from + wide, down + 7];
+        const free = !taken.some((one) => one[0] < box[2] && box[0] < one[2] && one[1] < box[3] && box[1] < one[3]);
+        if (from < at("left") || from + wide > at("right") + 16 || down < at("top") || down > at("bottom") || !free) continue;
+        taken.push(box);
+        return [13 * step, left];
+      }
+    }
+    return [0, sides[0]];
+  }
+
   function draw(svg, found) {
     const at = (name) => Number(svg.dataset[name]);
-    const named = new Set(), labels = [];
+    const named = new Set(), wanted = [], taken = all("text[data-box]", svg).map((text) => text.dataset.box.split(" ").map(Number));
     const points = all(".point", svg).sort((a, b) => {
       const one = found[a.dataset.i], other = found[b.dataset.i];
       return other.dominated - one.dominated || other.accuracy - one.accuracy;
@@ -54,17 +69,23 @@
       point.querySelector(".mark").classList.toggle("dominated", one.dominated);
       point.querySelector("title").textContent = `${name}, ${data.settings[point.dataset.i].setting}: accuracy `
         + `${(100 * one.accuracy).toFixed(1)}%, adversary ${signed(one.risk)}%`;
-      const label = point.querySelector(".direct"), shows = !one.dominated && !named.has(name);
-      label.setAttribute("visibility", shows ? "visible" : "hidden");
+      const shows = !one.dominated && !named.has(name);
+      point.querySelector(".direct").setAttribute("visibility", shows ? "visible" : "hidden");
+      point.querySelector(".leader").setAttribute("visibility", "hidden");
+      taken.push([x - 7, y - 7, x + 7, y + 7]);
       if (!shows) continue;
       named.add(name);
-      let down = y;
-      while (labels.some(([across, there]) => Math.abs(down - there) < 13 && Math.abs(x - across) < 140)) down += 13;
-      labels.push([x, down]);
-      const left = x > 480;
-      label.setAttribute("y", down - y + 4);
+      wanted.push([point, name, x, y]);
+    }
+    for (const [point, name, x, y] of wanted) {
+      const label = point.querySelector(".direct"), leader = point.querySelector(".leader");
+      const [down, left] = place(x, y, name, taken, svg);
+      label.setAttribute("y", down + 4);
       label.setAttribute("x", left ? -9 : 9);
       label.setAttribute("text-anchor", left ? "end" : "start");
+      leader.setAttribute("visibility", down ? "visible" : "hidden");
+      leader.setAttribute("x2", left ? -9 : 9);
+      leader.setAttribute("y2", down);
     }
   }
 
@@ -87,7 +108,8 @@
       const one = found[row.dataset.i], cell = (name) => row.querySelector(`.${name}`);
       row.classList.toggle("dominated", one.dominated);
       cell("accuracy").textContent = one.accuracy === null ? "\u2013" : `${(100 * one.accuracy).toFixed(1)}%`;
-      cell("learner").textContent = one.best ?? "\u2013";
+      const trained = Object.keys(data.settings[row.dataset.i].learners).length;
+      cell("learner").textContent = one.best ?? (trained ? "\u2013" : "none can be trained");
       cell("gained").textContent = one.strongest === null ? "\u2013" : `${signed(one.risk)}%`;
       cell("strongest").textContent = one.strongest ?? "none applies";
     }

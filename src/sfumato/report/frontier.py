@@ -13,6 +13,8 @@ from sfumato.report.markup import EMPTY, tag
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640.0, 400.0, 48.0, 44.0, 14.0, 16.0
 FORMAL = ("local-dp", "central-dp")
 Shown = Mapping[str, Any]
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom of something that is drawn."""
 
 
 def claimed_epsilon(one: Shown) -> float | None:
@@ -48,10 +50,11 @@ def _frontier(
     ticks: Sequence[tuple[float, str]] | None = None,
 ) -> Markup:
     """Filled circles are proved, squares are not, grey ones are beaten in both. Mark i stands for setting i."""
-    if not settings:
+    shown = [i for i, one in enumerate(settings) if one["accuracy"] is not None and not math.isnan(places[i])]
+    if not shown:
         return EMPTY
     low, high = ends
-    bottom: float = max(0.0, min(min(one["accuracy"], one["majority"]) for one in settings) - 0.05)
+    bottom: float = max(0.0, min(min(settings[i]["accuracy"], settings[i]["majority"]) for i in shown) - 0.05)
 
     def x(value: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * (value - low) / (high - low)
@@ -61,19 +64,18 @@ def _frontier(
 
     drawn = [*_axes(x, y, bottom, axis, ticks or [(step / 5.0, f"{step * 20}%") for step in range(6)])]
     drawn += _levels(settings, y)
+    marks = {i: (x(places[i]), y(settings[i]["accuracy"])) for i in shown}
+    taken = [
+        *_level_boxes(settings, y),
+        *((across - 7, down - 7, across + 7, down + 7) for across, down in marks.values()),
+    ]
     named: set[str] = set()
-    labels: list[tuple[float, float]] = []
-    order = sorted(range(len(settings)), key=lambda i: (not settings[i]["dominated"], -settings[i]["accuracy"]))
-    for i in order:
-        one = settings[i]
-        if math.isnan(places[i]):
-            continue
-        across, down = x(places[i]), y(one["accuracy"])
-        shift = None
+    for i in sorted(shown, key=lambda i: (not settings[i]["dominated"], -settings[i]["accuracy"])):
+        one, label_at = settings[i], None
         if not one["dominated"] and one["mechanism"] not in named:
             named.add(one["mechanism"])
-            shift = free_place(across, down, labels)
-        drawn.append(_point(i, one, across, down, shift))
+            label_at = free_place(*marks[i], one["mechanism"], taken)
+        drawn.append(_point(i, one, *marks[i], label_at))
     about = f"Accuracy against {axis}; the table below has the same figures."
     scale = {"left": LEFT, "right": WIDTH - RIGHT, "top": TOP, "bottom": HEIGHT - BOTTOM, "least": bottom}
     data = {f"data_{name}": f"{value:.4g}" for name, value in scale.items()}
@@ -95,40 +97,76 @@ def _axes(
     return drawn
 
 
+LEVELS = (("ceiling", "original rows", -5.0), ("majority", "commonest class", 14.0))
+
+
 def _levels(settings: Sequence[Shown], y: Callable[[float], float]) -> list[Markup]:
     drawn = []
-    for name, words, beside in (("ceiling", "original rows", -5.0), ("majority", "commonest class", 14.0)):
-        level = sum(one[name] for one in settings) / len(settings)
+    for (name, words, beside), box in zip(LEVELS, _level_boxes(settings, y), strict=True):
+        level = _level(settings, name)
         drawn.append(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y(level), y2=y(level), class_=f"level {name}"))
-        text = f"{words}, {level:.0%}"
-        drawn.append(tag("text", text, x=WIDTH - RIGHT, y=y(level) + beside, class_="tick", text_anchor="end"))
+        text, here = f"{words}, {level:.0%}", " ".join(f"{edge:.1f}" for edge in box)
+        down = y(level) + beside
+        drawn.append(tag("text", text, x=LEFT + 6, y=down, class_="tick", data_box=here))
     return drawn
 
 
-def _point(number: int, one: Shown, x: float, y: float, label_at: float | None) -> Markup:
+def _level(settings: Sequence[Shown], name: str) -> float:
+    return float(sum(one[name] for one in settings) / len(settings))
+
+
+def _level_boxes(settings: Sequence[Shown], y: Callable[[float], float]) -> list[Box]:
+    """Where the words beside the two lines lie, which no other words may cover."""
+    return [
+        (
+            LEFT + 6,
+            y(_level(settings, name)) + beside - 11,
+            LEFT + 6 + 7 * (len(words) + 5),
+            y(_level(settings, name)) + beside + 3,
+        )
+        for name, words, beside in LEVELS
+    ]
+
+
+def _point(number: int, one: Shown, x: float, y: float, label_at: tuple[float, bool] | None) -> Markup:
     look = "mark dominated" if one["dominated"] else "mark"
     told = f"{one['mechanism']}, {one['setting']}: accuracy {one['accuracy']:.1%}, adversary {one['risk']:+.1%}"
     if one["kind"] in FORMAL:
         mark = tag("circle", r=6, class_=f"{look} proved")
     else:
         mark = tag("rect", x=-5, y=-5, width=10, height=10, class_=look)
-    left = x > WIDTH * 0.75
+    down, left = label_at or (0.0, False)
+    beside = -9.0 if left else 9.0
+    leader = tag("line", x1=0, y1=0, x2=beside, y2=down, class_="leader", visibility=None if down else "hidden")
     label = tag(
         "text",
         one["mechanism"],
-        x=-9.0 if left else 9.0,
-        y=4.0 if label_at is None else label_at - y + 4.0,
+        x=beside,
+        y=down + 4.0,
         class_="direct",
         text_anchor="end" if left else "start",
         visibility="hidden" if label_at is None else None,
     )
     where = f"translate({x:.1f} {y:.1f})"
-    return tag("g", tag("title", told), mark, label, class_="point", data_i=number, transform=where)
+    return tag("g", tag("title", told), leader, mark, label, class_="point", data_i=number, transform=where)
 
 
-def free_place(x: float, y: float, others: list[tuple[float, float]]) -> float:
-    """How far down a label goes, below labels that would lie under it."""
-    while any(abs(y - there) < 13.0 and abs(x - across) < 140.0 for across, there in others):
-        y += 13.0
-    others.append((x, y))
-    return y
+def free_place(x: float, y: float, name: str, taken: list[Box]) -> tuple[float, bool]:
+    """The nearest place for a name beside its mark that covers nothing: how far down, and whether to the left.
+
+    The page's script does the same when marks have moved.
+    """
+    wide, sides = 7.0 * len(name), (True, False) if x > 0.75 * WIDTH else (False, True)
+    for step in (0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6):
+        for left in sides:
+            start, down = x - 9 - wide if left else x + 9, y + 13 * step
+            box = (start, down - 7, start + wide, down + 7)
+            within = start >= LEFT and start + wide <= WIDTH and TOP <= down <= HEIGHT - BOTTOM
+            if within and not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                return 13.0 * step, left
+    return 0.0, sides[0]
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

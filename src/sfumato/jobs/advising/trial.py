@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from sfumato.classifiers.auto import learners_for
 from sfumato.classifiers.reads_noise import Rows
 from sfumato.errors import SfumatoError, TableError
 from sfumato.guarantee.guarantee import CENTRAL_DP, EMPIRICAL
+from sfumato.jobs.advising.candidates import LONGEST_REASON
 from sfumato.jobs.advising.ground import Ground
 from sfumato.jobs.auditing.arena import set_up
 from sfumato.jobs.auditing.attacking import aim_of, attack_all, chosen_attacks
@@ -28,6 +30,7 @@ from sfumato.jobs.train import train_on
 SLOW = frozenset({"boosting", "forest", "knn"})
 """Learners that take too long to be tried at every step of a search."""
 AUTO = "auto"
+NO_LEARNER = "no learner can be trained on such a release"
 MOST_EXPOSED = 10
 
 
@@ -52,6 +55,8 @@ class Outcome:
     not_applicable: Mapping[str, str] = field(default_factory=dict)
     reached: Mapping[str, float] = field(default_factory=dict)
     """Accuracy of every learner that was tried."""
+    untrained: Mapping[str, str] = field(default_factory=dict)
+    """Why others could not be."""
     columns: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """What every adversary that wants values gains in each column."""
     exposed: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -82,11 +87,13 @@ def trial(
     attacked: int = 300,
     attacks: tuple[str, ...] | None = None,
     besides: pa.Table | None = None,
+    needs_learner: bool = True,
 ) -> Outcome:
     """Release in memory without a mark anywhere, attack, and learn. Raises what a release of this kind would raise.
 
     Without `learners` the best of those counts that `auto` would choose from and that are quick. `besides`: rows that
-    learners are given as well, released with the others; they are not attacked.
+    learners are given as well, released with the others; they are not attacked. Where no learner can be trained that is
+    an error, unless `needs_learner` is False: then the accuracy is no number.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -95,12 +102,13 @@ def trial(
         attacked_by = _attacked(release, ground, attacked, seed, attacks)
         if besides is not None:
             release = sanitize_in_memory(pa.concat_tables([ground.train, besides]), options)
-        reached = [
-            found for name in learners or _quick(release) if (found := _learned(release, ground, name)) is not None
-        ]
-    if not reached:
-        raise TableError("no learner can be trained on such a release")
-    accuracy, errors, tested, learner = max(reached)
+        tried = {name: _learned(release, ground, name) for name in learners or _quick(release)}
+    untrained = {name: found for name, found in tried.items() if isinstance(found, str)}
+    reached = [found for found in tried.values() if not isinstance(found, str)]
+    if not reached and needs_learner:
+        reasons = "; ".join(f"{name}: {why}" for name, why in untrained.items())
+        raise TableError(f"no learner can be trained on such a release ({reasons})" if reasons else NO_LEARNER)
+    accuracy, errors, tested, learner = max(reached, default=(math.nan, 0, 0, ""))
     guarantee = release.card.guarantee
     central, conditional = guarantee["central"] or {}, guarantee["conditional_epsilon"] or {}
     epsilon = central.get("epsilon") if guarantee["kind"] == CENTRAL_DP else guarantee["epsilon_record"]
@@ -121,6 +129,7 @@ def trial(
         learner=learner,
         not_applicable=attacked_by.refused,
         reached={name: right for right, _, _, name in reached},
+        untrained=untrained,
     )
 
 
@@ -161,12 +170,15 @@ def _quick(release: Release) -> list[str]:
     return [name for name in learners_for([rows]) if name not in SLOW]
 
 
-def _learned(release: Release, ground: Ground, name: str) -> tuple[float, int, int, str] | None:
+def _learned(release: Release, ground: Ground, name: str) -> tuple[float, int, int, str] | str:
+    """Accuracy, errors, tested rows and who it was; or why it cannot be trained."""
     try:
         model = train_on([release], name)
         found = compare(model, ground.test, key=release.key)
-    except (SfumatoError, ValueError, np.linalg.LinAlgError):
-        return None
+    except SfumatoError as error:
+        return str(error)[:LONGEST_REASON]
+    except (ValueError, np.linalg.LinAlgError) as error:  # its text might quote a cell of the table
+        return f"it failed on these rows ({type(error).__name__})"
     chosen = getattr(model.classifier, "chosen_", name)
     return 1.0 - found.error, found.errors, found.rows, str(chosen)
 

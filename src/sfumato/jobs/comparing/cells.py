@@ -54,7 +54,16 @@ def run_cell(
     }
     try:
         ground = grounds[cell.split]
-        seen = trial(ground, name, parameters, seed=cell.split, learners=learners, attacks=attacks, attacked=500)
+        seen = trial(
+            ground,
+            name,
+            parameters,
+            seed=cell.split,
+            learners=learners,
+            attacks=attacks,
+            attacked=500,
+            needs_learner=False,
+        )
         found |= {
             "gains": dict(seen.gains),
             "intervals": {attack: list(ends) for attack, ends in seen.intervals.items()},
@@ -62,6 +71,7 @@ def run_cell(
             "exposed": {attack: _numbers(ground, places) for attack, places in seen.exposed.items()},
             "not_applicable": dict(seen.not_applicable),
             "learners": dict(seen.reached),
+            "untrained": dict(seen.untrained),
             "majority": seen.majority,
             "ceiling": seen.ceiling,
             "kind": seen.kind,

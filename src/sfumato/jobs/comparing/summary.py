@@ -48,7 +48,7 @@ def settings(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for cell in cells:
         found.setdefault((cell["mechanism"], in_words(cell["parameters"])), []).append(cell)
     entries = [_entry(name, words, group) for (name, words), group in found.items()]
-    measured = [one for one in entries if one["refused"] is None]
+    measured = [one for one in entries if one["refused"] is None and one["accuracy"] is not None]
     for one in measured:
         one["dominated"] = any(
             other["risk"] <= one["risk"]
@@ -57,6 +57,38 @@ def settings(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             for other in measured
         )
     return entries
+
+
+def not_compared(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Why settings were refused: said once of a mechanism where all its settings have the same reason."""
+    return _in_short(entries, [one["refused"] for one in entries])
+
+
+def no_learner(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Why no learner could be trained on the releases of a setting, which adversaries were tried on all the same."""
+    reasons = []
+    for one in entries:
+        without = one["refused"] is None and one["accuracy"] is None
+        told: dict[str, list[str]] = {}
+        for name, why in one["untrained"].items() if without else ():
+            told.setdefault(why, []).append(name)
+        words = "; ".join(f"{', '.join(names)}: {why}" for why, names in told.items())
+        reasons.append((words or "no learner fits such a release") if without else None)
+    return _in_short(entries, reasons)
+
+
+def _in_short(entries: Sequence[Mapping[str, Any]], reasons: Sequence[str | None]) -> dict[str, str]:
+    by_mechanism: dict[str, list[tuple[str, str | None]]] = {}
+    for one, why in zip(entries, reasons, strict=True):
+        by_mechanism.setdefault(one["mechanism"], []).append((one["setting"], why))
+    found = {}
+    for name, told in by_mechanism.items():
+        first = told[0][1]
+        if first is not None and all(why == first for _, why in told):
+            found[name] = first
+        else:
+            found |= {f"{name}, {setting}": why for setting, why in told if why is not None}
+    return found
 
 
 def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -74,7 +106,7 @@ def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[st
     learners = {one: float(np.mean([cell["learners"][one] for cell in there])) for one in names}
     best = max(learners, key=lambda one: learners[one], default=None)
     # One learner for all splits: the best of each split would be chosen by its own test rows.
-    accuracies = [max(cell["learners"].values()) if best is None else cell["learners"][best] for cell in there]
+    accuracies = [] if best is None else [cell["learners"][best] for cell in there]
     ceiling, majority = (float(np.mean([cell[one] for cell in there])) for one in ("ceiling", "majority"))
     strongest = max(gains, key=lambda one: gains[one], default=None)
     first = next((cell for cell in there if "audited_epsilon" in cell), {})
@@ -92,7 +124,8 @@ def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[st
         "strongest": strongest,
         "learners": learners,
         "best_learner": best,
-        "accuracy": float(np.mean(accuracies)),
+        "untrained": _untrained(there),
+        "accuracy": float(np.mean(accuracies)) if accuracies else None,
         "spread": float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else None,
         "ceiling": ceiling,
         "majority": majority,
@@ -107,6 +140,14 @@ def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[st
         or (audited is not None and claimed is not None and audited > claimed * (1 + 1e-9)),
         "dominated": False,
     }
+
+
+def _untrained(cells: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Why learners have no accuracy in every split."""
+    found: dict[str, str] = {}
+    for cell in cells:
+        found = {**cell["untrained"], **found}
+    return found
 
 
 def _column_means(splits: Sequence[Mapping[str, float]]) -> dict[str, float]:
