@@ -51,6 +51,24 @@ def test_both_together_are_stronger_than_each_alone():
     assert clear["differencing"] > 0.9
 
 
+def test_under_strong_noise_the_prior_is_left_and_nothing_is_lost_to_guessing():
+    """Noise three times as wide as the range: a flat prior would get 0.15 of the values, guessing gets 0.3."""
+    for holdout in (OTHERS, None):
+        found = together(3.0, holdout=holdout).data["together"]
+        assert min(found["first"], found["second"], found["both"]) > found["baseline"] - 0.04
+        assert found["baseline"] > 0.25
+
+
+def test_two_releases_at_one_epsilon_tell_more_than_one():
+    wave = {"mechanism": "square-wave", "epsilon_record": 6.0}
+    first, again = (sf.sanitize(TABLE, schema=schema(12), seed=seed, **wave) for seed in (5, 6))
+    words = {"attacks": ["naive-estimate"], "repeats": 0, "holdout": OTHERS}
+    found = sf.audit(first, original=TABLE, beside=again, **words).data["together"]
+    assert found["baseline"] + 0.1 < min(found["first"], found["second"])
+    assert max(found["first"], found["second"]) + 0.05 < found["both"]
+    assert abs(found["first"] - found["second"]) < 0.06, "as much as each other: the same law"
+
+
 def test_two_normal_channels_are_one_of_the_averaged_noise():
     """Second way: the product of two normal likelihoods is that of the mean by inverse variance."""
     encoding = Encoding(Schema((Column("a", "numeric", low=0, high=1, **PUBLIC),)))

@@ -183,6 +183,26 @@ def test_a_choice_on_private_rows_voids_the_proof(ledger, tmp_path):
     assert release.card.guarantee["conditional_epsilon"] is not None
 
 
+def test_rows_that_were_released_and_belong_to_nobody_can_be_searched(ledger, tmp_path):
+    """Part of the budget buys rows of nobody, the choice is made on these, and the second release's proof stays."""
+    schema = sf.Schema(tuple(column for column in SCHEMA.columns if column.name != "dose"))
+    first = sf.sanitize(people(300).select(schema.names), schema=schema, mechanism="tree-resampling", epsilon=3.0)
+    first.save(tmp_path / "first")
+    before = ledger.read_text()
+    config = tmp_path / "config.yaml"
+    found = sf.recommend(str(tmp_path / "first"), epsilon=4.0, trust="nobody", seconds=0, out=config)
+    assert found.looked_at == "released"
+    assert found.command(str(tmp_path)).startswith("sfumato sanitize TABLE --schema SCHEMA ")
+    assert "belong to nobody" in found.paragraph()
+    assert ledger.read_text() == before
+    second = sf.sanitize(people(300).select(schema.names), schema=schema, config=config)
+    assert second.card.guarantee["kind"] == "local-dp"
+    assert "released before" in second.card.chosen_by
+    assert second.card.earlier_releases["count"] == 1, "both cost something, and the ledger adds them up"
+    with pytest.raises(UsageError, match="people's rows with noise"):
+        sf.recommend(second)
+
+
 def test_what_cannot_be_kept_is_said_and_no_config_is_written(ledger, tmp_path):  # noqa: ARG001
     out = tmp_path / "config.yaml"
     found = sf.recommend(people(), schema=SCHEMA, max_loss=0.0, max_risk=0.0, seconds=0, out=out)

@@ -75,12 +75,16 @@ class ColumnBeliefs:
     def guess(self, Z: Matrix, tolerance: float, out: Matrix, mean: Matrix, sure: Matrix) -> None:
         """Fill `out` with the best guesses, `mean` with posterior means, `sure` with how sure each guess is."""
         for number, belief in enumerate(self._beliefs(self.told(Z))):
-            group, channel, _ = self.parts[number]
+            group = self.parts[number][0]
             where = group.slice
             out[:, where], sure[:, number] = best_guess(belief, self.supports[number], group, tolerance)
             mean[:, where] = belief @ self.supports[number].values
-            if channel.is_exact:
+            if self.copied(number):
                 out[:, where], mean[:, where] = Z[:, where], Z[:, where]
+
+    def copied(self, number: int) -> bool:
+        """Whether a column was released as it is, so that there is nothing to guess."""
+        return self.parts[number][1].is_exact
 
 
 def best_guess(belief: Matrix, support: Support, group: Group, tolerance: float) -> tuple[Matrix, Matrix]:

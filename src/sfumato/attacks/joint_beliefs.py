@@ -24,7 +24,8 @@ class JointBeliefs(ColumnBeliefs):
     """Rows are those of the first release with those of the second beside them: [Z1 | Z2].
 
     `translate` says how people's rows look to the second release, which may have other columns and bounds: an encoded
-    row of the first becomes one of the second, where columns that the first lacks are anything.
+    row of the first becomes one of the second, where columns that the first lacks are anything. Without `first_tells`
+    only the second release is listened to: what it says alone, about the same columns and with the same prior.
     """
 
     def __init__(
@@ -35,8 +36,10 @@ class JointBeliefs(ColumnBeliefs):
         people: Likely,
         cells: int,
         translate: Callable[[Matrix], Matrix],
+        first_tells: bool = True,
     ) -> None:
         first, second = encodings
+        self.first_tells = first_tells
         super().__init__(noise, first, people, cells)
         self.width, self.translate = first.width, translate
         self.other = ColumnBeliefs(other, second, people._replace(X=translate(people.X)), cells)
@@ -54,6 +57,8 @@ class JointBeliefs(ColumnBeliefs):
     def told(self, Z: Matrix) -> list[Any]:
         """What both channels say of every column's values."""
         found, others = super().told(Z[:, : self.width]), self.other.told(Z[:, self.width :])
+        if not self.first_tells:
+            found = [np.ones_like(one) for one in found]
         for number, (place, values) in self.same.items():
             found[number] = found[number] * others[place][:, values]
         return found
@@ -61,6 +66,10 @@ class JointBeliefs(ColumnBeliefs):
     def simulated(self, own: Codes, rng: np.random.Generator) -> Matrix:
         """These people of the list, released twice."""
         return np.hstack([super().simulated(own, rng), self.other.simulated(own, rng)])
+
+    def copied(self, number: int) -> bool:
+        """Only where somebody listens to the first release, whose column it is."""
+        return self.first_tells and super().copied(number)
 
     def same_person(self, first: Matrix, second: Matrix) -> Matrix:
         """log of how much likelier each row of the first release (n) and each of the second (m) are of one person than

@@ -56,11 +56,13 @@ def recommend(
 
     Nothing is released, and the ledger is not told. With a public schema the choice is made on simulated tables of the
     same shape, so that a guarantee stays one; otherwise half of the rows are used to choose, the others to confirm.
+    TABLE can also be the folder of a release whose rows belong to nobody: choosing on these costs nothing more.
     Where nothing keeps the wish, the exit code is 9 and the nearest settings are told.
 
     Examples:
       sfumato recommend patients.csv --label diagnosis --max-risk 0.1 --out config.yaml
       sfumato recommend patients.csv --schema schema.yaml --trust nobody --epsilon 4
+      sfumato recommend first-release --epsilon 4 --out config.yaml
       sfumato recommend patients.csv --label diagnosis --max-risk 0.2 --max-loss 0.1 --json
     """
     from sfumato.door.recommend import recommend as run
@@ -75,7 +77,7 @@ def recommend(
 
     with console.listening() as progress:
         found = run(
-            tables.open(table, query),
+            Path(table) if (Path(table) / "card.json").is_file() else tables.open(table, query),
             label=label,
             schema=schema,
             trust=trust,

@@ -40,8 +40,8 @@ def recommend(
 
     Parameters
     ----------
-    table : DataFrame, Arrow table, dict of columns, path or SqlQuery
-        The private table.
+    table : DataFrame, Arrow table, dict of columns, path, SqlQuery or Release
+        The private table; or a release whose rows belong to nobody (or its folder), where a choice costs nothing more.
     label : str, optional
         The column to predict; or a `schema` that has one.
     schema : Schema or path, optional

@@ -14,7 +14,9 @@ from sfumato.jobs.strength import STRENGTHS, Strength, Terms, Wanted
 FORMAT, VERSION = "sfumato-config", 1
 TABLE = "table"
 """What a choice rests on that somebody made by looking at the private rows."""
-LOOKED_AT = ("nothing", "simulated", TABLE)
+SIMULATED, RELEASED = "simulated", "released"
+"""Tables of the same shape; rows that were released before: whoever chooses by them tells nothing new."""
+LOOKED_AT = ("nothing", SIMULATED, RELEASED, TABLE)
 CHOSEN_ON_ROWS = "the mechanism and its strength, which were chosen by looking at these private rows"
 LONGEST = 150
 """Characters of `chosen_by`; the card has room for 200."""
@@ -23,7 +25,8 @@ KEYS = ("format", "version", "mechanism", "parameters", "chosen_by", "looked_at"
 
 @dataclass(frozen=True)
 class Config:
-    """What to do, and what the choice rests on: `looked_at` the private table, simulated ones, or nothing."""
+    """What to do, and what the choice rests on: `looked_at` the private table, rows
+    that were released before, simulated ones, or nothing."""
 
     mechanism: str
     parameters: Mapping[str, Any] = field(default_factory=dict)

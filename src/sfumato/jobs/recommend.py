@@ -20,9 +20,10 @@ from sfumato.jobs.advising.recommendation import CONFIRMED, NOT_REFUTED, REFUTED
 from sfumato.jobs.advising.search import Setting, search
 from sfumato.jobs.advising.trial import AUTO, Outcome, averaged, trial, voided
 from sfumato.jobs.advising.wish import Wish
-from sfumato.jobs.config import TABLE
+from sfumato.jobs.config import RELEASED, SIMULATED, TABLE
 from sfumato.jobs.processes import in_processes
 from sfumato.jobs.progress import Progress, silent
+from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import schema_for
 from sfumato.mechanisms import MECHANISMS, ModelDrawing
 from sfumato.table import Schema, open_table
@@ -60,8 +61,9 @@ def recommend(
 ) -> Recommendation:
     """Search on some rows, confirm on others; nothing is released, and no ledger is told.
 
-    With a public schema the search uses simulated tables unless `use_table` says otherwise. `tell` hears of every
-    setting that is the best so far, and after how many seconds.
+    With a public schema the search uses simulated tables unless `use_table` says otherwise. A release whose rows belong
+    to nobody can be given as the table: a choice on rows that were released already costs nothing more. `tell` hears of
+    every setting that is the best so far, and after how many seconds.
     """
     begun = time.monotonic()
     wish = wish.checked()
@@ -69,20 +71,23 @@ def recommend(
         raise UsageError(f"--rows must be a number of rows. Got {rows} instead.")
     if workers is not None and workers < 1:
         raise UsageError(f"--workers must be at least 1. Got {workers} instead.")
-    opened = open_table(table)
-    agreed = schema_for(opened, schema, label)
+    released = _released(table)
+    opened = open_table(table if released is None else released.arrow)
+    agreed = schema_for(opened, schema, label) if released is None else released.encoding.schema
     if agreed.label is None:
         raise SchemaError(
             "A recommendation needs a label: accuracy is how often it is predicted. Name it with --label."
         )
     public = not agreed.learned
     progress("Reading", 0, None)
-    if public and not use_table:
+    if released is not None:
+        grounds = of_table(opened.read(), agreed, seed, RELEASED)
+    elif public and not use_table:
         grounds = simulated(agreed, rows if rows is not None else opened.read().num_rows)
     else:
         grounds = of_table(opened.read(), agreed, seed)
     found, left_out = candidates(wish, public=public)
-    if grounds.looked_at != TABLE and rows is None:
+    if grounds.looked_at == SIMULATED and rows is None:
         found, left_out = _without_counting(found, left_out)
     until = begun + seconds
     first: list[float] = []
@@ -114,6 +119,21 @@ def recommend(
         first[0] if first else after,
         after,
     )
+
+
+def _released(table: Any) -> Release | None:
+    """The release that a folder holds, or that was given, if its rows can stand for a table."""
+    if isinstance(table, str | Path) and (Path(table) / "card.json").is_file():
+        table = Release.public(table)
+    if not isinstance(table, Release):
+        return None
+    table.check()
+    if table.card.made_by().rows != "nobody":
+        raise UsageError(
+            f"The rows of {table.where} are people's rows with noise: what is chosen on them is chosen for noisier "
+            "rows than yours. Give a release whose rows belong to nobody (tree-resampling), or the table itself."
+        )
+    return table
 
 
 def _without_counting(found: list[Candidate], left_out: dict[str, str]) -> tuple[list[Candidate], dict[str, str]]:

@@ -13,7 +13,7 @@ from sfumato.classifiers.auto import AS_THEY_ARE
 from sfumato.errors import TableError
 from sfumato.jobs.advising.ground import QUICK, TEST_SHARE, Ground, split, trial_schema
 from sfumato.jobs.advising.simulated import simulate
-from sfumato.jobs.config import TABLE
+from sfumato.jobs.config import SIMULATED, TABLE
 from sfumato.table import Schema
 
 FEWEST = 40
@@ -28,7 +28,8 @@ LARGE = 1_000
 @dataclass(frozen=True)
 class Grounds:
     """choosing: where settings are compared. confirming: where the chosen one is measured, with the rows that learners
-    get besides. `looked_at`: the private table, or simulated ones. rows: how many the real release has."""
+    get besides. `looked_at`: the private table, released rows, or simulated ones. rows: how many the real release has.
+    """
 
     looked_at: str
     choosing: tuple[Ground, ...]
@@ -43,8 +44,8 @@ class Grounds:
         return int(train.num_rows * train.num_columns)
 
 
-def of_table(rows: pa.Table, schema: Schema, seed: int) -> Grounds:
-    """Half of the people to choose on, the others to confirm on."""
+def of_table(rows: pa.Table, schema: Schema, seed: int, looked_at: str = TABLE) -> Grounds:
+    """Half of the people to choose on, the others to confirm on; of the private table, or of released rows."""
     if rows.num_rows < FEWEST:
         raise TableError(
             f"A choice needs at least {FEWEST} rows, to choose on one part and confirm on another. This table has "
@@ -68,7 +69,7 @@ def of_table(rows: pa.Table, schema: Schema, seed: int) -> Grounds:
     for fold in tested:
         others = np.setdiff1d(np.arange(second.num_rows), fold)
         confirming.append(_ground(shown, second, (others, fold)))
-    return Grounds(TABLE, tuple(choosing), tuple(confirming), first.select(shown.names), whole)
+    return Grounds(looked_at, tuple(choosing), tuple(confirming), first.select(shown.names), whole)
 
 
 def simulated(schema: Schema, rows: int) -> Grounds:
@@ -80,7 +81,7 @@ def simulated(schema: Schema, rows: int) -> Grounds:
     for seed in range(2 if size >= LARGE else 4):
         made = simulate(shown, round(size / (1.0 - TEST_SHARE)), seed)
         grounds.append(_ground(shown, made, (np.arange(size), np.arange(size, made.num_rows)), QUICK))
-    return Grounds("simulated", tuple(grounds[: len(grounds) // 2]), tuple(grounds[len(grounds) // 2 :]), None, rows)
+    return Grounds(SIMULATED, tuple(grounds[: len(grounds) // 2]), tuple(grounds[len(grounds) // 2 :]), None, rows)
 
 
 def _people(rows: pa.Table, person: str | None) -> Sequence[object] | None:

@@ -11,7 +11,7 @@ from sfumato.guarantee.rounding import rounded_up
 from sfumato.jobs.advising.search import Setting
 from sfumato.jobs.advising.trial import Outcome
 from sfumato.jobs.advising.wish import PEOPLE, Wish
-from sfumato.jobs.config import LONGEST, TABLE, Config
+from sfumato.jobs.config import LONGEST, RELEASED, SIMULATED, TABLE, Config
 from sfumato.metrics import proportion_interval
 from sfumato.wording import counted
 
@@ -20,6 +20,11 @@ CONFIRMED, NOT_REFUTED, REFUTED = "confirmed", "not refuted", "refuted"
 
 
 SURVEY_FILE = "survey.yaml"
+CHOSEN_ON = {
+    TABLE: "on these private rows",
+    RELEASED: "on rows released before, which belong to nobody",
+    SIMULATED: "on simulated tables of the same shape",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,8 +75,8 @@ class Recommendation:
         """What `sanitize --config` takes."""
         limits = (("risk", self.wish.max_risk), ("loss", self.wish.max_loss), ("epsilon", self.wish.epsilon))
         wished = ", ".join(f"{name} at most {value:g}" for name, value in limits if value is not None)
-        on = "on these private rows" if self.looked_at == TABLE else "on simulated tables of the same shape"
-        return Config(self.mechanism, self.parameters, f"recommend, {on}: {wished}"[:LONGEST], self.looked_at)
+        said = f"recommend, {CHOSEN_ON[self.looked_at]}: {wished}"
+        return Config(self.mechanism, self.parameters, said[:LONGEST], self.looked_at)
 
     def command(self, table: str, *, schema: str | None = None, config: str | None = None) -> str:
         """The line that makes the release; for people who trust only themselves, those that begin a survey."""
@@ -81,6 +86,8 @@ class Recommendation:
                 + "".join(f" --{name} {value}" for name, value in self.parameters.items())
                 + f"\n  sfumato survey new {SURVEY_FILE} --data server"
             )
+        if self.looked_at == RELEASED:  # the release was looked at; the private table is the one to perturb
+            table, schema = "TABLE", schema or "SCHEMA"
         how = f"--config {config}" if config else " ".join(self._flags())
         given = f"--schema {schema}" if schema else f"--label {self.label}"
         return f"sfumato sanitize {table} {given} {how} --out release"
@@ -113,6 +120,12 @@ class Recommendation:
             words.append(
                 "The setting was chosen on one half of the private rows and measured on the other. So the choice "
                 "itself tells a little about them, and no formal guarantee is claimed for it."
+            )
+        elif self.looked_at == RELEASED:
+            words.append(
+                "The choice was made on one half of rows that were released before and belong to nobody, and measured "
+                "on the other. It tells nothing about anybody beyond what that release told; the real rows may behave "
+                "a little differently."
             )
         else:
             words.append(

@@ -39,21 +39,27 @@ class JointWindow(BayesWindow):
     channels of both say, and guesses the value that most of its belief lies within the scoring window of."""
 
     def __init__(
-        self, other: KnownNoise, encoding: Encoding, translate: Callable[[Matrix], Matrix], people: int = 1000
+        self,
+        other: KnownNoise,
+        encoding: Encoding,
+        translate: Callable[[Matrix], Matrix],
+        first_tells: bool = True,
+        people: int = 1000,
     ) -> None:
         super().__init__(people=people)
-        self.other, self.encoding, self.translate = other, encoding, translate
+        self.other, self.encoding, self.translate, self.first_tells = other, encoding, translate, first_tells
 
     def _beliefs(self, known: Knowledge, people: Likely) -> Beliefs:
         assert known.noise is not None
         noise, other = known.noise.of_class(people.code), self.other.of_class(people.code)
         encodings = (known.encoding, self.encoding)
-        return JointBeliefs(noise, other, encodings, people, self.cells, self.translate)
+        return JointBeliefs(noise, other, encodings, people, self.cells, self.translate, self.first_tells)
 
 
 @dataclass(frozen=True)
 class Together:
-    """What two releases give away of the people who are in both; all figures are successes of the same attack."""
+    """What two releases give away of the people who are in both; all figures are successes of the same attack, with the
+    same prior, on the same columns and within the same window."""
 
     people: int
     first: float
@@ -106,16 +112,17 @@ def attack_together(arena: Arena, other: Arena, tables: tuple[Table, Table], rng
     both = replace(aligned, release=np.hstack([one.Z[first], two.Z[second]]))
     translate = translation(one.encoding, two.encoding)
     assert two.noise is not None
-    attack = JointWindow(two.noise, two.encoding, translate)
-    alone, together = (_score(arena, guess, first) for guess in (BayesWindow().guess(aligned), attack.guess(both)))
-    known_other = other.known_to(BayesWindow())
-    theirs_alone = replace(known_other, release=two.Z[second], labels=None if two.y is None else two.y[second])
+    alone = _score(arena, known, BayesWindow().guess(aligned), first)
+    theirs_alone, together = (
+        _score(arena, known, JointWindow(two.noise, two.encoding, translate, tells).guess(both), first)
+        for tells in (False, True)
+    )
     left = ~np.isin(own, keys[1])
     gone = int(left[usable].sum())
     return Together(
         len(found),
         alone.score,
-        _score(other, BayesWindow().guess(theirs_alone), second).score,
+        theirs_alone.score,
         together.score,
         alone.baseline,
         _differencing(arena, two, translate, left, usable, rng) if FEWEST <= gone <= len(usable) - FEWEST else None,
@@ -165,8 +172,9 @@ def _check(evidence: Evidence) -> None:
         raise UsageError("Two releases can be attacked together if both keep the table's columns. One mixes them.")
 
 
-def _score(arena: Arena, guess: Any, rows: Codes) -> ScoredGuess:
-    truth = arena.truth
+def _score(arena: Arena, known: Knowledge, guess: Any, rows: Codes) -> ScoredGuess:
+    """Beside a guesser who has seen the people that the adversary has: without a holdout, those lent to it."""
+    truth = replace(arena.truth, control=known.sample, control_labels=known.sample_labels)
     labels = None if truth.labels is None else truth.labels[rows]
     if not isinstance(guess, Values):
         raise UsageError("The channels of these releases tell nothing that could be put together.")
