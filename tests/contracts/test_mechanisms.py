@@ -1,5 +1,8 @@
 """Every mechanism keeps the contract, found by discovery; a faulty one is caught by the same checks."""
 
+import contextlib
+import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +17,7 @@ from mechanism_contract import (
     check_perturb_is_pure,
     check_shapes_and_card,
     check_what_is_learned_is_told,
+    tables_for,
 )
 
 from sfumato.channels import Affine
@@ -29,6 +33,8 @@ from sfumato.mechanisms import (
 )
 from sfumato.mechanisms.base import Block
 
+ODD = (None, [1], {}, math.nan, "", -1, 10**30)
+"""What a parameter in YAML or Python may hold that nobody can mean."""
 VARIANTS = {
     "noise": ["float"],
     "form": ["piecewise"],
@@ -247,3 +253,14 @@ def test_the_faults_are_what_is_caught(check):
         __doc__ = PrincipalLaplace.__doc__
 
     check(Faultless())
+
+
+@pytest.mark.parametrize("mechanism", [made() for made in MECHANISMS.values()], ids=lambda one: one.name)
+@pytest.mark.filterwarnings("ignore")
+def test_a_parameter_that_nobody_can_mean_is_refused_in_words(mechanism):
+    encoding, X, y = tables_for(mechanism, rows=20)
+    for parameter in mechanism.get_params():
+        for odd in ODD:
+            with contextlib.suppress(SfumatoError):
+                made = type(mechanism)(**{parameter: odd}).fit(X, y % 2, encoding=encoding)
+                json.dumps(made.parameters_used(), allow_nan=False)

@@ -269,6 +269,8 @@ def test_the_fingerprint_is_of_the_map_alone(encoding):
     assert Encoding(stated).fingerprint() == encoding.fingerprint()
     assert Encoding(encoding.schema.with_column("age", high=101)).fingerprint() != encoding.fingerprint()
     assert len({Encoding.unit(2).fingerprint(), Encoding.unit(3).fingerprint()}) == 2
+    cut = [Schema((Column("age", "ordinal", edges=(at,), categories=("young", "old")),)) for at in (30, 60)]
+    assert Encoding(cut[0]).fingerprint() != Encoding(cut[1]).fingerprint(), "names do not tell where ages are cut"
 
 
 @pytest.mark.parametrize(

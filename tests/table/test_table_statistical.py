@@ -87,6 +87,27 @@ def test_a_sheet_with_errors_and_mixed_cells(tmp_path):
     assert found == {"n": [1, None, 3], "mixed": ["x", "2.5", None], "flag": [True, False, None]}
 
 
+def test_an_opendocument_sheet_with_errors_and_times(tmp_path):
+    """As LibreOffice writes them: an error states no text and shows one; a time of day has a type of its own."""
+    opendocument = pytest.importorskip("odf.opendocument")
+    from odf.table import Table, TableCell, TableRow
+    from odf.text import P
+
+    document, sheet = opendocument.OpenDocumentSpreadsheet(), Table(name="one")
+    string, number = {"valuetype": "string"}, {"valuetype": "float", "value": "3"}
+    error, time = {**string, "stringvalue": ""}, {"valuetype": "time", "timevalue": "PT10H30M00S"}
+    for row in ([(string, "n"), (string, "at")], [(error, "#N/A"), (time, "10:30:00")], [(number, "3"), (string, "")]):
+        line = TableRow()
+        for about, text in row:
+            cell = TableCell(**about)
+            cell.addElement(P(text=text))
+            line.addElement(cell)
+        sheet.addElement(line)
+    document.spreadsheet.addElement(sheet)
+    document.save(tmp_path / "sheet.ods")
+    assert open_table(tmp_path / "sheet.ods").read().to_pydict() == {"n": [None, 3], "at": ["10:30:00", None]}
+
+
 def test_a_release_in_kind_is_the_release(tmp_path):
     """Sanitized, written as SPSS or as a sheet, opened again: the same matrix, to the last bit."""
     rng = np.random.default_rng(1)
@@ -118,6 +139,8 @@ def test_a_damaged_file_is_refused_without_a_word_of_it(ending, tmp_path):
 
 
 def test_a_name_that_the_format_refuses(tmp_path):
-    with pytest.raises(OutputError, match="another --format"):
-        write_table(pa.table({"a b": [1]}), tmp_path / "t.dta")
+    for name, cells in (("t.dta", {"a b": [1]}), ("t.xlsx", {"a": ["bell\a"]})):
+        with pytest.raises(OutputError, match="another --format") as refused:
+            write_table(pa.table(cells), tmp_path / name)
+        assert "bell" not in str(refused.value)
     assert not list(tmp_path.iterdir())

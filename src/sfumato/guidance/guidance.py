@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Literal
 
 import numpy as np
@@ -58,7 +59,7 @@ class Guidance:
         `link` and `floor` are those the received rows were sent with. `balance` weighs classes alike (see
         `class_difference`). `max_k` limits k*, `k` fixes it. Published: order "value", balance False, floor 0.
         """
-        if not 0 <= mu < 1:
+        if not (isinstance(mu, Real) and 0 <= mu < 1):
             raise UsageError(f"The 'mu' parameter must be a number from 0 up to, not including, 1. Got {mu!r}.")
         if order not in ORDERS:
             raise UsageError(f"The 'order' parameter must be one of {', '.join(ORDERS)}. Got {order!r} instead.")
@@ -67,7 +68,7 @@ class Guidance:
         ranks = np.argsort(-np.abs(values) if order == "magnitude" else -values, kind="stable")
         sigmas = values[ranks]
         level = least_level(np.abs(sigmas) if order == "magnitude" else sigmas, mu) if k is None else k
-        if not 1 <= level <= len(sigmas):
+        if not (isinstance(level, Integral) and 1 <= level <= len(sigmas)):
             raise UsageError(f"The level k must be between 1 and the {len(sigmas)} bits of an answer. Got {level!r}.")
         level = level if max_k is None else min(level, max(1, max_k))
         if not np.abs(sigmas).max() > 0:  # nothing is known: the one direction that tells nothing of anybody

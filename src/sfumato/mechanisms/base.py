@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -239,13 +240,26 @@ class Mechanism(Parameters, ABC):
 
     # Checks that all mechanisms share
 
-    def _check_positive(self, **values: float | None) -> None:
+    def _check_positive(self, **values: Any) -> None:
+        """None stands for "not given" where that is the default, and nowhere else."""
+        defaults = inspect.signature(type(self)).parameters
         for name, value in values.items():
             number = isinstance(value, Real) and not isinstance(value, bool)
-            if value is not None and not (number and 0 < value < math.inf):
+            left_out = value is None and defaults[name].default is None
+            if not left_out and not (number and 0 < value < math.inf):
                 raise UsageError(
                     f"The {name!r} parameter of {self.name} must be a positive number. Got {value!r} instead."
                 )
+
+    def _check_words(self, **values: Any) -> None:
+        for name, value in values.items():
+            if not isinstance(value, str | None):
+                raise UsageError(f"The {name!r} parameter of {self.name} must be a sentence. Got {value!r} instead.")
+
+    def _check_truth(self, **values: Any) -> None:
+        for name, value in values.items():
+            if not isinstance(value, bool):
+                raise UsageError(f"The {name!r} parameter of {self.name} must be true or false. Got {value!r} instead.")
 
     def _count_of_columns(self, wanted: int | None, default: int, there: int) -> int:
         """How many columns a record reports: as asked for, else the default as far as there are so many."""
@@ -263,7 +277,7 @@ class Mechanism(Parameters, ABC):
         return int(wanted)
 
     def _check_law(self, law: object) -> None:
-        if law not in LAWS and not is_own(law):
+        if law not in tuple(LAWS) and not is_own(law):
             raise UsageError(
                 f"The 'law' parameter of {self.name} must be one of {', '.join(LAWS)}, a distribution of "
                 f"scipy.stats with its parameters in brackets, as gamma(2), or table:FILE. Got {law!r} instead."

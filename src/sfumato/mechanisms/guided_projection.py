@@ -95,7 +95,7 @@ class GuidedProjection(Mechanism):
     def statistics(self, X: Matrix, y: Codes | None) -> Statistics:
         if y is None:
             raise UsageError(
-                "GuidedProjection learns in which directions classes differ, so it needs a label. Name one with "
+                f"{self.name} learns in which directions classes differ, so it needs a label. Name one with "
                 "--label, or give the guidance."
             )
         return Statistics.of(X, y)
@@ -104,10 +104,12 @@ class GuidedProjection(Mechanism):
         numeric = [group.column for group in encoding.groups if not group.is_onehot]
         if numeric:
             raise SchemaError(
-                f"GuidedProjection works on categories only, but {numeric[0].name!r} is {numeric[0].kind}. "
+                f"{self.name} works on categories only, but {numeric[0].name!r} is {numeric[0].kind}. "
                 "Give it `kind: categorical` and public `edges` in the schema: `sfumato survey edges` finds them in an "
                 "earlier or public table."
             )
+        self._check_words(guidance_reason=self.guidance_reason)
+        self._check_truth(balance=self.balance)
         self.encoding_, self.borrowed_ = encoding, False
         if self.guidance is not None:
             self.V_, self.borrowed_ = _given(self.guidance, encoding.width)
@@ -189,7 +191,7 @@ def _from_card(path: Path) -> tuple[str, bool]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             "The 'guidance' parameter of guided-projection must be base64 of a matrix or the path of a card that has "
-            "guidance. {path} is not such a card."
+            f"guidance. {path} is not such a card."
         ) from error
 
 

@@ -139,6 +139,11 @@ class NoisyOperator(Mechanism):
 
     def _noise(self) -> OperatorNoise:
         """The operator with its law, from the parameters."""
+        if not isinstance(self.operator, str | Operator):
+            raise UsageError(
+                f"The 'operator' parameter of {self.name} must be a name or an expression in e and x, such as x * "
+                f"exp(e). Got {self.operator!r} instead."
+            )
         operator = self.operator if isinstance(self.operator, Operator) else make_operator(self.operator)
         if operator.name == CUSTOM or isinstance(self.operator, str):
             return OperatorNoise(operator, self._law())

@@ -146,7 +146,7 @@ class PrincipalLaplace(Mechanism):
         if self.epsilon_record is None or not self.basis_share < 1:
             raise UsageError(
                 "A private basis takes a part of a wanted epsilon: give epsilon_record (--epsilon-record), and a "
-                f"'basis_share' of PrincipalLaplace below 1. Got {self.basis_share:g} instead."
+                f"'basis_share' of {self.name} below 1. Got {self.basis_share:g} instead."
             )
         return NoisyMoments.of(float(self.epsilon_record) * float(self.basis_share), width)
 
@@ -155,7 +155,8 @@ class PrincipalLaplace(Mechanism):
         return self.component_bounds == "data"
 
     def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
-        self._check_positive(b=self.b, epsilon_record=self.epsilon_record, df=self.df)
+        self._check_positive(b=self.b, epsilon_record=self.epsilon_record, df=self.df, basis_share=self.basis_share)
+        self._check_words(basis_reason=self.basis_reason)
         self._check_choice(("public", "data"), component_bounds=self.component_bounds)
         self._check_choice(("exact", "float"), noise=self.noise)
         self._check_choice(tuple(LAWS), law=self.law)

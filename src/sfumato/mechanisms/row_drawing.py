@@ -12,7 +12,6 @@ and within a block every draw is uniform: together these are M_c independent uni
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
@@ -26,6 +25,7 @@ from sfumato.statistics import NO_CLASS, Statistics
 
 Counts = dict[int, int]
 """Class code -> number of rows."""
+MOST_ROWS = 10**12
 
 
 class RowDrawing(Mechanism):
@@ -54,7 +54,7 @@ class RowDrawing(Mechanism):
         number = isinstance(self.rows, Real) and not isinstance(self.rows, bool)
         if self.rows is None:
             return there
-        if not number or not 0 < self.rows < math.inf:
+        if not number or not 0 < self.rows <= MOST_ROWS:
             raise UsageError(
                 f"The 'rows' parameter of {self.name} must be a count (1000) or a share of the table (0.5). "
                 f"Got {self.rows!r} instead."

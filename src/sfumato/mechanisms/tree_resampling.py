@@ -144,16 +144,13 @@ class TreeResampling(ModelDrawing):
             raise UsageError(
                 f"The 'rows' parameter of tree-resampling must be a count (1000). Got {self.rows!r} instead."
             )
-        if not isinstance(self.forest, bool):
-            raise UsageError(
-                f"The 'forest' parameter of tree-resampling must be true or false. Got {self.forest!r} instead."
-            )
+        self._check_truth(forest=self.forest)
         if isinstance(self.parents, bool) or self.parents not in (1, 2):
             raise UsageError(
                 f"The 'parents' parameter of tree-resampling must be 1 or 2. Got {self.parents!r} instead."
             )
         if not (self.plan is None or isinstance(self.plan, Mapping | str | Path)):
-            raise UsageError("The 'plan' parameter of TreeResampling must be a plan, or the path of a file with one.")
+            raise UsageError("The 'plan' parameter of tree-resampling must be a plan, or the path of a file with one.")
 
     def check_schema(self, encoding: Encoding) -> None:
         """Refuse what was learned from the table: there is no claim worth making for half of it."""
@@ -175,6 +172,7 @@ class TreeResampling(ModelDrawing):
 
     def budget(self, rng: np.random.Generator) -> Budget:
         """What the fit may spend."""
+        self.check_parameters()
         return Budget(self.planned.rho * SAFE if self.delta else None, self.epsilon * SAFE, rng)
 
     def start(self, encoding: Encoding, rng: np.random.Generator, labelled: bool = True) -> None:

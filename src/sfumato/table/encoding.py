@@ -28,6 +28,7 @@ from sfumato.table.filling import (
     numbers_of,
 )
 from sfumato.table.groups import Group, groups_of
+from sfumato.table.intervals import interval_names
 from sfumato.table.persons import person_codes, person_hashes
 from sfumato.table.schema import Schema
 
@@ -220,7 +221,7 @@ class Encoding:
         """SHA-256 of what defines the map: equal for two sites that encode alike, whatever reasons they give."""
         label = self.schema.label
         map_ = [
-            [c.name, c.kind, c.low, c.high, list(c.categories or ()), c.missing]
+            [c.name, c.kind, c.low, c.high, list(c.categories or ()), c.missing, *_edges_untold(c)]
             for c in (*self.schema.private, *(() if label is None else (label,)))
         ]
         target = self.schema.target
@@ -237,3 +238,9 @@ class Encoding:
 
     def __repr__(self) -> str:
         return f"<Encoding of {len(self.groups)} columns as {self.width}>"
+
+
+def _edges_untold(column: Column) -> list[list[float]]:
+    """Where intervals have names of their own, the names do not tell where numbers are cut."""
+    named = column.edges is not None and column.categories != interval_names(column.edges)
+    return [list(column.edges or ())] if named else []

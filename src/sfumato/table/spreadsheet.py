@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sfumato.errors import OutputError, TableError
 from sfumato.table.arrays import plain
-from sfumato.table.statistical import needed
+from sfumato.table.statistical import WholeWriter, needed, unreadable
 from sfumato.table.tables import MemoryTable
 
 SHEETS = (".xlsx", ".xlsm", ".ods")
@@ -36,10 +36,7 @@ def read_sheet(path: Path) -> pa.Table:
     try:
         rows = list(_ods_rows(module, path) if ending == ".ods" else _xlsx_rows(module, path))
     except Exception as error:
-        # The reader's own words may quote a cell, so only their kind is repeated.
-        raise TableError(
-            f"{path} cannot be read as a {ending} file ({type(error).__name__}): it is damaged or of another format."
-        ) from None
+        raise unreadable(path, error) from None
     while rows and all(cell is None for cell in rows[-1]):
         rows.pop()
     if not rows:
@@ -95,7 +92,8 @@ def _ods_cell(cell: Any) -> Any:
         return cell.getAttribute("booleanvalue") == "true"
     if kind == "date":
         return _cleaned(datetime.datetime.fromisoformat(cell.getAttribute("datevalue")))
-    return _cleaned(teletype.extractText(cell)) if kind == "string" else None
+    stated = cell.getAttribute("stringvalue")  # an error states "" and shows #N/A
+    return None if kind is None else _cleaned(teletype.extractText(cell) if stated is None else stated)
 
 
 def _cleaned(value: Any) -> Any:
@@ -122,28 +120,20 @@ def _array(cells: list[Any]) -> pa.Array:
     return pa.array(cells)
 
 
-class SheetWriter:
-    """Takes blocks, and writes one sheet when all are there. Text stays text: "=1+1" is no formula."""
+class SheetWriter(WholeWriter):
+    """One sheet. Text stays text: "=1+1" is no formula."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema, ending: str) -> None:
-        self._file, self._schema, self._ending = file, schema.remove_metadata(), ending
-        self._blocks: list[pa.Table] = []
+        super().__init__(file, schema, ending)
         self._module = needed("odf.opendocument" if ending == ".ods" else "openpyxl", f"Writing {ending} files")
 
     def write(self, block: pa.RecordBatch | pa.Table) -> None:
-        table = pa.Table.from_batches([block]) if isinstance(block, pa.RecordBatch) else block
-        self._blocks.append(table.select(self._schema.names).cast(self._schema))
+        super().write(block)
         if sum(part.num_rows for part in self._blocks) >= MOST_ROWS:
             raise OutputError(f"A sheet holds at most {MOST_ROWS - 1:,} rows. Choose --format parquet or csv.")
 
-    def __enter__(self) -> SheetWriter:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            whole = pa.concat_tables(self._blocks) if self._blocks else self._schema.empty_table()
-            rows = _rows(whole)
-            self._file.write(_ods(self._module, rows) if self._ending == ".ods" else _xlsx(self._module, rows))
+    def _content(self, table: pa.Table) -> bytes:
+        return (_ods if self._ending == ".ods" else _xlsx)(self._module, _rows(table))
 
 
 def _rows(table: pa.Table) -> Iterator[list[Any]]:
@@ -159,14 +149,17 @@ def _xlsx(openpyxl: Any, rows: Iterator[list[Any]]) -> bytes:
 
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("release")
-    for row in rows:
-        cells = []
-        for value in row:
-            cell = WriteOnlyCell(sheet, value)
-            if isinstance(value, str):
-                cell.data_type = "s"
-            cells.append(cell)
-        sheet.append(cells)
+    try:
+        for row in rows:
+            cells = []
+            for value in row:
+                cell = WriteOnlyCell(sheet, value)
+                if isinstance(value, str):
+                    cell.data_type = "s"
+                cells.append(cell)
+            sheet.append(cells)
+    finally:
+        sheet.close()
     content = io.BytesIO()
     book.save(content)
     return content.getvalue()

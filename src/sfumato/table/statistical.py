@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,6 +42,14 @@ def needed(module: str, what: str) -> Any:
         raise UsageError(f"{what} needs the package {name}, which is not there. Please {NEEDED}.") from None
 
 
+def unreadable(path: Path, error: Exception) -> TableError:
+    """The reader's own words may quote a cell, so only their kind is repeated."""
+    kind = type(error).__name__
+    return TableError(
+        f"{path} cannot be read as a {path.suffix.lower()} file ({kind}): it is damaged or of another format."
+    )
+
+
 class StatisticalTable(MemoryTable):
     """A file of a statistics program, with labels for codes and empty cells for user-missing values."""
 
@@ -60,10 +69,7 @@ def read_statistical(path: Path) -> pa.Table:
     try:
         cells, about = reader(str(path), output_format="dict", **more)
     except Exception as error:
-        # The reader's own words may quote a cell, so only their kind is repeated.
-        raise TableError(
-            f"{path} cannot be read as a {ending} file ({type(error).__name__}): it is damaged or of another format."
-        ) from None
+        raise unreadable(path, error) from None
     labels = about.variable_value_labels or {}
     arrays = [_array(cells[name], labels.get(name) or {}, name, path) for name in about.column_names]
     return pa.Table.from_arrays(arrays, names=list(about.column_names))
@@ -88,30 +94,51 @@ def _there(cell: Any) -> bool:
     return cell is not None and cell != "" and not (isinstance(cell, float) and math.isnan(cell))
 
 
-class StatisticalWriter:
-    """Takes blocks, and writes a file of a statistics program when all are there: their writers know no blocks.
+class WholeWriter(ABC):
+    """Takes blocks, and writes the file when all are there: writers of such files know no blocks."""
+
+    def __init__(self, file: IO[bytes], schema: pa.Schema, ending: str) -> None:
+        self._file, self._schema, self._ending = file, schema.remove_metadata(), ending
+        self._blocks: list[pa.Table] = []
+
+    def write(self, block: pa.RecordBatch | pa.Table) -> None:
+        table = pa.Table.from_batches([block]) if isinstance(block, pa.RecordBatch) else block
+        self._blocks.append(table.select(self._schema.names).cast(self._schema))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            return
+        whole = pa.concat_tables(self._blocks) if self._blocks else self._schema.empty_table()
+        try:
+            content = self._content(whole)
+        except Exception as error:
+            # The writer's own words may quote a cell, so only their kind is repeated.
+            raise OutputError(
+                f"The table cannot be written as {self._ending} ({type(error).__name__}): the format may not take its "
+                "cells or a column's name (SPSS, Stata and SAS: letters, digits, _; at most 32 characters). Choose "
+                "another --format."
+            ) from None
+        self._file.write(content)
+
+    @abstractmethod
+    def _content(self, table: pa.Table) -> bytes:
+        """The file's bytes."""
+
+
+class StatisticalWriter(WholeWriter):
+    """A file of a statistics program.
 
     Text is written as codes 1, 2, ... in alphabetical order with the words as value labels (SPSS, Stata), or as text
     (SAS transport files, which have no labels).
     """
 
     def __init__(self, file: IO[bytes], schema: pa.Schema, ending: str) -> None:
-        self._file, self._schema, self._ending = file, schema.remove_metadata(), ending
-        self._blocks: list[pa.Table] = []
+        super().__init__(file, schema, ending)
         needed("pyreadstat", f"Writing {ending} files")
         needed("pandas", f"Writing {ending} files")
-
-    def write(self, block: pa.RecordBatch | pa.Table) -> None:
-        table = pa.Table.from_batches([block]) if isinstance(block, pa.RecordBatch) else block
-        self._blocks.append(table.select(self._schema.names).cast(self._schema))
-
-    def __enter__(self) -> StatisticalWriter:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            whole = pa.concat_tables(self._blocks) if self._blocks else self._schema.empty_table()
-            self._file.write(self._content(whole))
 
     def _content(self, table: pa.Table) -> bytes:
         """The file's bytes, made in a folder that only the owner can read, beside where they go."""
@@ -120,20 +147,12 @@ class StatisticalWriter:
         beside = Path(str(self._file.name)).parent
         with tempfile.TemporaryDirectory(dir=beside, prefix=".sfumato-") as folder:
             path = Path(folder) / f"table{self._ending}"
-            try:
-                if self._ending == ".dta":
-                    pyreadstat.write_dta(frame, str(path), variable_value_labels=labels)
-                elif self._ending == ".xpt":
-                    pyreadstat.write_xport(frame, str(path), file_format_version=8)
-                else:
-                    pyreadstat.write_sav(
-                        frame, str(path), compress=self._ending == ".zsav", variable_value_labels=labels
-                    )
-            except Exception as error:
-                raise OutputError(
-                    f"The table cannot be written as {self._ending} ({type(error).__name__}): the format may not take "
-                    "a column's name (letters, digits, _; at most 32 characters) or its cells. Choose another --format."
-                ) from None
+            if self._ending == ".dta":
+                pyreadstat.write_dta(frame, str(path), variable_value_labels=labels)
+            elif self._ending == ".xpt":
+                pyreadstat.write_xport(frame, str(path), file_format_version=8)
+            else:
+                pyreadstat.write_sav(frame, str(path), compress=self._ending == ".zsav", variable_value_labels=labels)
             return path.read_bytes()
 
 
