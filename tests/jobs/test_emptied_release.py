@@ -13,7 +13,7 @@ from sfumato.jobs.audit import AuditRequest, audit
 from sfumato.jobs.far_cells import far_cells
 from sfumato.jobs.pooling.pushed import Pushed, embedded_card, read_part
 from sfumato.jobs.predict import predict
-from sfumato.jobs.reconstruct import reconstruct_column
+from sfumato.jobs.reconstruct import reconstruct_columns
 from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.jobs.train import train
@@ -87,7 +87,7 @@ class TestEveryReader:
     def test_reconstruct(self, home, name, tmp_path):
         column = {"mixed": "c001"}.get(name, name)
         with pytest.raises(TableError, match="1 empty cell"):
-            reconstruct_column([home / name], column, tmp_path / "density")
+            reconstruct_columns([home / name], [column], tmp_path / "density")
         assert not (tmp_path / "density").exists()
 
     def test_the_pool(self, home, name):

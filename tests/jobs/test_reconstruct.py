@@ -11,7 +11,7 @@ from sfumato.cli import app
 from sfumato.cli.console import run_guarded
 from sfumato.errors import CardError, OutputError, SchemaError, TableError, UsageError
 from sfumato.guarantee import Card
-from sfumato.jobs.reconstruct import folder_names, reconstruct_column, reconstruct_columns
+from sfumato.jobs.reconstruct import folder_names, reconstruct_columns
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.noise import OperatorNoise, make_law, make_operator
 from sfumato.reconstruction import reconstruct, reconstruct_along, reconstruct_product
@@ -19,6 +19,11 @@ from sfumato.reconstruction import reconstruct, reconstruct_along, reconstruct_p
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 ROWS = 6000
+
+
+def reconstruct_column(folders, column, out, **words):
+    """One column: its files lie directly in `out`."""
+    return reconstruct_columns(folders, [column], out, **words)[0]
 
 
 def people(seed=0):

@@ -125,75 +125,48 @@ def audit(
     page = place / "report.html"
     if out is not None:
         check_free(page, force=force)
-    settings = parse_parameters(param or [])
-    names = parse_pairs("--columns", columns or [])
-    hierarchies = parse_pairs("--hierarchy", hierarchy or [])
-    asked = AuditRequest(
-        original,
-        folder,
-        release,
-        schema=schema,
-        key=key,
-        max_rows=max_rows,
-        repeats=repeats,
-        seed=seed,
-        unknown=unknown,
-        parameters=settings,
-        clusters=clusters,
-        beside=beside,
-        beside_original=beside_original,
-        match=match,
-        mapping=mapping,
-        columns=names,
-        hierarchies=hierarchies,
-        quasi_identifiers=listed(quasi_identifiers),
-        sensitive=listed(sensitive),
-        population=population,
-    )
-    asked.check()  # before anything is read
+    shared: dict[str, Any] = {
+        "schema": schema,
+        "key": key,
+        "max_rows": max_rows,
+        "repeats": repeats,
+        "seed": seed,
+        "unknown": unknown,
+        "parameters": parse_parameters(param or []),
+        "clusters": clusters,
+        "beside": beside,
+        "match": match,
+        "mapping": mapping,
+        "columns": parse_pairs("--columns", columns or []),
+        "hierarchies": parse_pairs("--hierarchy", hierarchy or []),
+        "quasi_identifiers": listed(quasi_identifiers),
+        "sensitive": listed(sensitive),
+        "population": population,
+    }
+    AuditRequest(original, folder, release, beside_original=beside_original, **shared).check()  # before any reading
     with console.listening() as progress:
         found = run(
             folder if folder is not None else tables.open_if_given(release, encoding=release_encoding),
             original=tables.open(original),
             holdout=tables.open_if_given(holdout),
             label=label,
-            schema=schema,
             guess=guess,
-            key=key,
             public=public,
             out=place,
             attacks=attack or None,
-            parameters=settings,
-            repeats=repeats,
-            max_rows=max_rows,
-            seed=seed,
-            unknown=unknown,
             published=as_published,
             device=device,
             device_memory=device_memory,
             engine=engine,
             master=master,
-            clusters=clusters,
-            beside=beside,
             beside_original=tables.open_if_given(beside_original),
-            match=match,
-            mapping=mapping,
-            columns=names,
-            hierarchies=hierarchies,
-            quasi_identifiers=listed(quasi_identifiers),
-            sensitive=listed(sensitive),
-            population=population,
             progress=progress,
+            **shared,
         )
         found.save_report(page)
-    for line in attack_lines(found.data):
-        console.say(line)
-    for line in utility_lines(found.data):
-        console.say(line)
-    for line in measure_lines(found.data):
-        console.say(line)
-    for line in comparison_lines(found.data):
-        console.say(line)
+    for lines in (attack_lines, utility_lines, measure_lines, comparison_lines):
+        for line in lines(found.data):
+            console.say(line)
     for note in found.notes:
         if ("clusters" in note and clusters) or (beside is not None and note.startswith(TOGETHER)):
             console.say(note)

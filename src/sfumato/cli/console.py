@@ -20,6 +20,7 @@ import typer
 from sfumato.cli.blocks import OptionBlock
 from sfumato.cli.pace import Pace
 from sfumato.errors import OutputError, SfumatoError, UsageError
+from sfumato.jobs.progress import Progress, silent
 
 INTERRUPTED = 130
 
@@ -29,8 +30,6 @@ AsPublished = Annotated[
     bool, typer.Option("--as-published", help="The paper's own variant wherever our default differs.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is at --out.")]
-
-Progress = Callable[[str, int, int | None], None]
 
 
 def run_guarded(app: Callable[..., Any], arguments: list[str] | None = None) -> int:
@@ -106,7 +105,7 @@ class Console(OptionBlock):
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = self._warn
             if self.quiet:
-                yield _no_progress
+                yield silent
                 return
             if self.as_json or not sys.stderr.isatty():
                 yield ProgressLines()
@@ -139,10 +138,6 @@ class ProgressLines:
         self.said = now
         of = f" {done:,} of {total:,}" if total else (f" {done:,}" if done else "")
         print(f"{step}{of}{pace and f', {pace}'} ...", file=sys.stderr, flush=True)
-
-
-def _no_progress(step: str, done: int, total: int | None) -> None:
-    """Nobody is watching."""
 
 
 @contextlib.contextmanager

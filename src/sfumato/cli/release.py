@@ -41,12 +41,12 @@ def schema(
     from sfumato.table import Schema
 
     console = Console(quiet)
+    check_free(out, force=force)
     with console.listening():
         inferred = Schema.infer(tables.open_all(table, query), label=label, refuse=False)
     if out is None:
         print(inferred.to_yaml(), end="")
         return
-    check_free(out, force=force)
     inferred.save(out)
     console.say(f"Wrote {out}: {counted(len(inferred.private), 'private column')}. Edit it, then:")
     console.say(f"  sfumato sanitize TABLE --schema {out} --out DIR")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
@@ -14,6 +14,7 @@ from sfumato.client.connection import Connection, Patience, UnansweredError
 from sfumato.client.parcel import Parcel
 from sfumato.errors import CoordinatorError, TableError, UsageError
 from sfumato.files import check_free, new_file
+from sfumato.jobs.progress import Progress
 from sfumato.protocol.messages import (
     ALL_SITES,
     PURPOSES,
@@ -39,7 +40,6 @@ UNACKNOWLEDGED = (
     "The release was not acknowledged, but may have arrived: its receipt may have been lost on the way. "
     "Push it again. What has already arrived is not counted twice, and you get its receipt."
 )
-Progress = Callable[[str, int, int | None], None]
 
 
 class Coordinator:

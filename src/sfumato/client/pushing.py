@@ -10,13 +10,14 @@ from typing import Any
 from sfumato.central.agreed import AgreedPlan
 from sfumato.client.agreements import Agreements, default_agreements
 from sfumato.client.answers import plain
-from sfumato.client.coordinator import Coordinator, Progress
+from sfumato.client.coordinator import Coordinator
 from sfumato.client.parcel import Parcel
 from sfumato.errors import CardError, CoordinatorError, SfumatoError
 from sfumato.files import write_whole
 from sfumato.guarantee.words import card_in_words
 from sfumato.jobs.counts_file import noisy_counts, read_cells
 from sfumato.jobs.far_cells import far_cells
+from sfumato.jobs.progress import Progress
 from sfumato.protocol.acceptance import COUNTS_TRAIN, objections
 from sfumato.protocol.messages import Receipt
 from sfumato.protocol.pool_study import PoolStudy

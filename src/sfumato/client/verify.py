@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,8 +11,7 @@ from sfumato.client.survey_checks import ask_witnesses, check_counts
 from sfumato.client.survey_server import Inquiry, SurveyServer
 from sfumato.errors import CardError
 from sfumato.files import write_whole
-
-Progress = Callable[[str, int, int | None], None]
+from sfumato.jobs.progress import Progress
 
 
 class Verified(NamedTuple):

@@ -283,10 +283,6 @@ class Ledger:
         self._models(lambda known: {**known, digest: known.get(digest, 0) + 1})
         return True
 
-    def redraws(self, digest: str) -> int:
-        """How often rows were drawn again from a model, as far as this ledger was told."""
-        return int(self._data.get(MODELS, {}).get(digest, 0))
-
     def _models(self, change: Callable[[dict[str, int]], dict[str, int]]) -> None:
         with self._changed():
             self._data[MODELS] = change(self._data.get(MODELS, {}))

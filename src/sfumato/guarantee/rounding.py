@@ -31,14 +31,14 @@ def epsilon_at_most(value: float | None, digits: int = 3, *, none: str = "no bou
 LARGEST_FACTOR = 1e12
 
 
-def amplification_at_most(epsilon: float | None, *, none: str = "no bound") -> str:
+def amplification_at_most(epsilon: float | None) -> str:
     """e^epsilon, the largest factor by which odds can change [principal-laplace, Eq. 4], rounded up.
 
     >>> amplification_at_most(5.0), amplification_at_most(0.0), amplification_at_most(None), amplification_at_most(50)
     ('149', '1', 'no bound', 'over 10^12')
     """
     if epsilon is None or not math.isfinite(epsilon):
-        return none
+        return "no bound"
     if epsilon > math.log(LARGEST_FACTOR):
         return "over 10^12"
     factor = rounded_up(math.exp(epsilon) * (1 + 1e-14) if epsilon else 1.0)

@@ -27,6 +27,7 @@ from sfumato.jobs.source import Source
 from sfumato.mechanisms.tree_resampling import TreeResampling
 from sfumato.noise import Streams
 from sfumato.table import Encoding, Schema, open_table
+from sfumato.wording import counted
 
 TOGETHER = "together"
 WANTED_MU = 1.5
@@ -79,7 +80,7 @@ class CanaryAudit:
             if self.above
             else "Nothing above the claim was found."
         )
-        planted_ = f"{self.copies:,} planted record{'s' if self.copies > 1 else ''}"
+        planted_ = counted(self.copies, "planted record")
         return "\n".join([said, f"{self.fits:,} fits with and {self.fits:,} without {planted_}:", *lines])
 
     def to_dict(self) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def check_sites(count: int | None) -> None:
         )
 
 
-def make_consortium(seed: int = 1, count: int | None = None) -> Consortium:
+def make_consortium(count: int | None = None) -> Consortium:
     """Deal 569 patients to sites and a test table, always alike; bounds are the published ones.
 
     Four sites of unequal size, or as many as wanted of equal size.
@@ -69,7 +69,7 @@ def make_consortium(seed: int = 1, count: int | None = None) -> Consortium:
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer()
-    order = np.random.default_rng(seed).permutation(len(data.data))
+    order = np.random.default_rng(1).permutation(len(data.data))
     columns = {str(name): pa.array(data.data[order, j]) for j, name in enumerate(data.feature_names)}
     columns[LABEL] = pa.array([str(data.target_names[code]) for code in data.target[order]])
     patients = pa.table(columns)

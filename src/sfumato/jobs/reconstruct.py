@@ -11,6 +11,7 @@ from typing import Any
 
 from sfumato.errors import SchemaError, UsageError
 from sfumato.files import new_folder, write_whole
+from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.reconstruct_together import JOINT_BINS, along_from, joint_from
 from sfumato.jobs.release import Release
 from sfumato.jobs.released_values import as_numbers, reconstruct_from
@@ -23,7 +24,6 @@ from sfumato.reconstruction.reconstruct import make_method
 from sfumato.table import open_table, write_table
 
 _LONGEST_NAME = 80
-Progress = Callable[[str, int, int | None], None]
 Found = Density | Shares | JointDensity
 
 
@@ -40,11 +40,6 @@ class Reconstructed:
         return told if self.information_loss is None else {**told, "information_loss": self.information_loss}
 
 
-def reconstruct_column(folders: Sequence[Path], column: str, out: Path, **words: Any) -> Reconstructed:
-    """One column, with its files directly in `out`; words as for `reconstruct_columns`."""
-    return reconstruct_columns(folders, [column], out, **words)[0]
-
-
 def reconstruct_columns(
     folders: Sequence[Path],
     columns: Sequence[str],
@@ -54,7 +49,7 @@ def reconstruct_columns(
     penalty: float | str | None = None,
     original: Any = None,
     force: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     joint: Sequence[tuple[str, str]] = (),
     independent: bool = False,
     along: Sequence[str] = (),
@@ -93,8 +88,7 @@ def reconstruct_columns(
         for number, (make, place) in enumerate(zip(makers, places, strict=True)):
             found, loss = make()
             done.append(Reconstructed(found, write_found(found, folder, place), loss))
-            if progress is not None:
-                progress("Columns", number + 1, len(names))
+            progress("Columns", number + 1, len(names))
     return done
 
 
