@@ -11,6 +11,7 @@ from typing import Any
 
 from frames import LARGE, REPORTED, TINY, table_of
 from papers.page import table
+from peer_tasks import MOST_SECONDS
 from tasks import COLUMNS, EPSILONS, KERNEL, LOCAL, ONE, PURE, REAL, TREE
 
 PEERS = ("mst", "mst by class", "aim", "aim by class")
@@ -28,10 +29,10 @@ them. Shares and bins are those of a prototype, which had seen sets of some of t
 on other tables. Nothing was chosen on these runs. What is empty was not run."""
 FAR = """Accuracy lost beside real rows, and how much more the columns alone lose, which is what the tree gains. Where a
 learner is poor on real rows and by chance better on drawn ones, the mean of all four says too little."""
-BESIDE = """MST and AIM of dpmm with its defaults, on the same splits as ours, each in a process of its own, one thread.
+BESIDE = f"""MST and AIM of dpmm with its defaults, on the same splits as ours, each in its own process, one thread.
 "By class" is one model for the rows of each class. Accuracy of each learner, then the means of the four accuracies and
 AUCs; processor seconds to fit and to draw as many rows (ours: the second fit in its process); peak memory.
-Peers are told the exact number of rows. A run over 300 processor seconds was ended."""
+Peers are told the exact number of rows. A run over {MOST_SECONDS} processor seconds was ended."""
 
 
 @dataclass
