@@ -8,6 +8,7 @@ other load but do not show how well threads share the work.
 from __future__ import annotations
 
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -24,7 +25,7 @@ import pyarrow.parquet as pq
 
 from sfumato.table import Column, Schema
 
-WORK = Path(__file__).resolve().parent / "work"
+WORK = Path(os.environ.get("SFUMATO_BENCH_WORK") or Path(__file__).resolve().parent / "work")
 LIMIT = 6.0
 ROW_GROUP = 1 << 17
 

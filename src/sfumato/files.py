@@ -32,8 +32,8 @@ def new_file(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with explained(path):
         try:
-            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE if private else SHARED)
-            with os.fdopen(descriptor, "wb") as file:
+            mode = PRIVATE if private else SHARED
+            with open(aside, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())

@@ -77,7 +77,7 @@ def test_the_card_states_the_expression_and_nothing_else_is_needed():
     """Median 4.5; the released values, times a lognormal factor, have a mean that is a third larger."""
     values = np.random.default_rng(1).gamma(9.0, 0.5, 8_000).clip(1.0, 9.0)
     parameters = {"operator": "x*exp(e)", "law": "normal", "scale": 0.75}
-    release = sf.sanitize({"pay": values}, schema=SCHEMA, mechanism="noisy-operator", parameters=parameters, seed=1)
+    release = sf.sanitize({"pay": values}, schema=SCHEMA, mechanism="noisy-operator", parameters=parameters, seed=2)
     card = Card.from_dict(release.card.to_dict())
     assert card.mechanism["parameters"]["operator"] == "x * exp(e)"
     assert card.to_dict()["recipe"]["channels"][0]["operator"] == "x * exp(e)"
@@ -91,7 +91,7 @@ def test_the_card_states_the_expression_and_nothing_else_is_needed():
 def test_a_card_with_a_harmful_operator_is_refused():
     values = np.linspace(1.0, 9.0, 100)
     parameters = {"operator": "x*exp(e)", "law": "normal", "scale": 0.5}
-    release = sf.sanitize({"pay": values}, schema=SCHEMA, mechanism="noisy-operator", parameters=parameters, seed=1)
+    release = sf.sanitize({"pay": values}, schema=SCHEMA, mechanism="noisy-operator", parameters=parameters, seed=2)
     stated = release.card.to_dict()
     stated["recipe"]["channels"][0]["operator"] = "__import__('os').system('true')"
     with pytest.raises((CardError, UsageError)):

@@ -56,12 +56,26 @@ def test_words_are_aes_of_an_incrementing_counter(start):
     expected = Cipher(algorithms.AES(key), modes.ECB()).encryptor().update(blocks)
     assert AESCounter(key=int.from_bytes(key, "little"), counter=start).random_raw(128).tobytes() == expected
     if start == 0:
-        assert random_words(keyed_generator(key), 128).tobytes() == expected
         assert keyed_generator(key).bit_generator.random_raw(128).tobytes() == expected
 
 
+def test_words_in_bulk_are_aes_from_the_middle_of_the_counter_however_they_are_asked_for():
+    """So that no word in bulk is one that the generator draws itself, nor another one in bulk."""
+    key = os.urandom(16)
+    blocks = b"".join((2**127 + i).to_bytes(16, "little") for i in range(10_000))
+    expected = Cipher(algorithms.AES(key), modes.ECB()).encryptor().update(blocks)
+    assert random_words(keyed_generator(key), 20_000).tobytes() == expected
+    piecemeal, found = keyed_generator(key), b""
+    for count in (1, 0, 62, 1, 1, 7_000, 3, 12_932):
+        piecemeal.random()  # draws of the generator itself stand beside them
+        found += random_words(piecemeal, count).tobytes()
+    assert found == expected
+    uniform = keyed_generator(key).random((2, 50))
+    assert uniform.tolist() == ((np.frombuffer(expected, "<u8")[:100] >> 11) * 2.0**-53).reshape(2, 50).tolist()
+
+
 def test_block_key_is_hkdf_of_the_run_key():
-    info = b"sfumato/noise/streams/1" + (5).to_bytes(8, "big")
+    info = b"sfumato/noise/streams/2" + (5).to_bytes(8, "big")
     info += hashlib.sha256(b"content").digest() + hashlib.sha256(b"parameters").digest()
     key = HKDF(algorithm=SHA256(), length=16, salt=None, info=info).derive(KEY)
     assert words(Streams(KEY).generator(5, b"content", b"parameters")) == words(keyed_generator(key))
@@ -184,23 +198,36 @@ def test_wrong_arguments_are_refused(use):
         use()
 
 
-def test_content_hash_sees_values_shapes_types_and_labels():
+@pytest.mark.parametrize("hashed", [content_hash, Streams(KEY).content], ids=["plain", "keyed"])
+def test_content_hash_sees_values_shapes_types_and_labels(hashed):
     X = np.arange(12.0).reshape(3, 4)
     y = np.array([0, 1, 1])
     different = [
-        content_hash(X),
-        content_hash(X, y),
-        content_hash(X, y[::-1]),
-        content_hash(X, y.astype(np.int32)),
-        content_hash(X[::-1], y),
-        content_hash(X.reshape(4, 3), y),
-        content_hash(X.astype(np.float32), y),
-        content_hash(X[:0], y[:0]),
-        content_hash(X[:0]),
-        content_hash(X, np.array(["a", "b", "a"])),
+        hashed(X),
+        hashed(X, y),
+        hashed(X, y[::-1]),
+        hashed(X, y.astype(np.int32)),
+        hashed(X[::-1], y),
+        hashed(X.reshape(4, 3), y),
+        hashed(X.astype(np.float32), y),
+        hashed(X[:0], y[:0]),
+        hashed(X[:0]),
+        hashed(X, np.array(["a", "b", "a"])),
     ]
     assert len(set(different)) == len(different)
-    assert content_hash(np.asfortranarray(X), y) == content_hash(X, y)
-    assert content_hash(np.hstack([X, X])[:, ::1][:, :4], y) == content_hash(X, y)
+    assert hashed(np.asfortranarray(X), y) == hashed(X, y)
+    assert hashed(np.hstack([X, X])[:, ::1][:, :4], y) == hashed(X, y)
     with pytest.raises(UsageError, match="encode the column first"):
-        content_hash(X, np.array(["a", "b", "a"], dtype=object))
+        hashed(X, np.array(["a", "b", "a"], dtype=object))
+
+
+def test_the_keyed_hash_belongs_to_the_run_and_sees_one_bit_anywhere_in_a_long_block():
+    X = np.zeros((1 << 20) + 1)  # longer than what is hashed at a time
+    told = Streams(KEY).content(X)
+    assert told == Streams(KEY).content(X) != Streams(KEY[::-1]).content(X)
+    changed = set()
+    for place in (0, (1 << 19) - 1, 1 << 19, 1 << 20):
+        X[place] = 5e-324
+        changed.add(Streams(KEY).content(X))
+        X[place] = 0.0
+    assert len(changed | {told}) == 5

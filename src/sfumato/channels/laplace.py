@@ -21,6 +21,7 @@ from sfumato.channels.additive import Additive
 from sfumato.channels.base import Channel
 from sfumato.errors import UsageError
 from sfumato.noise import Laplace, discrete_laplace
+from sfumato.noise.float_laplace import standard_laplace
 
 TILE = 1 << 16
 """Cells that are perturbed at a time."""
@@ -75,8 +76,7 @@ def _in_floats(channels: Sequence[Additive], rng: np.random.Generator) -> Callab
     scale = np.array([[1.0 / channel.steepness] for channel in channels])
 
     def add(columns: Matrix) -> None:
-        noise = rng.standard_exponential(columns.shape)  # the difference of two exponentials
-        noise -= rng.standard_exponential(columns.shape)
+        noise = standard_laplace(rng, columns.shape)
         noise *= scale
         np.clip(columns, low, high, out=columns)
         columns += noise

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sfumato.array_types import Floats
 
-TILE = 1 << 15  # cells that are hashed at a time: they stay in the cache
+TILE = 1 << 15  # rows that are hashed at a time: a column of them stays in the cache
 
 
 class Fingerprint:
@@ -40,24 +40,36 @@ class Fingerprint:
     def sums(self, X: Floats) -> NDArray[np.uint64]:
         """What one block adds: any thread may compute it, any order of merging gives the same fingerprint."""
         total = np.zeros(2, dtype=np.uint64)
-        step = max(64, TILE // max(1, X.shape[1]))
-        for start in range(0, len(X), step):
-            row = self._hashed(X[start : start + step])
+        size = min(TILE, len(X))
+        rows, cells, spare = (np.empty(size, dtype=np.uint64) for _ in range(3))
+        for start in range(0, len(X), TILE):
+            tile = X[start : start + TILE]
+            row = self._hashed(tile, rows[: len(tile)], cells[: len(tile)], spare[: len(tile)])
             total += np.array([row.sum(dtype=np.uint64), (row * row).sum(dtype=np.uint64)], dtype=np.uint64)
         return total
 
-    def _hashed(self, X: Floats) -> NDArray[np.uint64]:
-        mixed: NDArray[np.uint64] = (X.T + 0.0).view(np.uint64)  # + 0.0 makes -0 and 0 the same row
-        mixed ^= mixed >> np.uint64(29)
-        mixed *= np.uint64(0xBF58476D1CE4E5B9)
-        mixed ^= mixed >> np.uint64(32)
-        mixed *= self._weights[:, None]
-        row: NDArray[np.uint64] = mixed.sum(axis=0, dtype=np.uint64)
-        row ^= row >> np.uint64(31)
+    def _hashed(
+        self, X: Floats, row: NDArray[np.uint64], mixed: NDArray[np.uint64], spare: NDArray[np.uint64]
+    ) -> NDArray[np.uint64]:
+        """The hash of every row, column after column: `mixed` and `spare` are room to work in."""
+        row[:] = 0
+        for column, weight in zip(X.T, self._weights, strict=True):
+            np.add(column, 0.0, out=mixed.view(np.float64))  # makes -0 and 0 the same row
+            _fold(mixed, 29, spare)
+            mixed *= np.uint64(0xBF58476D1CE4E5B9)
+            _fold(mixed, 32, spare)
+            mixed *= weight
+            row += mixed
+        _fold(row, 31, spare)
         row *= np.uint64(0x94D049BB133111EB)
-        row ^= row >> np.uint64(29)
+        _fold(row, 29, spare)
         return row
 
     def hexdigest(self) -> str:
         message = self._sums.tobytes() + self._rows.to_bytes(8, "little")
         return hmac.new(self._key, message, hashlib.sha256).hexdigest()
+
+
+def _fold(words: NDArray[np.uint64], bits: int, spare: NDArray[np.uint64]) -> None:
+    np.right_shift(words, np.uint64(bits), out=spare)
+    words ^= spare

@@ -28,7 +28,7 @@ Prints = NDArray[np.uint64]
 TAG_BYTES = 8
 NONCE_BYTES = 16
 _MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-TILE = 1 << 14  # rows that are mixed at a time: they stay in the cache
+TILE = 1 << 15  # rows that are mixed at a time: they stay in the cache
 
 
 class PersonHash:
@@ -50,17 +50,18 @@ class PersonHash:
     def of_rows(self, words: Sequence[Words], tags: Sequence[str]) -> Prints:
         """Fingerprints over these columns: words (n,) of each, with the tag of its name."""
         rows = len(words[0])
-        sums = np.zeros((rows, 2), dtype=np.uint64)  # the second half of each block stays zero
-        for column, tag in zip(words, tags, strict=True):
-            mask, weight = self.secrets(tag)
-            for start in range(0, rows, TILE):
-                mixed = column[start : start + TILE] ^ mask
-                for multiplier in _MIXERS:
-                    mixed ^= mixed >> np.uint64(31)
+        sums, room, other = np.zeros(rows, dtype=np.uint64), *np.empty((2, min(TILE, rows)), dtype=np.uint64)
+        secrets = [self.secrets(tag) for tag in tags]
+        for start in range(0, rows, TILE):
+            total = sums[start : start + TILE]
+            mixed, spare = room[: len(total)], other[: len(total)]
+            for column, (mask, weight) in zip(words, secrets, strict=True):
+                np.bitwise_xor(column[start : start + TILE], mask, out=mixed)
+                for bits, multiplier in ((31, _MIXERS[0]), (31, _MIXERS[1]), (29, weight)):
+                    np.right_shift(mixed, np.uint64(bits), out=spare)
+                    mixed ^= spare
                     mixed *= multiplier
-                mixed ^= mixed >> np.uint64(29)
-                mixed *= weight
-                sums[start : start + TILE, 0] += mixed
+                total += mixed
         return self._scrambled(sums)
 
     def of_people(self, hashes: Hashes) -> Prints:
@@ -78,11 +79,14 @@ class PersonHash:
 
     def _scrambled(self, sums: Prints) -> Prints:
         # One block, one row: that equal rows give equal words is what is wanted of a fingerprint.
+        blocks = np.zeros((len(sums) + 1, 2), dtype="<u8")  # the second half of each stays zero; the last is OpenSSL's
+        blocks[:-1, 0] = sums
         encryptor = Cipher(
             algorithms.AES(hmac.new(self._key, b"rows", hashlib.sha256).digest()), modes.ECB()
         ).encryptor()
-        sealed = encryptor.update(sums.tobytes()) + encryptor.finalize()
-        return np.ascontiguousarray(np.frombuffer(sealed, dtype="<u8").reshape(-1, 2)[:, 0])
+        room = blocks.data.cast("B")
+        encryptor.update_into(room[:-16], room)
+        return np.ascontiguousarray(blocks[:-1, 0])
 
     def _of_column(self, spelling: str) -> bytes:
         return hmac.new(self._key, b"column/" + spelling.encode(), hashlib.sha256).digest()
@@ -99,8 +103,10 @@ class SealedWords:
 
     def write(self, words: Sequence[Words]) -> None:
         self._file.write(self._seal.update(np.uint32(len(words[0])).tobytes()))
+        room = bytearray(4 * len(words[0]) + 15)  # OpenSSL wants room for most of a block more
         for column in words:
-            self._file.write(self._seal.update(np.ascontiguousarray(column).view(np.uint8).data))
+            size = self._seal.update_into(np.ascontiguousarray(column).view(np.uint8).data, room)
+            self._file.write(memoryview(room)[:size])
 
 
 def unsealed(hasher: PersonHash, file: IO[bytes], columns: int) -> Iterator[Words]:

@@ -29,7 +29,7 @@ class Spool:
         self._on_disk = False
         self._size = 0
 
-    def write(self, content: bytes) -> None:
+    def write(self, content: bytes | memoryview) -> None:
         """Put more by."""
         self._size += len(content)
         if not self._on_disk and self._size > SPOOL_BYTES:

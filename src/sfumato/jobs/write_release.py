@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sfumato.array_types import Codes
 from sfumato.central.model_file import model_text
+from sfumato.channels import Recipe
 from sfumato.errors import OutputError, UsageError
 from sfumato.files import write_whole
 from sfumato.guarantee import Card
@@ -113,6 +114,7 @@ class InMemory:
 
 def write_release(folder: Path, format: str, card: Card, laid: Iterable[Laid]) -> None:
     """release.parquet (or .csv) and card.json; where the source rows are known, trace.parquet for the owner alone."""
+    told = never_empty(card.made_by())
     with ExitStack() as until:
         traces: list[Any] = []
 
@@ -120,14 +122,23 @@ def write_release(folder: Path, format: str, card: Card, laid: Iterable[Laid]) -
             for table, source in laid:
                 if source is not None:
                     if not traces:
-                        schema = pa.schema({"source": pa.int64()})
+                        schema = pa.schema([pa.field("source", pa.int64(), nullable=False)])
                         writer = table_writer(folder / "trace.parquet", schema, private=True)
                         traces.append(until.enter_context(writer))
-                    traces[0].write(pa.table({"source": source}))
-                yield from table.to_batches()
+                    traces[0].write(pa.table([source], schema=schema))
+                fields = [field.with_nullable(field.name not in told) for field in table.schema]
+                yield from pa.Table.from_arrays(table.columns, schema=pa.schema(fields)).to_batches()
 
         write_table(batches(), folder / f"release.{format}", metadata={CARD_METADATA.decode(): card.to_json()})
     card.save(folder / "card.json")
+
+
+def never_empty(recipe: Recipe) -> frozenset[str]:
+    """Names of the written numbers that every row has. A file that knows this is written in half the time."""
+    if not recipe.is_columnwise:
+        return frozenset(recipe.names()) - recipe.left_out
+    numbers = (group.column for group in recipe.encoding.groups if not group.is_onehot)
+    return frozenset(column.name for column in numbers if not column.missing) - recipe.left_out
 
 
 def write_counts(path: Path, card: Card, counts: Codes) -> None:

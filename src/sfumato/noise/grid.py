@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sfumato.array_types import Codes, Flags
 from sfumato.errors import UsageError
+from sfumato.noise.streams import KeyedGenerator
 
 Shape: TypeAlias = int | tuple[int, ...]
 Words: TypeAlias = NDArray[np.uint64]
@@ -29,8 +30,9 @@ _TAIL = 64  # bits of the word that is drawn for an accepted trial: 63 of the fr
 
 
 def random_words(rng: np.random.Generator, count: int) -> Words:
-    """`count` raw 64-bit words; `integers` over the full range returns them untouched, faster than `random_raw`."""
-    return rng.integers(0, WORD, size=count, dtype=np.uint64)
+    """`count` raw 64-bit words: in bulk from a generator of ours. Of another, `integers` over the full range returns
+    them untouched, faster than `random_raw`."""
+    return rng.words(count) if isinstance(rng, KeyedGenerator) else rng.integers(0, WORD, size=count, dtype=np.uint64)
 
 
 def discrete_laplace(rng: np.random.Generator, log2_scale: int, shape: Shape, *, _digit: int = 16) -> Codes:

@@ -1,7 +1,9 @@
 """Random streams for a release: one per block, derived from a secret run key and from what the block holds.
 
+    content   = GMAC under a key of the run's, of the block's values (AES-128; 128 bits)
     block key = HKDF-SHA256(run key, info = version | block number | SHA-256(content) | SHA-256(parameters)), 128 bits
     words     = AES-128(block key, 0), AES-128(block key, 1), ...      (`randomgen.AESCounter`)
+    and where many are wanted at once, AES-128(block key, 2^127), ...  (`bulk_words`)
 
 A retry or a recomputed task gives the same noise for the same data, and other data never meet the same noise: whoever
 sees two releases of two versions of a block cannot subtract them.
@@ -23,20 +25,26 @@ from __future__ import annotations
 import hashlib
 import os
 import weakref
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, NoReturn
 
 import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 from randomgen import AESCounter
 
 from sfumato.errors import UsageError
+from sfumato.noise.bulk_words import BulkWords
 
 RUN_KEY_BYTES = 32
 BLOCK_KEY_BYTES = 16
-_VERSION = b"sfumato/noise/streams/1"
+_VERSION = b"sfumato/noise/streams/2"
+_CONTENT = b"sfumato/noise/content/1"
+_FED = 1 << 22
+"""Bytes that are hashed at a time: other threads wait no longer than that, and OpenSSL counts them in 31 bits."""
 _secret: weakref.WeakSet[Any] = weakref.WeakSet()
 """Streams and generators of this process whose noise must never be drawn twice."""
 
@@ -74,7 +82,7 @@ class Streams:
     ) -> np.random.Generator:
         """The generator of one block: a function of the run key and of all three arguments.
 
-        `content` is what `content_hash` returned for the block (any bytes that change whenever it changes);
+        `content` is what `content` returned for the block (any bytes that change whenever it changes);
         `parameters` are bytes that identify the mechanism and what it was given.
         """
         if isinstance(block_number, bool) or not isinstance(block_number, int | np.integer):
@@ -94,11 +102,27 @@ class Streams:
                 hashlib.sha256(parameters).digest(),
             )
         )
-        key = HKDF(algorithm=SHA256(), length=BLOCK_KEY_BYTES, salt=None, info=info).derive(bytes(self._key()))
-        generator = keyed_generator(key)
+        generator = keyed_generator(self._derived(info))
         if not self.reproducible:
             _secret.add(generator)
         return generator
+
+    def content(self, X: NDArray[Any], y: NDArray[Any] | None = None) -> bytes:
+        """A keyed hash of a block's values, shapes and types, for `generator`; it stays inside the program.
+
+        Two contents of n bytes share a hash with probability n / 2^132 at most, for whoever does not know the run key:
+        GMAC is a polynomial hash under a secret point. It costs a tenth of SHA-256, which nobody here has need of:
+        whoever knows the run key knows the noise, and need not look for collisions.
+        """
+        mac = Cipher(algorithms.AES(self._derived(_CONTENT)), modes.GCM(bytes(12))).encryptor()
+        for part in _content_bytes(X, y):
+            for start in range(0, len(part), _FED):
+                mac.authenticate_additional_data(part[start : start + _FED])
+        mac.finalize()
+        return mac.tag
+
+    def _derived(self, info: bytes) -> bytes:
+        return HKDF(algorithm=SHA256(), length=BLOCK_KEY_BYTES, salt=None, info=info).derive(bytes(self._key()))
 
     def export_key(self) -> bytes:
         """The run key, for a private file (0600) that lets an interrupted run resume."""
@@ -144,12 +168,36 @@ class Streams:
         )
 
 
-class ForkedApart(np.random.Generator):
-    """A NumPy generator that draws other numbers in a forked child than in its parent."""
+class KeyedGenerator(np.random.Generator):
+    """A NumPy generator, and words in bulk beside it. In a forked child it draws other numbers than in its parent."""
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__(_counting(key))
+        self._bulk = BulkWords(key)
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Raw words of a sequence of their own: no other draw meets them."""
+        return self._bulk.draw(count)
+
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """Multiples of 2^-53 in [0, 1), as NumPy draws them; many of them from words in bulk."""
+        if size is None or dtype is not np.float64 or out is not None:
+            return super().random(size, dtype, out)
+        words = self.words(int(np.prod(size)))
+        words >>= np.uint64(11)
+        drawn = words.view(np.int64).astype(np.float64)  # of 53 bits, and so exact; of signed words it is quicker
+        drawn *= 2.0**-53
+        return drawn.reshape(size)
 
     def take_fresh_key(self) -> None:
         """In a forked child: what the parent still draws is not drawn here."""
-        self.bit_generator.state = AESCounter(key=int.from_bytes(os.urandom(BLOCK_KEY_BYTES), "little")).state
+        key = os.urandom(BLOCK_KEY_BYTES)
+        self.bit_generator.state = _counting(key).state
+        self._bulk = BulkWords(key)
+
+
+def _counting(key: bytes) -> Any:
+    return AESCounter(key=int.from_bytes(key, "little"), counter=0)
 
 
 def _part_from_parent() -> None:
@@ -165,15 +213,22 @@ def keyed_generator(key: bytes) -> np.random.Generator:
     """A NumPy generator whose words are AES-128 of the counter 0, 1, 2, ... under `key`, little-endian."""
     if len(key) != BLOCK_KEY_BYTES:
         raise UsageError(f"The 'key' parameter of keyed_generator must be {BLOCK_KEY_BYTES} bytes. Got others instead.")
-    return ForkedApart(AESCounter(key=int.from_bytes(key, "little"), counter=0))
+    return KeyedGenerator(key)
 
 
 def content_hash(X: NDArray[Any], y: NDArray[Any] | None = None) -> bytes:
     """SHA-256 of a block's values, shapes and types; row order counts, memory order does not."""
     digest = hashlib.sha256()
+    for part in _content_bytes(X, y):
+        digest.update(part)
+    return digest.digest()
+
+
+def _content_bytes(X: NDArray[Any], y: NDArray[Any] | None) -> Iterator[bytes | memoryview]:
+    """What arrays hold, as bytes that other arrays do not have."""
     for array in (X, y):
         if array is None:
-            digest.update(b"none")
+            yield b"none"
             continue
         array = np.asarray(array)
         if array.dtype.hasobject:
@@ -181,6 +236,6 @@ def content_hash(X: NDArray[Any], y: NDArray[Any] | None = None) -> bytes:
                 "The arrays given to content_hash must hold numbers or fixed-size text. Got Python objects instead, "
                 "whose bytes are addresses: encode the column first."
             )
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b"")
-    return digest.digest()
+        yield f"{array.dtype.str}{array.shape}".encode()
+        if array.size:
+            yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -40,8 +40,10 @@ def cell_words(array: pa.Array, name: str) -> Words:
 
 def _number_words(values: Floats) -> Words:
     with np.errstate(over="ignore"):
-        single = values.astype(np.float32) + np.float32(0.0)  # -0 and 0 are one number
-    single[np.isnan(single)] = np.nan
+        single = values.astype(np.float32)
+    single += np.float32(0.0)  # -0 and 0 are one number
+    if len(single) and np.isnan(single.max()):  # there is one at least: all look alike
+        single[np.isnan(single)] = np.nan
     return single.view(np.uint32)
 
 

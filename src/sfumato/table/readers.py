@@ -188,7 +188,9 @@ class ParquetTable(Table):
     def of_groups(self, rows: int, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
         self._mark.check()
         with self._opened() as opened:
-            batches = opened.iter_batches(batch_size=rows, columns=self._selected, row_groups=list(groups))
+            batches = opened.iter_batches(
+                batch_size=rows, columns=self._selected, row_groups=list(groups), use_threads=False
+            )
             while (batch := self._next(batches)) is not None:
                 columns = [batch.column(name) for name in self._selected]
                 yield pa.RecordBatch.from_arrays(

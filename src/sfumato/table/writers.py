@@ -18,6 +18,9 @@ from sfumato.table.spreadsheet import SheetWriter
 from sfumato.table.statistical import StatisticalWriter
 from sfumato.table.tables import BLOCK_ROWS, bare
 
+PAGE_CELLS = 1 << 14
+"""Cells of a column that Parquet encodes and writes at a time."""
+
 
 class BlockWriter(Protocol):
     """Takes the blocks of a table one after the other."""
@@ -72,19 +75,30 @@ def table_writer(
     """A writer for blocks; the file appears under its name when the block of code ends well, else never."""
     path = Path(path)
     kind = _kind(path)
-    schema = bare(schema).with_metadata(dict(metadata) if metadata else None)
+    fields = [found.with_nullable(field.nullable) for found, field in zip(bare(schema), schema, strict=True)]
+    schema = pa.schema(fields, metadata=dict(metadata) if metadata else None)
     with new_file(path, private=private) as file, kind(file, schema) as writer:
         yield writer
 
 
 class _Parquet:
-    """Floats without compression and dictionary: noise does not compress, and trying costs more than the disk."""
+    """Floats without compression and dictionary: noise does not compress, and trying costs more than the disk.
+
+    Arrow writes to the file itself: through Python's every page would be copied once more. Pages stay in the cache.
+    """
 
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
         compression = {f.name: "none" if pa.types.is_floating(f.type) else "zstd" for f in schema}
         self._schema = schema
+        self._file = pa.OSFile(file.name, "wb")
         self._writer = pq.ParquetWriter(
-            file, schema, compression=compression, use_dictionary=False, write_statistics=False
+            self._file,
+            schema,
+            compression=compression,
+            use_dictionary=False,
+            write_statistics=False,
+            write_batch_size=PAGE_CELLS,
+            data_page_size=8 * PAGE_CELLS,
         )
 
     def write(self, block: pa.RecordBatch | pa.Table) -> None:
@@ -94,7 +108,8 @@ class _Parquet:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._writer.close()
+        with self._file:
+            self._writer.close()
 
 
 class _Ipc:

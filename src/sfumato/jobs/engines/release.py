@@ -15,7 +15,7 @@ from sfumato.jobs.progress import Progress
 from sfumato.jobs.source import Source, SourceBlock, block_rows_for
 from sfumato.mechanisms import Block, Mechanism, ModelDrawing, RowDrawing, StagedRelease
 from sfumato.mechanisms.stage_guide import OutcomeCounts, ReleasedRows
-from sfumato.noise import Streams, content_hash
+from sfumato.noise import Streams
 
 STAGE = b"stage"
 
@@ -28,7 +28,7 @@ def play_rounds(mechanism: StagedRelease, source: Source, streams: Streams, prog
     parameters, finished = parameters_of(mechanism), 0
 
     def outcomes(block: SourceBlock) -> tuple[int, OutcomeCounts]:
-        rng = streams.generator(block.number, content_hash(block.X.T, block.y), parameters)
+        rng = streams.generator(block.number, streams.content(block.X.T, block.y), parameters)
         numbered = streams.generator(block.number, b"", STAGE)
         released = mechanism.release_stage(block.X, numbered, rng, finished - 1)
         return len(block.X), mechanism.outcomes(ReleasedRows(released))
@@ -78,7 +78,7 @@ def perturber(
         shares = dict(zip(numbers, drawn, strict=True))
 
     def perturb(block: SourceBlock) -> Block:
-        content = content_hash(block.X.T, block.y)  # columns lie together: hashed without a copy
+        content = streams.content(block.X.T, block.y)  # columns lie together: hashed without a copy
         rng = streams.generator(block.number, content, parameters)
         if isinstance(mechanism, RowDrawing):
             released = mechanism.draw(block.X, block.y, shares[block.number], rng)
