@@ -1,10 +1,12 @@
 """Every streaming mechanism, Parquet to Parquet, beside reading its input and writing its release and nothing else.
 
-Each runs in a process of its own, so that its peak memory is its own. "Read + write" reads the input once and writes
-the rows of the mechanism's own release as we write them; a release reads its input twice at least (a fit, then noise).
-Exact noise is reported beside float noise where a mechanism has both. Memory is measured at two sizes.
+Each runs in a fresh process that is warm, in turns with its peers (see `stream_runs`). "Read + write" is one thread
+that reads the input once and writes the mechanism's own release as we write it; a release reads its input twice at
+least (a fit, then noise). The engine is run without shuffle and ledger, with the shuffle, and whole. Memory is
+measured at two sizes, optionally with a ledger that has a release of a tenth of the rows to compare with.
 
-Run: python benchmarks/bench_stream_mechanisms.py [--rows 10000000] [--columns 20] [--only NAME] [--threads]
+Run: python benchmarks/bench_stream_mechanisms.py [--rows 10000000] [--columns 20] [--only NAME] [--repeats 2]
+     [--threads] [--known]
 """
 
 from __future__ import annotations
@@ -16,13 +18,12 @@ import time
 import warnings
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pyarrow.parquet as pq
-from side_by_side import WORK, big_table, in_child, peak_megabytes, public_schema
+from side_by_side import WORK, big_table, in_child, public_schema, ratio
+from stream_runs import LEFT_OUT, forget_ledger, in_rounds, left_out, measured, told_phases
 
 from sfumato.jobs import sanitize as job
-from sfumato.jobs.engines import workers
 from sfumato.table import table_writer
 
 MECHANISMS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -41,12 +42,14 @@ MECHANISMS: dict[str, tuple[str, dict[str, Any]]] = {
     "staged-release, float": ("staged-release", {"noise": "float"}),
     "tree-resampling": ("tree-resampling", {}),
 }
+RELEASE = WORK / "released"
 
 
-def measured(path: Path, columns: int, name: str, threads: int | None) -> dict[str, float]:
-    """In a child: the release, then reading and writing alone."""
+def released(path: Path, columns: int, name: str, *, known: bool = False) -> Path:
+    """One release; `known`: the ledger keeps what it has."""
     mechanism, parameters = MECHANISMS[name]
-    out = WORK / f"release-{name.replace(', ', '-')}"
+    if not known:
+        forget_ledger(WORK)
     options = job.Options(
         mechanism=mechanism,
         parameters=parameters,
@@ -55,66 +58,94 @@ def measured(path: Path, columns: int, name: str, threads: int | None) -> dict[s
         force=True,
         ledger=WORK / "ledger.json",
     )
-    forget_ledger()
-    counted = mock.patch.object(workers.os, "cpu_count", return_value=threads or workers.os.cpu_count())
-    with counted:
-        cpu, wall = time.process_time(), time.perf_counter()
-        job.sanitize(path, out, options)
-        ours = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall, "peak": peak_megabytes()}
+    return job.sanitize(path, RELEASE, options).folder
+
+
+def read_and_write(path: Path) -> dict[str, float]:
+    """Read the input, then write the rows of the release that lies there; reading those is not counted."""
     cpu, wall = time.process_time(), time.perf_counter()
-    for _ in pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16).iter_batches(batch_size=1 << 16):
+    for _ in _batches(path):
         pass
-    read = time.process_time() - cpu
-    release = pq.ParquetFile(out / "release.parquet", pre_buffer=False, buffer_size=1 << 16)
-    write = 0.0
-    with table_writer(WORK / "again.parquet", release.schema_arrow) as writer:
-        for batch in release.iter_batches(batch_size=1 << 16):
-            cpu = time.process_time()
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    again = pq.ParquetFile(RELEASE / "release.parquet").schema_arrow
+    with table_writer(WORK / "again.parquet", again) as writer:
+        for batch in _batches(RELEASE / "release.parquet"):
+            cpu, wall = cpu - time.process_time(), wall - time.perf_counter()
             writer.write(batch)
-            write += time.process_time() - cpu
-    shutil.rmtree(out)
+            cpu, wall = cpu + time.process_time(), wall + time.perf_counter()
     (WORK / "again.parquet").unlink()
-    return {**ours, "read": read, "write": write}
+    return {"cpu": cpu, "wall": wall}
 
 
-def forget_ledger() -> None:
-    """Rows would be compared with those of whatever ran before: what a run takes must not depend on that."""
-    for path in WORK.glob("*ledger.json*"):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+def _batches(path: Path) -> Any:
+    file = pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16)
+    return file.iter_batches(batch_size=1 << 17, use_threads=False)
+
+
+def child(given: argparse.Namespace) -> dict[str, Any]:
+    short, columns = big_table(given.rows // 10, given.columns), given.columns
+    if given.without == "everything":
+        read_and_write(short)
+        return read_and_write(given.child)
+    with left_out(given.without, given.count):
+        return measured(
+            lambda: released(given.child, columns, given.only, known=given.known),
+            lambda: released(short, columns, given.only),
+        )
+
+
+def compare(given: argparse.Namespace, table: Path, name: str) -> None:
+    """One mechanism: its variants and the bare passes in turns; then memory, and one thread against two."""
+    same = ("--child", str(table), "--rows", str(given.rows), "--columns", str(given.columns), "--only", name)
+    candidates = {what: (*same, "--without", what) for what in reversed(LEFT_OUT)}
+    rounds, told = in_rounds(__file__, {**candidates, "bare": (*same, "--without", "everything")}, given.repeats)
+    print(name)
+    for what in reversed(LEFT_OUT):
+        title = "the whole release" if what == "nothing" else f"without {what}"
+        found, peak = rounds[what], told[what]["peak"]
+        print(f"  {title:28s} {found.wall:7.1f} s on the clock {found.cpu:7.1f} s of processors  {peak:5.0f} MB")
+        print(f"    {told_phases(told[what]['phases'])}", flush=True)
+        ratio(f"  {title} / read + write", found, rounds["bare"], "at most 1.5" if "shuffle" in what else "")
+    print(f"  {'read + write':28s} {rounds['bare'].wall:7.1f} s on the clock {rounds['bare'].cpu:7.1f} s of processors")
+    small = ("--child", str(big_table(given.rows // 10, given.columns)), *same[2:])
+    more = ("--known",) if given.known else ()
+    peaks = [in_child(__file__, *arguments, *more)["peak"] for arguments in (small, same)]
+    print(f"  peak memory at a tenth of the rows and at all         {peaks[0]:.0f} and {peaks[1]:.0f} MB", flush=True)
+    if given.threads:
+        one, two = (
+            min(
+                in_child(__file__, *candidates["ledger and shuffle"], "--count", str(n))["wall"]
+                for _ in range(given.repeats)
+            )
+            for n in (1, 2)
+        )
+        print(f"  one worker / two workers, on the clock, without ledger and shuffle {one / two:5.2f} x", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--columns", type=int, default=20)
+    parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--only", help="one of the mechanisms")
-    parser.add_argument("--threads", action="store_true", help="also one thread against two")
+    parser.add_argument("--threads", action="store_true", help="also one worker against two")
+    parser.add_argument("--known", action="store_true", help="memory with a ledger that knows a tenth of as many rows")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--without", default="nothing", help=argparse.SUPPRESS)
     parser.add_argument("--count", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.child:
-        print(json.dumps(measured(given.child, given.columns, given.only, given.count)))
+        print(json.dumps(child(given)))
         return
     small, large = (big_table(rows, given.columns) for rows in (given.rows // 10, given.rows))
-    print(f"{given.rows:,} x {given.columns} float64; processor seconds, and peak MB at a tenth of the rows and at all")
-
-    def child(table: Path, name: str, *more: str) -> dict[str, float]:
-        return in_child(__file__, "--child", str(table), "--columns", str(given.columns), "--only", name, *more)
-
+    print(f"{given.rows:,} x {given.columns} float64, warm processes in turns, the best of {given.repeats} rounds")
     for name in [given.only] if given.only else MECHANISMS:
-        short, found = child(small, name), child(large, name)
-        bare = found["read"] + found["write"]
-        print(
-            f"  {name:26s} {found['cpu']:7.1f} s  read + write {bare:6.1f} s  {found['cpu'] / bare:5.2f} x   "
-            f"{short['peak']:5.0f} and {found['peak']:5.0f} MB   {given.rows / found['wall'] / 1e6:5.2f} M rows/s",
-            flush=True,
-        )
-        if given.threads:
-            one, two = (child(large, name, "--count", str(count))["wall"] for count in (1, 2))
-            print(f"  {'':26s} one thread / two threads, on the clock {one / two:5.2f} x", flush=True)
+        compare(given, large, name)
     for table in (small, large):
         table.unlink()
+    shutil.rmtree(RELEASE, ignore_errors=True)
+    forget_ledger(WORK)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import sys
 from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -127,7 +127,7 @@ def test_an_interrupted_write_leaves_the_old_file(table, tmp_path, ending, inter
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 @pytest.mark.parametrize("ending", ["parquet", "csv", "arrow"])
 def test_a_full_disk(table, tmp_path, ending, monkeypatch):
     opened, native = os.open, pa.OSFile

@@ -13,7 +13,7 @@ from sfumato.guarantee.roll import Roll
 
 def new_roll_name(roll: Roll) -> dict[str, Any]:
     """Where a roll will be kept, and what of."""
-    return {"name": secrets.token_hex(8), "tags": list(roll.tags), "people": roll.people is not None}
+    return {"name": secrets.token_hex(8), "tags": list(roll.tags), "people": roll.has_people}
 
 
 def make_entry(

@@ -235,11 +235,11 @@ class Ledger:
         if roll is None:
             return Earlier.add_up([*(entry for found, entry in perturbed if found == fingerprint), *drawn])
         counted: list[dict[str, Any]] = []
-        tally = Tally(len(roll.rows), roll.people)
+        tally = Tally(len(roll), roll.people())
         for found, entry in perturbed:
             kept = self.roll_of(entry)
             if found == fingerprint:
-                seen: Flags | None = np.ones(len(roll.rows), dtype=np.bool_)
+                seen: Flags | None = np.ones(len(roll), dtype=np.bool_)
             else:
                 seen = None if kept is None else roll.known_to(kept)
             if seen is not None and tally.add(len(counted), seen):

@@ -1,7 +1,7 @@
 """What all releases come to for each person of one of them: the worst and the median, by kind of guarantee.
 
 People who were in the same earlier releases have the same totals, so it is enough to know for each which combination
-they were in (four bytes) and to add up once a combination. Epsilons of perturbed records add up: their noise is
+they were in (a byte, mostly) and to add up once a combination. Epsilons of perturbed records add up: their noise is
 independent. A release without a proof has no figure and is counted. What releases of rows that belong to nobody cost is
 kept apart, and is the same for everybody: it never depends on who was in them.
 """
@@ -14,10 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sfumato.array_types import Codes, Flags, Floats
 from sfumato.guarantee.person_hash import Prints
 from sfumato.guarantee.rounding import sum_up
+
+COUNTED = 1 << 18
+"""People who are counted at a time."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Tally:
         if people is not None:
             distinct, self._person = np.unique(people, return_inverse=True)
             units = len(distinct)
-        self._codes = np.zeros(units, dtype=np.int32)
+        self._codes: NDArray[np.unsignedinteger[Any]] = np.zeros(units, dtype=np.uint8)
         self._sets: list[tuple[int, ...]] = [()]
 
     def add(self, release: int, seen: Flags) -> bool:
@@ -81,17 +85,20 @@ class Tally:
             seen = np.bincount(self._person[seen], minlength=len(self._codes)) > 0
         if not seen.any():
             return False
-        codes = self._codes + np.where(seen, np.int32(len(self._sets)), np.int32(0))
         sets = [*self._sets, *((*one, release) for one in self._sets)]
-        used = np.flatnonzero(np.bincount(codes, minlength=len(sets)))
-        renamed = np.zeros(len(sets), dtype=np.int32)
-        renamed[used] = np.arange(len(used), dtype=np.int32)
-        self._codes, self._sets = renamed[codes], [sets[one] for one in used]
+        codes = self._codes.astype(np.min_scalar_type(len(sets)))
+        np.add(codes, codes.dtype.type(len(self._sets)), out=codes, where=seen)
+        used = np.flatnonzero(_counted(codes, len(sets)))
+        if len(used) < len(sets):
+            renamed = np.zeros(len(sets), dtype=codes.dtype)
+            renamed[used] = np.arange(len(used))
+            codes = renamed[codes]
+        self._codes, self._sets = codes, [sets[one] for one in used]
         return True
 
     def totals(self, epsilons: Sequence[float], now: float) -> PeopleTotals:
         """Given the epsilon of every earlier release and of this one, infinite where nothing is proved."""
-        counts = np.bincount(self._codes, minlength=len(self._sets))
+        counts = _counted(self._codes, len(self._sets))
         taken = [[now, *(epsilons[one] for one in releases)] for releases in self._sets]
         proved = [[one for one in all_ if math.isfinite(one)] for all_ in taken]
 
@@ -108,3 +115,11 @@ class Tally:
     def worst(self, epsilons: Sequence[float]) -> float:
         """The largest sum of earlier epsilons that anybody has: infinite where one of them is."""
         return max(sum_up(epsilons[one] for one in releases) if releases else 0.0 for releases in self._sets)
+
+
+def _counted(codes: NDArray[np.unsignedinteger[Any]], kinds: int) -> Codes:
+    """How often each code stands there, a piece at a time: NumPy takes eight bytes for every code that it counts."""
+    found = np.zeros(kinds, dtype=np.int64)
+    for start in range(0, len(codes), COUNTED):
+        found += np.bincount(codes[start : start + COUNTED], minlength=kinds)
+    return found

@@ -8,7 +8,7 @@ of memory a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -20,6 +20,7 @@ from sfumato.errors import CardError
 from sfumato.files import explained, new_file
 from sfumato.guarantee.person_hash import PersonHash, Prints, SealedWords, unsealed
 from sfumato.guarantee.spool import Spool
+from sfumato.guarantee.spooled_prints import SpooledPrints
 from sfumato.table.cell_words import Words
 
 ROWS, CELLS, PEOPLE = ".rows", ".cells", ".people"
@@ -46,8 +47,8 @@ class Roll:
         self._order = [columns.index(_first(hasher, columns, tag)) for tag in self.tags]
         self._spool = Spool(beside)
         self._words = SealedWords(hasher, self._spool)
-        self._people: list[Prints] | None = [] if people else None
-        self._rows: list[Prints] = []
+        self._people = SpooledPrints(beside) if people else None
+        self._rows = SpooledPrints(beside)
 
     def told(self, words: Sequence[Words], people: Prints | None) -> Told:
         """What a block tells: words of every column, in the order of the names. Any thread may ask."""
@@ -57,45 +58,43 @@ class Roll:
     def add(self, told: Told) -> None:
         """Take in the rows of a block, in the order of the blocks."""
         self._words.write(told.words)
-        self._rows.append(told.rows)
+        self._rows.add(told.rows)
         if self._people is not None and told.people is not None:
-            self._people.append(told.people)
+            self._people.add(told.people)
+
+    def __len__(self) -> int:
+        """How many rows were taken in."""
+        return len(self._rows)
 
     @property
-    def rows(self) -> Prints:
-        """Fingerprints over all columns, in the order of the rows."""
-        self._rows = [_one(self._rows)]
-        return self._rows[0]
+    def has_people(self) -> bool:
+        """Whether a column says whose row each is."""
+        return self._people is not None
 
-    @property
     def people(self) -> Prints | None:
         """Whose row each is, where a column says so."""
-        if self._people is None:
-            return None
-        self._people = [_one(self._people)]
-        return self._people[0]
+        return None if self._people is None else self._people.all()
 
-    def over(self, tags: Sequence[str]) -> Prints:
-        """Fingerprints over some of the columns."""
+    def over(self, tags: Sequence[str]) -> Iterator[Prints]:
+        """Fingerprints over some of the columns, in the order of the rows, a piece at a time."""
         if tuple(tags) == self.tags:
-            return self.rows
+            return self._rows.pieces()
         return prints_over(self.hasher, self._spool.from_start(), self.tags, tags)
 
     def known_to(self, kept: KeptRoll) -> Flags | None:
         """Which rows the kept roll has as well; None where nothing says whether they do."""
-        if self.people is not None and kept.has_people:
-            return among(self.people, kept.people())
+        if self._people is not None and kept.has_people:
+            return all_among(self._people.pieces(), kept.people())
         return rows_known(self.tags, self.over, kept)
 
     def save(self, folder: Path, name: str) -> None:
         """Keep it, durably, for its owner alone."""
         with explained(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with new_file(folder / (name + ROWS), private=True) as file:
-            file.write(_sorted(self.rows).data)
-        if (people := self.people) is not None:
-            with new_file(folder / (name + PEOPLE), private=True) as file:
-                file.write(_sorted(people).data)
+        for ending, prints in ((ROWS, self._rows), (PEOPLE, self._people)):
+            if prints is not None:
+                with new_file(folder / (name + ending), private=True) as file:
+                    prints.write_sorted(file)
         self._spool.save(folder / (name + CELLS))
 
 
@@ -122,9 +121,10 @@ class KeptRoll:
         """Fingerprints of its rows over some of its columns, in no order."""
         try:
             with self._file(CELLS).open("rb") as file:
-                return prints_over(self.hasher, file, self.tags, tags)
+                found = list(prints_over(self.hasher, file, self.tags, tags))
         except (OSError, EOFError, ValueError) as error:
             raise self._damaged(CELLS) from error
+        return np.concatenate([np.empty(0, dtype=np.uint64), *found])
 
     def bytes(self) -> int:
         """Room that it takes."""
@@ -148,7 +148,9 @@ class KeptRoll:
         return CardError(f"The ledger's file {self._file(ending)} is missing or damaged. Take it from a backup.")
 
 
-def rows_known(tags: tuple[str, ...], over: Callable[[Sequence[str]], Prints], kept: KeptRoll) -> Flags | None:
+def rows_known(
+    tags: tuple[str, ...], over: Callable[[Sequence[str]], Iterable[Prints]], kept: KeptRoll
+) -> Flags | None:
     """Which rows with these columns the kept roll has as well, compared over the columns that both have.
 
     Where both have columns of their own, what they share may tell nobody apart. Then nothing says who is who.
@@ -159,13 +161,14 @@ def rows_known(tags: tuple[str, ...], over: Callable[[Sequence[str]], Prints], k
     theirs = kept.rows() if shared == kept.tags else np.sort(kept.over(shared))
     if shared not in (tags, kept.tags) and _distinct(theirs) < TELLS_APART * len(kept.rows()):
         return None
-    return among(over(shared), theirs)
+    return all_among(over(shared), theirs)
 
 
-def prints_over(hasher: PersonHash, file: IO[bytes], tags: Sequence[str], wanted: Sequence[str]) -> Prints:
+def prints_over(hasher: PersonHash, file: IO[bytes], tags: Sequence[str], wanted: Sequence[str]) -> Iterator[Prints]:
     """Fingerprints over the `wanted` columns from the sealed words of all of them, block by block."""
     places = [tags.index(tag) for tag in wanted]
-    return _one([hasher.of_rows([block[j] for j in places], wanted) for block in unsealed(hasher, file, len(tags))])
+    for block in unsealed(hasher, file, len(tags)):
+        yield hasher.of_rows([block[j] for j in places], wanted)
 
 
 def _first(hasher: PersonHash, columns: Sequence[str], tag: str) -> str:
@@ -173,19 +176,13 @@ def _first(hasher: PersonHash, columns: Sequence[str], tag: str) -> str:
     return next(name for name in columns if hasher.tag(name) == tag)
 
 
-def _one(parts: list[Prints]) -> Prints:
-    return np.concatenate([np.empty(0, dtype=np.uint64), *parts]) if len(parts) != 1 else parts[0]
-
-
-def _sorted(prints: Prints) -> Prints:
-    """In order, each once."""
-    found = np.sort(prints)
-    first = np.append(True, found[1:] != found[:-1])[: len(found)]
-    return found if first.all() else np.asarray(found[first])  # mostly all differ, and no copy is made
-
-
 def _distinct(found: Prints) -> int:
     return len(found) and 1 + int(np.count_nonzero(found[1:] != found[:-1]))
+
+
+def all_among(pieces: Iterable[Prints], known: Prints) -> Flags:
+    """The same of many fingerprints, a piece at a time."""
+    return np.concatenate([np.empty(0, dtype=np.bool_), *(among(piece, known) for piece in pieces)])
 
 
 def among(prints: Prints, known: Prints) -> Flags:

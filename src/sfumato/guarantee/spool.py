@@ -12,7 +12,7 @@ from typing import IO
 
 from sfumato.files import PRIVATE, explained, new_file, put_in_place
 
-SPOOL_BYTES = 1 << 26
+SPOOL_BYTES = 1 << 24
 """More than this does not stay in memory."""
 COPIED_AT_A_TIME = 1 << 20
 

@@ -150,7 +150,7 @@ def _totals(number: int, entries: list[dict[str, Any]], rolls: list[KeptRoll | N
         if own.has_people:  # names say who is who; rows are not kept with them
             seen = among(known, roll.people()) if roll.has_people else None
         else:
-            seen = rows_known(own.tags, own.over, roll)
+            seen = rows_known(own.tags, lambda tags: [own.over(tags)], roll)
         if seen is not None and tally.add(len(found), np.asarray(seen)):
             found.append(entries[other])
     now: Mapping[str, Any] = entries[number]

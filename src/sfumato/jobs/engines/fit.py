@@ -112,7 +112,7 @@ def _add_up(
         progress(step, rows, source.rows)
 
     total = fold_blocks(source, work, add, seen)
-    if source.roll is not None and total is not None and len(source.roll.rows) != total.rows:
+    if source.roll is not None and total is not None and len(source.roll) != total.rows:
         _tell(source)  # a killed run had made this pass, and kept the sums only
     source.roll = None  # told once
     if total is None:

@@ -1,0 +1,88 @@
+"""Streaming releases and their peers, each in a fresh process: what the two streaming benchmarks share.
+
+A process runs once on a short table first, so that memory is touched and code is loaded, and is timed on the long one.
+Candidates take turns over several rounds. Time on the clock and of the processors is told, the smallest of all rounds.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from side_by_side import Rounds, in_child, peak_megabytes
+from stream_phases import PHASES, phases_told
+
+from sfumato.guarantee.fingerprint import Fingerprint
+from sfumato.jobs import sanitize as job
+from sfumato.jobs.engines import here, release
+from sfumato.jobs.engines.passes import each_block
+from sfumato.jobs.write_release import InFolder
+
+LEFT_OUT = ("nothing", "ledger", "ledger and shuffle")
+
+
+@contextmanager
+def left_out(what: str, threads: int | None = None) -> Iterator[None]:
+    """Run the engine without parts of it, as no user can: rows keep their order, nothing is fingerprinted."""
+    with ExitStack() as patched:
+
+        def patch(place: Any, name: str, instead: Any) -> None:
+            patched.enter_context(mock.patch.object(place, name, instead))
+
+        if threads is not None:
+            patch(os, "cpu_count", lambda: threads)
+        if "ledger" in what:
+            patch(job, "_roll", lambda *_: None)
+            patch(Fingerprint, "sums", lambda *_: np.zeros(2, dtype=np.uint64))
+        if "shuffle" in what:
+            patch(InFolder, "shuffle", lambda *_: None)
+            patch(here, "release_blocks", _in_order)
+        yield
+
+
+def _in_order(mechanism: Any, source: Any, streams: Any, response: Any, *more: Any) -> Iterator[Any]:
+    return each_block(source, release.perturber(mechanism, streams, response, more[-1]))
+
+
+def measured(run: Callable[[], Any], before: Callable[[], Any]) -> dict[str, Any]:
+    """In a child: `before` to warm up, then `run`: seconds, megabytes and phases."""
+    before()
+    with phases_told() as told:
+        cpu, wall = time.process_time(), time.perf_counter()
+        run()
+        found = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
+    return {**found, "peak": peak_megabytes(), "phases": {name: told.seconds[name] for name in PHASES}}
+
+
+def in_rounds(
+    script: str, candidates: Mapping[str, tuple[str, ...]], repeats: int
+) -> tuple[dict[str, Rounds], dict[str, dict[str, Any]]]:
+    """Children of `script` with the arguments of every candidate, in turns; and what each told in its best round."""
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in candidates}
+    for _ in range(repeats):
+        for name, arguments in candidates.items():
+            found[name].append(in_child(script, *arguments))
+    rounds = {
+        name: Rounds(tuple(one["wall"] for one in told), tuple(one["cpu"] for one in told))
+        for name, told in found.items()
+    }
+    return rounds, {name: min(told, key=lambda one: float(one["cpu"])) for name, told in found.items()}
+
+
+def told_phases(phases: Mapping[str, float]) -> str:
+    """Phases in one line, the longest first."""
+    return ", ".join(f"{name} {value:.2f}" for name, value in sorted(phases.items(), key=lambda one: -one[1]) if value)
+
+
+def forget_ledger(work: Path) -> None:
+    """Rows would be compared with those of whatever ran before: what a run takes must not depend on that."""
+    import shutil
+
+    for path in work.glob("*ledger.json*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
