@@ -138,7 +138,7 @@ def shown(channel, cells):
 def check_noise_is_as_stated(mechanism):
     """Channel by channel; a statement 30% off is rejected."""
     fit, X, y = fitted(mechanism, rows=ROWS)
-    block, recipe = fit.perturb(X, y, stream(0)), fit.recipe_
+    block, recipe = fit.perturb(X, y, stream(1)), fit.recipe_
     if not all(channel.is_stated for channel in recipe.channels):
         assert fit.guarantee().kind != LOCAL_DP
         return

@@ -31,7 +31,7 @@ TABLE, OTHERS = people(400), people(400)
 LATER = TABLE[100:].sample(frac=1, random_state=1).reset_index(drop=True)
 
 
-def together(scale, seed=1, **words):
+def together(scale, seed=3, **words):
     noise = {"mechanism": "additive-noise", "parameters": {"law": "normal", "scale": scale}}
     january = sf.sanitize(TABLE, schema=schema(12), seed=seed, **noise)
     february = sf.sanitize(LATER, schema=schema(15), seed=seed + 1, **noise)

@@ -36,14 +36,15 @@ class Layout:
                 f"{self.mechanism.name} cannot be written like the original: it mixes columns and leaves cells out."
             )
 
-    def table(self, Z: Matrix, y: Codes | None) -> pa.Table:
-        """Release rows as a table."""
+    def table(self, Z: Matrix, y: Codes | None, *, overwrite: bool = False) -> pa.Table:
+        """Release rows as a table; with `overwrite` in the memory of Z, as far as that goes."""
         if self.like_original:
             restored = self.mechanism.restore(Z)
             assert restored is not None  # checked when the layout was made
             table = self.encoding.decode(restored, like_original=True)
         elif self.mechanism.recipe_.is_columnwise:
-            table = self.encoding.decode(Z, like_original=self.mechanism.recipe_.rows == "nobody")
+            drawn = self.mechanism.recipe_.rows == "nobody"
+            table = self.encoding.decode(Z, like_original=drawn, overwrite=overwrite)
         else:
             names = self.mechanism.recipe_.names()
             columns = np.ascontiguousarray(Z.T)

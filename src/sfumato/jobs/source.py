@@ -188,12 +188,14 @@ class Source:
     def _told(self, piece: Piece) -> Told | None:
         if self.roll is None:
             return None
-        words = [cell_words(column_of(piece.batch, name), name) for name in self.known_by]
+        words = np.empty((len(self.known_by), piece.batch.num_rows), dtype=np.uint32)  # one large piece of memory
+        for column, name in zip(words, self.known_by, strict=True):
+            column[:] = cell_words(column_of(piece.batch, name), name)
         if self.encoding.schema.person is None:
-            return self.roll.told(words, None)
+            return self.roll.told(list(words), None)
         hasher = self.roll.hasher
         hashes, _ = self.encoding.person_hashes(piece.batch, hasher.name_key, first_row=piece.first_row)
-        return self.roll.told(words, hasher.of_people(hashes))
+        return self.roll.told(list(words), hasher.of_people(hashes))
 
     def note(self, block: SourceBlock) -> SourceBlock:
         """Count what was clipped, once per pass; keep the block for the next pass where that was asked for."""

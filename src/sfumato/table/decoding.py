@@ -11,13 +11,18 @@ from sfumato.table.arrays import DAY, FIRST_DAY, LAST_DAY, typed_categories
 from sfumato.table.groups import Group
 
 
-def decode_group(group: Group, X: Floats, like_original: bool) -> pa.Array:
-    """One source column from its encoded columns, which may hold any numbers. NaN is a cell that is not reported."""
+def decode_group(group: Group, X: Floats, like_original: bool, *, overwrite: bool = False) -> pa.Array:
+    """One source column from its encoded columns, which may hold any numbers. NaN is a cell that is not reported.
+
+    With `overwrite` the raw numbers may take the place of the encoded ones.
+    """
     if group.is_onehot:
         return _category(group, X.argmax(axis=1), np.asarray(np.isnan(X).any(axis=1)))
     low, high = group.column.bounds
-    raw = X[:, 0] * (high - low)
+    raw = np.multiply(X[:, 0], high - low, out=X[:, 0] if overwrite else None)
     raw += low
+    if not (like_original or group.has_indicator or group.column.kind == "date") and not np.isnan(raw.sum()):
+        return pa.array(raw, pa.float64())  # the most frequent kind by far, with no mask to make
     empty = np.isnan(raw)
     if group.has_indicator:
         empty |= X[:, 1] > 0.5

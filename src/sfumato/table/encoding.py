@@ -172,19 +172,21 @@ class Encoding:
         array = column_of(batch, label.name)
         return codes_of(label, array, first_row, unknown, may_be_empty=may_be_empty)[0]
 
-    def decode(self, X: npt.ArrayLike, like_original: bool = False) -> pa.Table:
+    def decode(self, X: npt.ArrayLike, like_original: bool = False, *, overwrite: bool = False) -> pa.Table:
         """Source columns in raw units. Numbers are neither clipped nor rounded (an ordinal becomes its rank, a date a
         time stamp), categories are the slot with the largest entry, an indicator above 0.5 makes the cell empty.
 
         With `like_original` numbers are clipped to their bounds, integers, dates and ordinals rounded and cast to what
-        they were: post-processing, which no guarantee suffers from.
+        they were: post-processing, which no guarantee suffers from. With `overwrite` X is lost, and memory is saved.
         """
         matrix = np.asarray(X, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[1] != self.width:
             raise TableError(
                 f"The matrix to decode must have {self.width} columns. Got the shape {matrix.shape} instead."
             )
-        columns = [decode_group(group, matrix[:, group.slice], like_original) for group in self.groups]
+        columns = [
+            decode_group(group, matrix[:, group.slice], like_original, overwrite=overwrite) for group in self.groups
+        ]
         return pa.Table.from_arrays(columns, names=[group.column.name for group in self.groups])
 
     def decode_label(self, codes: npt.ArrayLike) -> pa.Array:

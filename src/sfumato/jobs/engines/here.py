@@ -64,4 +64,4 @@ class Here:
         blocks = release_blocks(
             mechanism, work.source, work.streams, work.response, shuffle, work.rows, work.progress, work.counts
         )
-        return in_order(blocks, lambda block: (layout.table(block.X, block.y), block.source), threads=1)
+        return in_order(blocks, lambda block: (layout.table(block.X, block.y, overwrite=True), block.source), threads=1)

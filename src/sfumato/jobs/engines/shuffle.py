@@ -8,6 +8,8 @@ memory that depends on the bucket size alone.
 from __future__ import annotations
 
 import errno
+import threading
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +69,7 @@ class MemoryShuffle:
 
 @dataclass(frozen=True)
 class Dealt:
-    """The rows of one block, bucket after bucket: in each [columns of the matrix | class codes | source rows]."""
+    """The rows of one block, bucket after bucket: in each row [released columns | class code | source row]."""
 
     cells: Matrix
     ends: Codes
@@ -78,7 +80,8 @@ class Dealt:
 class DiskShuffle:
     """Buckets in one private file: every block is appended, bucket after bucket, and an index says where they lie.
 
-    One file, because a bucket has pieces in all blocks and there may be more buckets than files can be open.
+    One file, because a bucket has pieces in all blocks and there may be more buckets than files can be open. Row by
+    row, because whole rows are moved more quickly than single cells. Memory that was used is used again.
 
     If `lasting`, the index is kept in a file as well, with a hash of every block, and nothing is removed: another run
     begins with the blocks that it finds whole.
@@ -94,6 +97,8 @@ class DiskShuffle:
         self._ends: list[Codes] = []  # in rows of the block, of every bucket
         self._size = 0
         self._labelled = False
+        self._spare: deque[Matrix] = deque()  # memory of blocks that were written
+        self._rooms = threading.local()
         self._index = BlockIndex(folder / "index", self._count) if lasting else None
         if self._index is not None:
             for cells, ends, labelled in self._index.whole_blocks(self._path):
@@ -109,31 +114,38 @@ class DiskShuffle:
         bucket = rng.integers(self._count, size=len(block.X), dtype=small)
         order = np.argsort(bucket, kind="stable")
         ends = np.cumsum(np.bincount(bucket, minlength=self._count))
-        codes = np.full(len(order), -1.0) if block.y is None else block.y.astype(np.float64)
-        source = block.source.astype(np.float64)  # exact: no table has 2^53 rows
-        cells = np.empty(len(order) * (self._width + 2))
-        start = 0
-        for end in ends:
-            if start < end:
-                rows = order[start:end]
-                piece = self._piece(cells, start, end)
-                np.take(block.X.T, rows, axis=1, out=piece[: self._width], mode="clip")
-                piece[self._width], piece[self._width + 1] = codes[rows], source[rows]
-            start = end
-        digest = b"" if self._index is None else digest_of(cells.data)
+        rows = self._room("rows", len(order))
+        rows[:, : self._width] = block.X
+        rows[:, -2] = -1.0 if block.y is None else block.y
+        rows[:, -1] = block.source  # exact: no table has 2^53 rows
+        cells = self._spare_room(rows.shape)
+        np.take(rows, order, axis=0, out=cells, mode="clip")  # a permutation: nothing to clip, nothing to check
+        digest = b"" if self._index is None else digest_of(cells.data.cast("B"))
         return Dealt(cells, ends.astype(np.int64), block.y is not None, digest)
 
-    def _piece(self, cells: Matrix, start: int, end: int) -> Matrix:
-        """Rows `start` to `end` of a block as a matrix whose rows are columns of the release."""
-        height = self._width + 2
-        return cells[start * height : end * height].reshape(height, end - start)
+    def _room(self, name: str, rows: int) -> Matrix:
+        """Memory of this thread for so many rows; what it held before is gone."""
+        found: Matrix | None = getattr(self._rooms, name, None)
+        if found is None or len(found) < rows:
+            found = np.empty((rows, self._width + 2))
+            setattr(self._rooms, name, found)
+        return found[:rows]
+
+    def _spare_room(self, shape: tuple[int, ...]) -> Matrix:
+        """Memory of a block that was written, or new memory."""
+        try:
+            found = self._spare.popleft()
+        except IndexError:
+            return np.empty(shape)
+        return found if found.shape == shape else np.empty(shape)
 
     def add(self, dealt: Dealt) -> None:
         with open(self._path, "ab", opener=private_opener) as file:
-            file.write(dealt.cells.data)  # says why it cannot, where NumPy's own `tofile` does not
+            file.write(dealt.cells.data.cast("B"))  # says why it cannot, where NumPy's own `tofile` does not
         if self._index is not None:
             self._index.add(dealt.cells.size, dealt.ends, dealt.labelled, dealt.digest)
         self._take(dealt.cells.size, dealt.ends, dealt.labelled)
+        self._spare.append(dealt.cells)
 
     def _take(self, cells: int, ends: Codes, labelled: bool) -> None:
         self._labelled = labelled
@@ -155,21 +167,19 @@ class DiskShuffle:
             self._folder.rmdir()
 
     def _shuffled(self, bucket: int, order: Codes) -> Block:
-        height = self._width + 2
-        gathered = np.empty((height, len(order)))
-        filled = 0
+        gathered, filled = self._room("gathered", len(order)), 0
         with self._path.open("rb", buffering=0) as file:
             for offset, ends in zip(self._offsets, self._ends, strict=True):
                 start, end = int(ends[bucket - 1]) if bucket else 0, int(ends[bucket])
                 if start == end:
                     continue
-                cells = np.empty((end - start) * height)
-                file.seek((offset + start * height) * cells.itemsize)
-                if file.readinto(cells.data) != cells.nbytes:
+                piece = gathered[filled : filled + end - start]
+                file.seek(offset * piece.itemsize + start * piece[0].nbytes)
+                if file.readinto(piece.data.cast("B")) != piece.nbytes:
                     raise OSError(errno.EIO, "the file of shuffled rows was cut short")
-                gathered[:, filled : filled + end - start] = self._piece(cells, 0, end - start)
                 filled += end - start
-        rows = np.empty_like(gathered)
-        np.take(gathered, order, axis=1, out=rows, mode="clip")  # a permutation: nothing to clip, nothing to check
-        codes = rows[self._width].astype(np.int64) if self._labelled else None
-        return Block(rows[: self._width].T, codes, rows[self._width + 1].astype(np.int64))
+        rows = np.take(gathered, order, axis=0, out=self._room("rows", len(order)), mode="clip")
+        columns = np.empty((self._width + 2, len(order)))
+        columns[:] = rows.T
+        codes = columns[-2].astype(np.int64) if self._labelled else None
+        return Block(columns[: self._width].T, codes, columns[-1].astype(np.int64))
