@@ -1,6 +1,7 @@
 """Likelihoods on a card or another array library, in double precision: the sums of `likelihood`, in the same order.
 
-Sums of the same terms differ by rounding alone. Where such a difference could decide, the attack asks the processor.
+Sums of the same terms differ by rounding alone. So that this never decides, on a device or on the processor,
+likelihoods within rounding of the largest count as equal to it, and the first of them is taken.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sfumato.channels import Channel, OnLine, apart
 from sfumato.neighbours.arrays import Arrays
 
 CLOSE = 1e-9
-"""Log-likelihoods that differ by no more are a close call: a thousand times the rounding of such sums."""
+"""Log-likelihoods that differ by no more are equal: a thousand times the rounding of such sums."""
 FEW_VALUES = 2_000
 """Up to so many different truths a channel is asked about each once, and people share the answers."""
 BYTES_OF_A_PAIR = 48
@@ -102,14 +103,24 @@ def line_log(arrays: Arrays, line: OnLine, given: Any) -> Any:
     """Log-likelihoods of all places `given` (on the device) for every place that was seen."""
     xp = arrays.namespace
     seen = arrays.put(np.ascontiguousarray(line.seen, dtype=np.float64))[:, None]
+    # Numbers go there as arrays: those that PyTorch makes of them itself would be single.
+    high, low, silent, never = (arrays.put(np.array([value])) for value in (line.high, line.low, line.silent, -np.inf))
     apart = abs(seen - given[None, :])
     if line.law == "laplace":
-        return line.high - apart / line.scale
-    if line.law == "normal":
+        found = line.high - apart / line.scale
+    elif line.law == "normal":
         apart = apart / line.scale
-        return line.high - 0.5 * apart * apart
-    high, low = (arrays.put(np.array([value])) for value in (line.high, line.low))  # PyTorch's own would be single
-    return xp.where(seen == seen, xp.where(apart <= line.scale, high, low), -np.inf)
+        found = line.high - 0.5 * apart * apart
+    else:
+        found = xp.where(apart <= line.scale, high, low)
+    found = xp.where(seen == seen, found, never)
+    return xp.where(xp.isinf(seen), silent, found) if np.isinf(line.seen).any() else found
+
+
+def first_of_largest(arrays: Arrays, log: Any, axis: int) -> tuple[Any, Any]:
+    """Along an axis the largest log-likelihood, and the first place that equals it up to rounding."""
+    top = arrays.namespace.amax(log, axis=axis, keepdims=True)
+    return arrays.first(log >= top - CLOSE, axis), top.squeeze(axis)
 
 
 def channel_log(arrays: Arrays, channel: Channel, Z: Matrix, values: Matrix) -> Any:

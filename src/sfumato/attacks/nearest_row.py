@@ -15,7 +15,6 @@ from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import embed
 from sfumato.attacks.observation import noise_weights, own_columns, reversed_release
 from sfumato.attacks.row_ratios import MOST_COMPARED, Ratios, has_law, visit_ratios
-from sfumato.neighbours import chosen, on_device
 
 
 class NearestRow(Attack):
@@ -88,58 +87,27 @@ def likeliest_rows(known: Knowledge) -> Links:
     Somebody who can be behind no row at all is given the first one, in more doubt than anybody else.
     """
     assert known.targets is not None
-    found = _Likeliest(len(known.targets), CLOSE if chosen() is not None else None)
+    found = _Likeliest(len(known.targets))
     visit_ratios(known, known.targets, known.target_labels, found.visit)
-    rows = _different(known, found.close_calls())
-    if len(rows):  # who comes first of those is for the processor to say
-        again = _Likeliest(len(known.targets), None)
-        with on_device(None):
-            visit_ratios(known, known.targets, known.target_labels, again.visit, only=rows)
-        found.index[found.doubtful] = again.index[found.doubtful]
     possible = np.isfinite(found.best)
     doubt = np.where(possible, found.total, 0.0) - np.where(possible, found.best, 0.0)
     doubt[~possible] = doubt.max(initial=0.0) + 1.0
     return Links(found.index, np.maximum(doubt, 0.0), by_likelihood=True)
 
 
-def _different(known: Knowledge, rows: Codes) -> Codes:
-    """The first of equal rows: it is the one that counts."""
-    if not len(rows):
-        return rows
-    seen = known.release[rows] if known.labels is None else np.column_stack([known.release[rows], known.labels[rows]])
-    return rows[np.sort(np.unique(seen, axis=0, return_index=True)[1])]
-
-
 class _Likeliest:
-    """Per target the likeliest row so far, the log of the sum of all ratios, and (`close`) rows nearly as likely."""
+    """Per target the likeliest row so far, the first of equals, and the log of the sum of all ratios."""
 
-    def __init__(self, count: int, close: float | None) -> None:
+    def __init__(self, count: int) -> None:
         self.best, self.total = np.full(count, -np.inf), np.full(count, -np.inf)
-        self.index, self.doubtful = np.zeros(count, dtype=np.int64), np.empty(0, dtype=np.int64)
-        self.close = close
-        self.near: list[tuple[Codes, Codes, Matrix]] = []
+        self.index = np.zeros(count, dtype=np.int64)
 
     def visit(self, ratios: Ratios) -> None:
         top, value = ratios.best()
         people, total = ratios.people, ratios.sums()
-        if self.close is not None:
-            row, person = ratios.at_least(np.maximum(value, self.best[people]) - self.close)
-            # At least as likely as this: enough to drop it later, when somebody is likelier by more.
-            self.near.append((ratios.rows[row], people[person], value[person]))
-        better = value > self.best[people]
+        better = value > self.best[people] + CLOSE
         self.best[people[better]], self.index[people[better]] = value[better], ratios.rows[top[better]]
         self.total[people] = np.logaddexp(self.total[people], total)
-
-    def close_calls(self) -> Codes:
-        """Rows among which the device cannot choose; sets `doubtful`, the targets whose rows they are."""
-        if not self.near:
-            return np.empty(0, dtype=np.int64)
-        rows, people, value = (np.concatenate(part) for part in zip(*self.near, strict=True))
-        assert self.close is not None
-        still = np.isfinite(value) & (value >= self.best[people] - self.close)
-        rows, people = rows[still], people[still]
-        self.doubtful = np.flatnonzero(np.bincount(people, minlength=len(self.best)) > 1)
-        return np.unique(rows[np.isin(people, self.doubtful)])
 
 
 def held_slots(known: Knowledge, columns: Sequence[int] | None) -> Codes:

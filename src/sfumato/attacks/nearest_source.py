@@ -8,13 +8,13 @@ import numpy as np
 
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, KnownNoise, Sources
-from sfumato.attacks.device_likelihood import BYTES_OF_A_PAIR, CLOSE, DeviceLikelihood
+from sfumato.attacks.device_likelihood import BYTES_OF_A_PAIR, DeviceLikelihood, first_of_largest
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.like_people import label_likelihood
 from sfumato.attacks.likelihood import Suspects, blocks, embed, log_likelihood
 from sfumato.attacks.observation import noise_weights
-from sfumato.attacks.row_ratios import EXACT_WIDTH, has_law
-from sfumato.neighbours import chosen, in_blocks, on_device
+from sfumato.attacks.row_ratios import EXACT_WIDTH, HERE, has_law
+from sfumato.neighbours import chosen, in_blocks
 from sfumato.statistics import NO_CLASS
 
 
@@ -103,30 +103,20 @@ def _top(known: Knowledge, rows: Codes, suspects: Suspects, noise: KnownNoise, t
     if device is None:
         for block in blocks(len(rows), len(told), 2_000_000):
             log = log_likelihood(known, known.release[rows[block]], suspects, EXACT_WIDTH, noise) + told
-            place[block] = log.argmax(axis=1)
+            place[block], top = first_of_largest(HERE, log, axis=1)
             with np.errstate(invalid="ignore"):
-                doubt[block] = np.log(np.exp(log - log.max(axis=1)[:, None]).sum(axis=1))
+                doubt[block] = np.log(np.exp(log - top[:, None]).sum(axis=1))
         return place, doubt
     arrays, memory = device
-    xp, close = arrays.namespace, np.zeros(len(rows), dtype=bool)
-    # Equal people are looked at once: between them there is nothing to decide.
-    together = np.column_stack([suspects.given, told])
-    _, own, count = np.unique(together, axis=0, return_index=True, return_counts=True)
-    different = Suspects(*(part[own] for part in suspects))
-    law, prior = DeviceLikelihood(arrays, known, different, EXACT_WIDTH, noise), arrays.put(told[own])
-    times = arrays.put(count.astype(np.float64))
+    xp = arrays.namespace
+    law, prior = DeviceLikelihood(arrays, known, suspects, EXACT_WIDTH, noise), arrays.put(told)
 
     def work(block: slice, _: int) -> None:
         log = law.of(known.release[rows[block]]) + prior[None, :]
-        top = xp.amax(log, axis=1)
-        share, first = xp.log(xp.exp(log - top[:, None]) @ times), arrays.get(xp.argmax(log, axis=1))
-        among = (log >= top[:, None] - CLOSE).sum(axis=1)
-        place[block], doubt[block], close[block] = own[first], arrays.get(share), arrays.get(among) > 1
+        first, top = first_of_largest(arrays, log, axis=1)
+        share = xp.log(xp.exp(log - top[:, None]).sum(axis=1))
+        place[block], doubt[block] = arrays.get(first), arrays.get(share)
 
     with np.errstate(invalid="ignore"):
-        in_blocks(arrays, len(rows), BYTES_OF_A_PAIR * len(own), memory, work)
-    close &= np.isfinite(doubt)  # where nobody is possible the nearest is taken
-    if close.any():
-        with on_device(None):
-            place[close] = _top(known, rows[close], suspects, noise, told)[0]
+        in_blocks(arrays, len(rows), BYTES_OF_A_PAIR * len(told), memory, work)
     return place, doubt

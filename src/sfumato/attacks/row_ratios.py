@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Knowledge, KnownNoise
-from sfumato.attacks.device_likelihood import BYTES_OF_A_PAIR, DeviceLikelihood
+from sfumato.attacks.device_likelihood import BYTES_OF_A_PAIR, DeviceLikelihood, first_of_largest
 from sfumato.attacks.like_people import label_likelihood
 from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood
 from sfumato.neighbours import NumpyArrays, chosen, in_blocks
@@ -44,14 +44,8 @@ class Ratios(NamedTuple):
 
     def best(self) -> tuple[Codes, Matrix]:
         """Of every person the place of the row with the largest ratio (the first of equals), and the ratio."""
-        xp, get = self.arrays.namespace, self.arrays.get
-        return get(xp.argmax(self.log, axis=0)), get(xp.amax(self.log, axis=0))
-
-    def at_least(self, floor: Matrix) -> tuple[Codes, Codes]:
-        """Places of rows and of people whose ratio reaches the person's `floor`."""
-        found = self.arrays.pairs(self.log >= self.arrays.put(floor)[None, :])
-        row, person = (self.arrays.get(part) for part in found)
-        return row, person
+        place, value = first_of_largest(self.arrays, self.log, axis=0)
+        return self.arrays.get(place), self.arrays.get(value)
 
     def sums(self) -> Matrix:
         """Of every person the log of the sum of all ratios."""
@@ -73,13 +67,12 @@ def visit_ratios(
     X: Matrix,
     labels: Codes | None,
     visit: Callable[[Ratios], None],
-    only: Codes | None = None,
 ) -> None:
     """Block by block; reads `noise`, `transform`, `guided`, `labels`, `sample` and `sample_labels`.
 
     `X` are the people asked about, `labels` their classes where they are known. Together with the sample they stand for
     the population, everybody once: somebody who counted twice would seem to explain less. People whose class the
-    released label rules out are left out of its rows; each class has its own law. `only`: the rows to look at.
+    released label rules out are left out of its rows; each class has its own law.
 
     A block that does not fit a device is visited again in parts: `visit` keeps what it found when it is done with it.
     """
@@ -89,9 +82,8 @@ def visit_ratios(
     classes = None
     if known.labels is not None and labels is not None and (other_labels is not None or not len(others)):
         classes = labels if other_labels is None else np.concatenate([labels, other_labels])
-    wanted = np.arange(len(known.release)) if only is None else only
-    for code in [NO_CLASS] if known.labels is None else np.unique(known.labels[wanted]).tolist():
-        rows = wanted if known.labels is None else wanted[known.labels[wanted] == code]
+    for code in [NO_CLASS] if known.labels is None else np.unique(known.labels).tolist():
+        rows = np.arange(len(known.release)) if known.labels is None else np.flatnonzero(known.labels == code)
         told = np.zeros(len(everybody.X))
         if classes is not None:
             told = label_likelihood(classes == code, known.label_keep, max(len(known.encoding.classes), 2))

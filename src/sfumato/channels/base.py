@@ -54,7 +54,8 @@ class OnLine(NamedTuple):
     """A log-likelihood as a law of the distance of two places on a line: `seen` of each z, `given` of each truth.
 
     "laplace": high - distance / scale; "normal": high - (distance / scale)^2 / 2; "window": high up to a distance of
-    `scale`, low beyond. Where `seen` is NaN no truth can have led to z.
+    `scale`, low beyond. Where `seen` is NaN no truth can have led to z; where it is infinite z says nothing, and is as
+    likely (`silent`) for every truth.
     """
 
     law: str
@@ -63,6 +64,7 @@ class OnLine(NamedTuple):
     scale: float
     high: float = 0.0
     low: float = -math.inf
+    silent: float = 0.0
 
 
 class Epsilons(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.array_types import Floats, Matrix
-from sfumato.channels.base import Channel, Epsilons, Factor, Line, Reached, number, read, register, stated
+from sfumato.channels.base import Channel, Epsilons, Factor, Line, OnLine, Reached, number, read, register, stated
 from sfumato.noise import NumberNoise, Operator
 from sfumato.table import Group
 
@@ -108,6 +108,14 @@ class Sampled(Channel):
         reported = ~np.isnan(z).any(axis=1)
         found[reported] = math.log(self.rate) + self.inner.log_likelihood(z[reported], x)
         return found
+
+    def on_line(self, z: Matrix, x: Matrix) -> OnLine | None:
+        line = self.inner.on_line(z, x)
+        if line is None:
+            return None
+        seen = np.where(np.isnan(z).any(axis=1), np.inf, line.seen)
+        silent, told = math.log1p(-self.rate) if self.rate < 1 else 0.0, math.log(self.rate)
+        return line._replace(seen=seen, high=told + line.high, low=told + line.low, silent=silent)
 
     def line(self, values: Matrix) -> Line:
         """Of the cells that are reported."""

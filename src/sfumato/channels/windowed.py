@@ -141,9 +141,9 @@ class Windowed(Channel):
         return np.asarray(np.abs(positions - 0.5) <= reach)
 
     def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
-        _, seen, given, reach, high, low = self.on_line(z, x)
-        near = np.abs(seen[:, None] - given[None, :]) <= reach
-        return np.where(np.isnan(seen)[:, None], -np.inf, np.where(near, high, low))
+        line = self.on_line(z, x)
+        near = np.abs(line.seen[:, None] - line.given[None, :]) <= line.scale
+        return np.where(np.isnan(line.seen)[:, None], -np.inf, np.where(near, line.high, line.low))
 
     def on_line(self, z: Matrix, x: Matrix) -> OnLine:
         u = self._positions(z[:, 0])

@@ -58,6 +58,9 @@ class Arrays(Protocol):
     def pairs(self, flags: Any) -> tuple[Any, Any]:
         """Lines and columns of a matrix where it is true."""
 
+    def first(self, flags: Any, axis: int) -> Any:
+        """The first place along an axis that is true; 0 where none is."""
+
     def get(self, found: Any) -> npt.NDArray[Any]:
         """Back as NumPy has it."""
 
@@ -119,6 +122,9 @@ class NumpyArrays:
     def pairs(self, flags: Any) -> tuple[Any, Any]:
         line, column = self._np.nonzero(flags)
         return line, column
+
+    def first(self, flags: Any, axis: int) -> Any:
+        return flags.argmax(axis=axis)
 
     def get(self, found: Any) -> npt.NDArray[Any]:
         return np.asarray(found if self._np is np else self._np.asnumpy(found))
@@ -212,6 +218,9 @@ class TorchArrays:
     def pairs(self, flags: Any) -> tuple[Any, Any]:
         line, column = self._torch.nonzero(flags, as_tuple=True)
         return line, column
+
+    def first(self, flags: Any, axis: int) -> Any:
+        return flags.to(self._torch.uint8).argmax(dim=axis)
 
     def get(self, found: Any) -> npt.NDArray[Any]:
         return np.asarray(found.cpu().numpy())
