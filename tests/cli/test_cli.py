@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_wine
+from typer.main import get_command
 
 from sfumato.cli.app import app
 from sfumato.cli.console import run_guarded
@@ -157,6 +158,21 @@ def test_a_wrong_option_is_named(run, wine, tmp_path, arguments, code, words):
     assert (found, out) == (code, "")
     assert words in err
     assert not (tmp_path / "r").exists()
+
+
+def test_a_seed_below_zero_is_named(run):
+    def leaves(command, words):
+        for name, child in getattr(command, "commands", {}).items():
+            yield from leaves(child, [*words, name])
+        if any(option.name == "seed" for option in command.params):
+            yield words
+
+    checked_later = (["sanitize"], ["redraw"], ["canary"], ["audit"])
+    asked = [words for words in leaves(get_command(app), []) if words not in checked_later]
+    assert len(asked) >= 9
+    for words in asked:
+        code, _, err = run(*words, "--seed", "-1")
+        assert (code, "'--seed'" in err) == (2, True), words
 
 
 def test_nothing_is_overwritten_without_force(run, wine, tmp_path):

@@ -95,8 +95,8 @@ def test_wrong_options(tell, place, arguments, says):
     [
         (["nowhere"], "There is no card"),
         (["ok.csv"], "not valid JSON"),
-        (["ok", "ok"], "given twice"),
-        (["ok", "./ok/"], "given twice"),
+        (["ok", "ok"], "each of them once"),
+        (["ok", "./ok/"], "each of them once"),
         (["."], "There is no card"),
     ],
     ids=str,

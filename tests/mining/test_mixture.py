@@ -70,6 +70,9 @@ def test_the_release_shows_two_and_its_rows_are_grouped_as_well_as_expected(peop
     assert np.mean(found.about["stability"]) > 0.8
     assert found.about["lost"]["plain_rows"] > 0.95
     assert found.about["lost"]["released_rows"] == pytest.approx(reached, abs=0.05)
+    release.save(tmp_path / "r")
+    with pytest.raises(UsageError, match="each of them once"):
+        sf.cluster([tmp_path / "r", tmp_path / "r"])
     assert (found.save(tmp_path / "c") / "clusters.json").stat().st_mode & 0o777 == 0o600, "figures of private rows"
 
 

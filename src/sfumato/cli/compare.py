@@ -31,7 +31,7 @@ def compare(
     splits: Annotated[int, typer.Option(help="Random splits into released rows and holdout.")] = 3,
     workers: Annotated[int | None, typer.Option(help="Processes at a time; as many as there are cores.")] = None,
     query: Query = None,
-    seed: Annotated[int, typer.Option(help="Of splits and of the noise that is tried.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of splits and of the noise that is tried.")] = 0,
 ) -> None:
     """Try every mechanism at several strengths against every adversary, and show what learners keep.
 

@@ -13,8 +13,8 @@ from sfumato.cli.tables import TableArgument, Tables
 
 app = typer.Typer(no_args_is_help=True, help="The papers' experiments on a table of your own; nothing is released.")
 Label = Annotated[str | None, typer.Option(metavar="COL", help="The label; its column is left out.")]
-MaxRows = Annotated[int, typer.Option(help="Use a random sample if there are more rows.")]
-Seed = Annotated[int, typer.Option(help="Of the sample and of the noise.")]
+MaxRows = Annotated[int, typer.Option(min=10, help="Use a random sample if there are more rows.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the sample and of the noise.")]
 
 
 @app.command()

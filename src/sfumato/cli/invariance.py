@@ -29,7 +29,7 @@ def invariance(
     ] = None,
     rotations: Annotated[int, typer.Option(help="Rotations that are tried.")] = 5,
     max_rows: Annotated[int, typer.Option(help="Use a random sample if there are more rows.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of sample, split and rotations.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of sample, split and rotations.")] = 0,
 ) -> None:
     """Say which learners answer the same after a rotation of TABLE, and why. Nothing is released or written.
 

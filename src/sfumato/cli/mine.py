@@ -26,7 +26,7 @@ def cluster(
     clusters: Annotated[str, typer.Option(metavar="K", help="How many; auto: as many as the release shows.")] = "auto",
     model: Annotated[str, typer.Option(help="spherical (k-means' own), diagonal, or auto.")] = "auto",
     resamples: Annotated[int, typer.Option(help="Bootstrap samples for the stability.")] = 10,
-    seed: Annotated[int, typer.Option(help="Of starts, folds and resamples.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of starts, folds and resamples.")] = 0,
     original: Annotated[
         str | None, typer.Option(metavar="TABLE", help="Owner only: tell what was lost against this table.")
     ] = None,
@@ -130,7 +130,7 @@ def regress(
         list[str] | None, typer.Option(metavar="COL", help="What explains it; may be repeated; default: all others.")
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of each interval by itself.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Of the groups of rows that intervals are made of.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the groups of rows that intervals are made of.")] = 0,
     force: Force = False,
 ) -> None:
     """Fit a linear model between plain columns, with the noise on the cards taken out of both sides.

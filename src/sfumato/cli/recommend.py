@@ -45,7 +45,7 @@ def recommend(
     rows: Annotated[int | None, typer.Option(help="Rows of simulated tables: a number that is public.")] = None,
     query: Query = None,
     seconds: Annotated[float, typer.Option(help="After this long no further mechanism is begun.")] = 45.0,
-    seed: Annotated[int, typer.Option(help="Of splits and of the noise that is tried.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of splits and of the noise that is tried.")] = 0,
     workers: Annotated[
         int | None, typer.Option(help="Processes at a time; as many as there are cores, one for a small table.")
     ] = None,

@@ -28,7 +28,7 @@ def rehearse(
     ] = None,
     classifier: Annotated[str, typer.Option(help="What learns from the pooled rows.")] = "knn",
     repeats: Annotated[int, typer.Option(help="Random splits of the table.")] = 10,
-    seed: Annotated[int, typer.Option(help="For splits, dealing and noise.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="For splits, dealing and noise.")] = 0,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the figures: .csv or .parquet.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw them: .svg.")] = None,
     force: Force = False,

@@ -66,8 +66,7 @@ def plan(
     """Simulate how many respondents an accuracy needs, at several floors; nobody is asked.
 
     Without a population, people are invented, and the plan is only as good as that assumption. With --limits people
-    wait
-    until the level suits them, and the plan tells for how long and who never sends.
+    wait until the level suits them, and the plan tells for how long and who never sends.
 
     Example: sfumato survey plan survey.yaml --accuracy 0.85 --population earlier.csv
     """
@@ -124,7 +123,7 @@ def audit_survey(
     part: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A part that `survey export` wrote: its guidance is audited.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="For the audit's own sampling.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="For the audit's own sampling.")] = 0,
     force: Force = False,
 ) -> None:
     """Attack simulated answers with every attack, and let malicious collectors make up the guidance.

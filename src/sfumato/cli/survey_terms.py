@@ -32,6 +32,5 @@ def check_start_up(file: Path, survey: SurveyStudy) -> None:
         raise UsageError(
             f"{file}: a class has {counted(fewest, 'start-up row')}, fewer than {FEW_ROWS}. Everybody can read the "
             "counts of these rows, and so few counts reveal the rows themselves. Give more rows, write `start_up: "
-            "random`, "
-            "or add --public-start-up if these people agreed that anybody may read their answers."
+            "random`, or add --public-start-up if these people agreed that anybody may read their answers."
         )

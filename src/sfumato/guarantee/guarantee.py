@@ -148,8 +148,7 @@ class Guarantee:
         if self.in_the_way:
             words = (
                 "Empirical only: this would hold if the following had been public or exact, in the release's own "
-                "words: "
-                f"{listed(summarized(self.in_the_way))}. {words}"
+                f"words: {listed(summarized(self.in_the_way))}. {words}"
             )
         return words
 

@@ -16,6 +16,7 @@ from sfumato.channels import Exact, Recipe
 from sfumato.errors import CardError, UsageError
 from sfumato.files import new_folder, write_whole
 from sfumato.jobs.release import Release
+from sfumato.jobs.released_values import check_apart
 from sfumato.jobs.train import check_one_space
 from sfumato.mining.agreement import adjusted_rand
 from sfumato.mining.choosing import AUTO, candidates, choose, expected_agreement, stability
@@ -82,8 +83,7 @@ def cluster_releases(
 ) -> Clustering:
     """Fit a mixture to releases of one space, choose what is not given, and say how far it can be trusted."""
     _check(clusters, model, resamples)
-    if not releases:
-        raise UsageError("Give at least one release.")
+    check_apart(releases)
     check_one_space([one.card for one in releases], [one.where for one in releases])
     parts = [part for release in releases for part in parts_of(release)]
     rows = sum(len(part.Z) for part in parts)

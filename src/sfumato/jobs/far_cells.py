@@ -86,8 +86,7 @@ def far_in_words(cells: Sequence[tuple[int, str]]) -> str:
     return (
         f"The release has cells that the noise on its card cannot have produced from any value: {named}{more}. "
         f"In an honest release that happens with a probability of {FALSE_ALARMS:g}, and one such cell can ruin a "
-        "model. "
-        "Push the release that `sfumato sanitize` wrote."
+        "model. Push the release that `sfumato sanitize` wrote."
     )
 
 

@@ -46,8 +46,7 @@ FOLDED = (
 
 PLAIN_ONLY = (
     "This classifier learned the distribution of plain rows and would misjudge perturbed ones: its error can be "
-    "measured "
-    "only on a public test table, or by the sites at home."
+    "measured only on a public test table, or by the sites at home."
 )
 
 

@@ -14,7 +14,7 @@ from sfumato.files import new_folder, write_whole
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.reconstruct_together import JOINT_BINS, along_from, joint_from
 from sfumato.jobs.release import Release
-from sfumato.jobs.released_values import as_numbers, reconstruct_from
+from sfumato.jobs.released_values import as_numbers, check_apart, reconstruct_from
 from sfumato.metrics.information import information_loss
 from sfumato.reconstruction import Density, JointDensity, Shares
 from sfumato.reconstruction.described import describe
@@ -63,14 +63,13 @@ def reconstruct_columns(
     masses, products of pairs, and whatever else the papers have. The files of one wish lie in
     `out`, those of several in a folder for each. All are written, or none.
     """
-    if len({Path(folder).resolve() for folder in folders}) < len(folders):
-        raise UsageError("A release was given twice: its values would count twice. Give each folder once.")
     names = [*columns, *(f"{one} and {other}" for one, other in joint), *along]
     if not names or len(set(names)) < len(names):
         raise UsageError(
             "Name at least one column (or two with --joint, or a sum with --along), and each of them once."
         )
     releases = [Release.public(folder) for folder in folders]
+    check_apart(releases)
     for column in (*columns, *(one for pair in joint for one in pair)):
         describe(releases[0].card, column)  # what cannot be had is said before the work, not after
     chosen, table = make_method(method, penalty, published=published), _Original(original, releases[0])

@@ -18,6 +18,7 @@ from sfumato.files import new_folder, write_whole
 from sfumato.jobs.cluster import file_order, parts_of
 from sfumato.jobs.number_learners import errors_of, held_out_errors
 from sfumato.jobs.release import Release
+from sfumato.jobs.released_values import check_apart
 from sfumato.jobs.train import check_one_space
 from sfumato.mining.linear import WEAK, Linear, fit_linear
 from sfumato.mining.unbiased import Unbiased, unbiased
@@ -74,8 +75,7 @@ def regress_releases(
     """A linear model of a released number; noise is taken out of both sides by what the cards say of it."""
     if not 0 < confidence < 1:
         raise UsageError(f"The 'confidence' parameter must lie between 0 and 1. Got {confidence} instead.")
-    if not releases:
-        raise UsageError("Give at least one release.")
+    check_apart(releases)
     check_one_space([one.card for one in releases], [one.where for one in releases])
     if releases[0].card.target == target:
         return regress_target(releases, target, columns, confidence, seed)

@@ -64,9 +64,10 @@ def strength_of(releases: Sequence[Release], column: str) -> NoiseStrength:
 
 
 def check_apart(releases: Sequence[Release]) -> None:
-    """Every release once: values would count twice."""
-    if not releases or len(set(map(id, releases))) < len(releases):
-        raise UsageError("Give at least one release, and each of them once: values would count twice.")
+    """At least one, and every release once, whichever way it was named."""
+    places = {id(one) if one.folder is None else one.folder.resolve() for one in releases}
+    if not releases or len(places) < len(releases):
+        raise UsageError("Give at least one release, and each of them once: its rows would count twice.")
 
 
 def blocks_of(release: Release, described: Sequence[Described]) -> Iterator[list[Any]]:

@@ -208,8 +208,7 @@ def _warn(result: SearchResult) -> None:
     warnings.warn(
         f"Attacks miss {counted(len(result.weak_columns), 'column')} by a standard deviation below {ENOUGH} of the "
         "range, and come nearer than guessing the mean, whichever rotation is kept. Noise helps here, another "
-        "rotation does not: "
-        "--param noise=laplace, or --epsilon-record.",
+        "rotation does not: --param noise=laplace, or --epsilon-record.",
         WeakRotationWarning,
         stacklevel=4,
     )

@@ -15,6 +15,7 @@ from sfumato.errors import UsageError
 from sfumato.files import new_folder, write_whole
 from sfumato.jobs.cluster import parts_of
 from sfumato.jobs.release import Release
+from sfumato.jobs.released_values import check_apart
 from sfumato.jobs.train import check_one_space
 from sfumato.mining.rules import Estimate, Item, Rule, answers_of, frequent, rules
 from sfumato.table import write_table
@@ -72,8 +73,7 @@ def rules_of_releases(
             raise UsageError(f"The {name!r} parameter must lie between 0 and 1. Got {value} instead.")
     if not 2 <= longest <= 5:
         raise UsageError(f"The 'longest' parameter must lie between 2 and 5. Got {longest} instead.")
-    if not releases:
-        raise UsageError("Give at least one release.")
+    check_apart(releases)
     check_one_space([one.card for one in releases], [one.where for one in releases])
     if any(release.card.made_by().by_class for release in releases):
         raise UsageError("Not applicable: the noise of these releases differs by class, and holds numbers only.")

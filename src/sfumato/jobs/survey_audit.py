@@ -33,8 +33,7 @@ MOST_PEOPLE = 4_000
 LEAST_PEOPLE = 40
 SIMULATED = (
     "The respondents are simulated: people from a population answered under the guidance. Posteriors follow exactly "
-    "from "
-    "the guidance, whoever answers."
+    "from the guidance, whoever answers."
 )
 
 

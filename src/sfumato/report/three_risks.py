@@ -21,7 +21,7 @@ RISKS = {
 @dataclass(frozen=True)
 class Risk:
     """One of the three, by the attack that gains most from the release. `excess` as Anonymeter has it: success beyond
-    the control (without one, the baseline), as a share of what was left to gain."""
+    the control or the baseline, whichever is larger, as a share of what was left to gain."""
 
     name: str
     words: str

@@ -271,8 +271,7 @@ def _check_domain(column: Column) -> None:
         if column.kind == "integer" and column.low != column.high and not told_apart(int(column.low), int(column.high)):
             raise SchemaError(
                 f"{where}: its bounds lie beyond 2^53 and too close together for floating point to tell them apart. "
-                "Subtract a "
-                "constant from the column, declare categories, or give it the role identifier."
+                "Subtract a constant from the column, declare categories, or give it the role identifier."
             )
     if column.categories is None:
         return

@@ -170,8 +170,7 @@ def _long_integers(summary: Summary, notes: list[str]) -> Column:
         return Column(name, "categorical", role="identifier")
     raise SchemaError(
         f"Column {name!r} holds integers beyond 2^53 that lie too close together for floating point to tell them "
-        "apart. "
-        f"Subtract a constant, declare it as categorical in a schema, or {AS_IDENTIFIER}."
+        f"apart. Subtract a constant, declare it as categorical in a schema, or {AS_IDENTIFIER}."
     )
 
 

@@ -26,8 +26,7 @@ GUIDED = (
 )
 OWN_SAMPLE = (
     "No holdout table: attacks that need a sample of similar people were given {count:,} people of the original, "
-    "without "
-    "their images; these people do not count among their successes."
+    "without their images; these people do not count among their successes."
 )
 
 

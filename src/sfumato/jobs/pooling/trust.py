@@ -18,8 +18,7 @@ from sfumato.jobs.pooling.trials import Queries, Step, joined
 
 TOO_FEW = (
     f"Sites that agree can be identified only among {FEWEST_SITES} or more: with two, nobody knows which one to "
-    "believe. "
-    "Train on all sites, or invite more."
+    "believe. Train on all sites, or invite more."
 )
 OWN_ROWS = "Rows held out of the other sites: each site is judged by rows that are not its own."
 SAME_ROWS = "The same rows for every site."
