@@ -1,11 +1,13 @@
 """Write THIRD_PARTY_NOTICES.md: what a plain install and each extra bring along, and under which licence.
 
-Reads the metadata of the packages installed in this environment, starting from what pyproject.toml declares.
+Reads the metadata of installed packages, starting from what pyproject.toml declares. Spark and the site have
+environments of their own: those of `make test-all` and `make docs`, or the folders that are named as arguments.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -15,12 +17,13 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "THIRD_PARTY_NOTICES.md"
-EXTRAS = ("sql", "polars", "server", "statistics")
+EXTRAS = ("sql", "polars", "server", "statistics", "spark", "docs")
+BESIDE = (ROOT / ".venv" / "spark", ROOT / ".venv" / "docs")
 HEAD = """\
 # Third-party notices
 
 Sfumato contains no code of others. It depends on these packages, each under its own licence, whose text comes with
-the package. Written by `python scripts/write_notices.py`.
+the package. What only developers need (`sfumato[dev]`) is not listed. Written by `python scripts/write_notices.py`.
 """
 
 
@@ -74,7 +77,11 @@ def page() -> str:
     plain = needed(project["dependencies"])
     lines = [HEAD, "## Plain install", "", *_table(plain)]
     for extra in EXTRAS:
-        more = needed(project["optional-dependencies"][extra])
+        declared = project["optional-dependencies"][extra]
+        more = needed(declared)
+        here = [canonicalize_name(Requirement(text).name) for text in declared if Requirement(text).marker is None]
+        if absent := [name for name in here if name not in more]:
+            raise SystemExit(f"{absent[0]} of the extra {extra} is not installed: run make test-all and make docs.")
         lines += [
             "",
             f"## `sfumato[{extra}]`, in addition",
@@ -90,5 +97,7 @@ def _table(found: dict[str, Requirement]) -> list[str]:
 
 
 if __name__ == "__main__":
+    for folder in [Path(one) for one in sys.argv[1:]] or BESIDE:
+        sys.path += [str(path) for path in folder.glob("lib/python*/site-packages")]
     PAGE.write_text(page(), encoding="utf-8")
     print(f"wrote {PAGE.name}")

@@ -17,7 +17,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 def test_notices_name_every_package_that_an_install_brings():
     page = (ROOT / "THIRD_PARTY_NOTICES.md").read_text()
     named = {canonicalize_name(line.split("|")[1].strip()) for line in page.splitlines() if line.startswith("| ")}
-    wanted = [*PROJECT["dependencies"], *(r for e in ("sql", "server") for r in PROJECT["optional-dependencies"][e])]
+    extras = [extra for extra in PROJECT["optional-dependencies"] if extra != "dev"]
+    wanted = [*PROJECT["dependencies"], *(r for extra in extras for r in PROJECT["optional-dependencies"][extra])]
     missing = {canonicalize_name(Requirement(text).name) for text in wanted} - named
     assert not missing, "run python scripts/write_notices.py"
 

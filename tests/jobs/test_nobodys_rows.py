@@ -150,7 +150,7 @@ def test_the_ledger_keeps_kinds_apart_and_adds_up_rho(tmp_path, ledger):
     third = sanitize(frame, tmp_path / "3", local).card
     assert third.earlier_releases["total_epsilon_record"] == pytest.approx(2.0)
     assert "Records were perturbed as well (epsilon 2 in all)" in third.guarantee["words"]
-    assert "what those of all 3 whose rows belong to nobody show together" in third.guarantee["words"]
+    assert "what all releases of nobody's rows show together" in third.guarantee["words"]
 
 
 def test_nothing_depends_on_how_many_rows_there_are(ledger):

@@ -95,7 +95,7 @@ class AllReleases:
         assert self.central is not None
         which = f"this one and {self.earlier:,} earlier {'one' if self.earlier == 1 else 'ones'}"
         some = self.record > 0  # perturbed records show who is in the table
-        seen = f"those of {self.seen} whose rows belong to nobody" if some else f"{self.seen} releases"
+        seen = "all releases of nobody's rows" if some else f"{self.seen} releases"
         words = presence(self.central, f"what {seen} show together")
         words = f"Releases of tables with the same columns, whoever was in them: {which}. {words}"
         if not self.bounded:

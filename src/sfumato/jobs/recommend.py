@@ -160,7 +160,7 @@ def _searched(
     def in_time() -> Iterator[Candidate]:
         for candidate in found:
             if best and time.monotonic() >= until:
-                left_out[candidate.mechanism] = "there was no time left to try it"
+                left_out[candidate.mechanism] = "there was no time left to try it (--seconds gives more)"
                 continue
             yield candidate
 

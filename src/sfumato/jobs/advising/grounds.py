@@ -21,8 +21,8 @@ MOST_ROWS = 20_000
 """Of a larger table a sample is looked at."""
 MOST_SIMULATED = 3_000
 FOLDS = 2
-LARGE = 1_000
-"""From this many rows on one split is enough."""
+LARGE, WIDE = 1_000, 100
+"""From this many rows or columns on one split is enough, or all that there is time for."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,15 @@ def of_table(rows: pa.Table, schema: Schema, seed: int, looked_at: str = TABLE) 
         rows = rows.take(np.sort(rng.choice(whole, MOST_ROWS, replace=False)))
     person = None if schema.person is None else schema.person.name
     first, second = (rows.take(part) for part in split(_people(rows, person), rows.num_rows, (0.5, 0.5), rng))
-    repeats = 1 if first.num_rows >= LARGE else 2
+    once = second.num_rows >= LARGE or len(shown.columns) >= WIDE
+    repeats = 1 if once else 2
     choosing = []
     for _ in range(repeats):
         parts = split(_people(first, person), first.num_rows, (1.0 - TEST_SHARE, TEST_SHARE), rng)
         choosing.append(_ground(shown, first, parts, QUICK))
-    shares = (1.0 / FOLDS,) * FOLDS if second.num_rows < LARGE else (TEST_SHARE, 1.0 - TEST_SHARE)
+    shares = (TEST_SHARE, 1.0 - TEST_SHARE) if once else (1.0 / FOLDS,) * FOLDS
     folds = split(_people(second, person), second.num_rows, shares, rng)
-    tested = folds if second.num_rows < LARGE else folds[:1]
+    tested = folds[:1] if once else folds
     confirming = []
     for fold in tested:
         others = np.setdiff1d(np.arange(second.num_rows), fold)
@@ -78,7 +79,7 @@ def simulated(schema: Schema, rows: int) -> Grounds:
         raise TableError(f"A table of {rows} rows is too small to learn from once it is perturbed: at least {FEWEST}.")
     shown, size = trial_schema(schema), min(rows, MOST_SIMULATED)
     grounds = []
-    for seed in range(2 if size >= LARGE else 4):
+    for seed in range(2 if size >= LARGE or len(shown.columns) >= WIDE else 4):
         made = simulate(shown, round(size / (1.0 - TEST_SHARE)), seed)
         grounds.append(_ground(shown, made, (np.arange(size), np.arange(size, made.num_rows)), QUICK))
     return Grounds(SIMULATED, tuple(grounds[: len(grounds) // 2]), tuple(grounds[len(grounds) // 2 :]), None, rows)
