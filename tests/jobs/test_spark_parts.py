@@ -280,6 +280,18 @@ def test_java_is_looked_for_where_spark_looks(monkeypatch, tmp_path):
         session.check_installed()
 
 
+def test_why_spark_did_not_start_is_one_sentence():
+    with pytest.raises(UsageError, match="no address of Spark"), session.running_session("host:7077"):
+        pass
+    told = RuntimeError(
+        "An error occurred while calling X.\n: java.lang.IllegalArgumentException: no such host\n\tat org"
+    )
+    assert session._reason(told) == "no such host"
+    assert "reached from here" in session._hint(told, "spark://a:7077")
+    assert session._hint(told, "local[2]") == ""
+    assert "17 or newer" in session._hint(RuntimeError("[JAVA_GATEWAY_EXITED]"), "local[2]")
+
+
 def test_the_double_runs_tasks_twice(batches):
     seen = []
 

@@ -87,7 +87,7 @@ def test_killed_in_the_middle_of_a_push(servers, tmp_path):
             first.wait()
             killed.append(servers(port=int(url.rpartition(":")[2])))
 
-    with Coordinator(url, token, patience=Patience(attempts=20, longest=5.0)) as coordinator:
+    with Coordinator(url, token, patience=Patience(attempts=80, longest=5.0)) as coordinator:
         receipt = coordinator.push(identity, parcel, progress=kill_half_way)
         assert killed
         assert coordinator.push(identity, parcel) == receipt

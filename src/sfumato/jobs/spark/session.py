@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -25,6 +26,8 @@ QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "
 """What a task fails with is told by us; Java's story of it would be a page on the terminal."""
 GUARDED = ("spark.authenticate", "spark.network.crypto.enabled")
 SECRET = "spark.authenticate.secret"
+MASTERS = ("local", "spark://", "k8s://", "yarn")
+"""How Spark's own addresses begin."""
 
 
 def check_installed() -> None:
@@ -42,6 +45,10 @@ def check_installed() -> None:
 @contextmanager
 def running_session(master: str | None) -> Iterator[Any]:
     """The session that is running already, or a new one that ends with us."""
+    if master is not None and not master.startswith(MASTERS):
+        raise UsageError(
+            f"--master {master} is no address of Spark. Examples: local[4], spark://host:7077, k8s://host."
+        )
     check_installed()
     from pyspark.sql import SparkSession
 
@@ -60,7 +67,7 @@ def running_session(master: str | None) -> Iterator[Any]:
         try:
             started = builder.getOrCreate()
         except Exception as error:  # py4j's and Java's errors have no common parent
-            raise UsageError(f"Spark could not start at {master}: {_first_line(error)} {_hint(error)}") from None
+            raise UsageError(f"Spark could not start at {master}: {_reason(error)} {_hint(error, master)}") from None
     try:
         yield started
     finally:
@@ -113,10 +120,14 @@ def settings_of(running: Any) -> dict[str, str]:
     return dict(running.sparkContext.getConf().getAll())
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+def _reason(error: Exception) -> str:
+    """What Java says was wrong, or else the first line."""
+    text = str(error).strip() or type(error).__name__
+    found = re.search(r"^(?:: |Caused by: )[\w.$]+: (.+)$", text, re.MULTILINE)
+    return (found[1] if found else text.splitlines()[0])[:200]
 
 
-def _hint(error: Exception) -> str:
-    java = "JAVA" in str(error).upper() or "gateway" in str(error).lower()
-    return f"Is Java 17 or newer installed? {MISSING}" if java else ""
+def _hint(error: Exception, master: str) -> str:
+    if "JAVA_GATEWAY_EXITED" in str(error) or "UnsupportedClassVersion" in str(error):
+        return f"What Java said stands above. Is it version 17 or newer? {MISSING}"
+    return "" if master.startswith("local") else "Does a cluster run there, and can it be reached from here?"
