@@ -96,7 +96,7 @@ def test_an_honest_card_states_what_is_recomputed(tmp_path, mechanism, parameter
     found, stated = recomputed(card), card.stated_guarantee()
     assert found.understated(card) == []
     assert found.kind == stated.kind
-    assert found.label == stated.label_epsilon
+    assert found.label_epsilon == stated.label_epsilon
     if stated.in_the_way:
         assert math.isinf(found.proved)
     figures = [(found.component, stated.component), (found.column, stated.column), (found.record, stated.record)]

@@ -65,11 +65,13 @@ def reconstruct(
       sfumato reconstruct site-a site-b --column age --method expectation-maximization --out density
     """
     from sfumato.jobs.reconstruct import reconstruct_columns
+    from sfumato.jobs.release import Release
 
     if trade_off and (original is None or len(folders) != 1 or len(column or ()) != 1 or joint or along):
         raise UsageError(
             "--trade-off takes one release, one --column of numbers, and the owner's table with --original."
         )
+    releases, table = [Release.public(folder) for folder in folders], tables.open_if_given(original)
     with console.listening() as progress:
         done = reconstruct_columns(
             folders,
@@ -81,7 +83,7 @@ def reconstruct(
             along=along or [],
             method=method,
             penalty=_penalty(penalty),
-            original=tables.open_if_given(original),
+            original=table,
             force=force,
             progress=progress,
             **({} if bins is None else {"bins": bins, "joint_bins": bins}),
@@ -91,7 +93,10 @@ def reconstruct(
         )
         costs = None
         if trade_off:
-            costs = _write_trade_off(folders[0], (column or [])[0], tables.open_if_given(original), out, progress)
+            from sfumato.jobs.trade_off import trade_off_of
+
+            costs = trade_off_of(releases[0], (column or [""])[0], table, progress=progress)
+            costs.save(out)
     summaries = [one.summary() for one in done]
     for one, summary in zip(done, summaries, strict=True):
         where = (out / one.files[0]).parent
@@ -109,10 +114,8 @@ def reconstruct(
                 f"Information loss against the original: {one.information_loss:.4f} (0 is perfect, 1 is disjoint)."
             )
     if estimate_noise:
-        from sfumato.jobs.release import Release
         from sfumato.jobs.released_values import strength_of
 
-        releases = [Release.public(folder) for folder in folders]
         for summary, name in zip(summaries, column or (), strict=False):
             strength = strength_of(releases, name)
             states = "The card states" if len(releases) == 1 else "Each of the cards states"
@@ -120,17 +123,8 @@ def reconstruct(
             summary["noise_strength"] = asdict(strength)
     if costs is not None:
         console.say(f"What privacy costs: {out / 'trade-off.svg'}. It is made from private values: keep it.")
-        summaries[0]["trade_off"] = costs
+        summaries[0]["trade_off"] = costs.summary()
     console.result(summaries[0] if len(summaries) == 1 else {"columns": summaries})
-
-
-def _write_trade_off(folder: Path, column: str, original: Any, out: Path, progress: Any) -> dict[str, Any]:
-    from sfumato.jobs.release import Release
-    from sfumato.jobs.trade_off_job import trade_off_of
-
-    found = trade_off_of(Release.public(folder), column, original, progress=progress)
-    found.save(out)
-    return found.summary()
 
 
 def _figure(summary: dict[str, Any]) -> str:

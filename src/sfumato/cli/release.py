@@ -262,7 +262,7 @@ def sanitize(
         }
     )
     if stdout and out is not None:
-        from sfumato.jobs.pipe_release import pipe_release
+        from sfumato.jobs.write_release import pipe_release
 
         pipe_release(out, format, sys.stdout.buffer)
 

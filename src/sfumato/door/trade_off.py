@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.jobs.release import Release
-from sfumato.jobs.trade_off import LEVELS, TradeOff
-from sfumato.jobs.trade_off_job import trade_off_of
+from sfumato.jobs.trade_off import LEVELS, TradeOff, trade_off_of
 
 
 def trade_off(

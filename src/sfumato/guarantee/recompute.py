@@ -9,39 +9,20 @@ release was really made so is the site's word.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from sfumato.channels import RandomizedResponse
 from sfumato.guarantee.card import Card
 from sfumato.guarantee.concentrated import Central
 from sfumato.guarantee.consistency import LABEL_CLASSES
-from sfumato.guarantee.guarantee import EMPIRICAL, Guarantee, exact_target, learned_domain
+from sfumato.guarantee.guarantee import Guarantee, exact_target, learned_domain
 from sfumato.guarantee.proved import proved
 
 AGREES = 1e-9
 """Figures are computed in floating point, on other machines in another order."""
 
 
-@dataclass(frozen=True)
-class Recomputed:
-    """Epsilons of a component, a source column and the record, the label included; `in_the_way` as on a card."""
-
-    component: float
-    column: float
-    record: float
-    label: float | None = None
-    in_the_way: tuple[str, ...] = ()
-    central: Central | None = None
-
-    @property
-    def kind(self) -> str:
-        figures = Guarantee(self.component, self.column, self.record, in_the_way=self.in_the_way, central=self.central)
-        return figures.kind
-
-    @property
-    def proved(self) -> float:
-        """The record's epsilon that really holds; infinite where it is only conditional."""
-        return math.inf if self.kind == EMPIRICAL else self.record
+class Recomputed(Guarantee):
+    """A guarantee that was computed from a card's recipe; the label's part is in it."""
 
     def understated(self, card: Card) -> list[str]:
         """Names of the figures that the card states as smaller than they are, and of claims that it cannot make."""
@@ -52,7 +33,7 @@ class Recomputed:
             "epsilon_component": (stated.component, self.component),
             "epsilon_column": (stated.column, self.column),
             "epsilon_record": (stated.record, self.record),
-            "label_epsilon": (stated.label_epsilon or 0.0, self.label or 0.0),
+            "label_epsilon": (stated.label_epsilon or 0.0, self.label_epsilon or 0.0),
         }
         if self.central is not None:
             said = stated.central or Central(0.0)
@@ -68,7 +49,7 @@ def recomputed(card: Card) -> Recomputed:
     label = card.release_schema["label"]
     if label is not None and label["keep"] != 1:
         found = found.with_label(RandomizedResponse(label["keep"], len(label["classes"])).epsilon)
-    return Recomputed(found.component, found.column, found.record, found.label_epsilon, found.in_the_way, found.central)
+    return Recomputed(**vars(found))
 
 
 def _hindrances(card: Card) -> list[str]:

@@ -50,7 +50,7 @@ class PublicRows:
         try:
             for block in source.blocks():
                 parts.append(Moments.of(block.X))
-                fingerprint.merge(fingerprint.sums(block.X), len(block.X))
+                fingerprint.add(block.X)
         except (TableError, SchemaError) as error:
             raise type(error)(f"The public rows of --basis-from cannot be used: {error}") from None
         moments = reduce(add, parts, Moments.empty(encoding.width))

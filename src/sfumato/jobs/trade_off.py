@@ -21,11 +21,14 @@ from sfumato.array_types import Floats
 from sfumato.errors import TableError, UsageError
 from sfumato.files import write_whole
 from sfumato.jobs.progress import Progress, silent
+from sfumato.jobs.release import Release
+from sfumato.jobs.released_values import as_numbers, reconstruct_from
 from sfumato.metrics.information import calibrate, information_loss, privacy_loss
 from sfumato.noise import OperatorNoise, Uniform, make_operator
-from sfumato.reconstruction import Density, reconstruct
+from sfumato.reconstruction import Density, make_method, reconstruct
+from sfumato.reconstruction.described import describe
 from sfumato.reconstruction.trade_off_picture import Point, trade_off_picture
-from sfumato.table import write_table
+from sfumato.table import open_table, write_table
 
 LEVELS = (0.1, 0.2, 0.33, 0.5, 0.7, 0.85)
 MOST_ROWS = 20_000
@@ -134,3 +137,37 @@ def where_it_stands(values: ArrayLike, noise: OperatorNoise, found: Density) -> 
     x = np.asarray(values, dtype=np.float64)
     told = privacy_loss(noise, x[np.isfinite(x)])
     return (told, information_loss(x, found)) if math.isfinite(told) else None
+
+
+def trade_off_of(
+    release: Release,
+    column: str,
+    original: Any,
+    *,
+    levels: Sequence[float] = LEVELS,
+    runs: int = 5,
+    bins: int = 75,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> TradeOff:
+    """Information loss against privacy loss, with the release itself as a mark."""
+    one = describe(release.card, column)
+    if not isinstance(one.noise, OperatorNoise):
+        raise UsageError(f"Column {column!r} has no noise on numbers, so it has no such trade-off. Name a number.")
+    opened = open_table(original, columns=[column])
+    values = as_numbers(opened.read().column(0), one)
+    found = reconstruct_from([release], column, make_method("parzen-program"), bins=bins, resamples=0, atoms=False)
+    assert isinstance(found, Density)
+    mark = where_it_stands(values, one.noise, found)
+    return trade_off(
+        values,
+        column,
+        (one.low, one.high),
+        own=one.noise,
+        mark=mark,
+        levels=levels,
+        runs=runs,
+        bins=bins,
+        seed=seed,
+        progress=progress,
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import pyarrow as pa
 
@@ -19,7 +19,7 @@ from sfumato.guarantee import Card
 from sfumato.guarantee.row_memory import RowMemory
 from sfumato.jobs.engines import DiskShuffle, MemoryShuffle, Shuffle
 from sfumato.jobs.unfinished import Unfinished
-from sfumato.table import Table, table_writer, write_table
+from sfumato.table import Table, open_table, table_writer, write_table
 
 CARD_METADATA = b"sfumato.card"
 """Under this name a Parquet release carries its card."""
@@ -144,6 +144,20 @@ def never_empty(recipe: Recipe) -> frozenset[str]:
 def write_counts(path: Path, card: Card, counts: Codes) -> None:
     """One column of whole numbers, and the card inside."""
     write_table(pa.table({"count": counts}), path, metadata={CARD_METADATA.decode(): card.to_json()})
+
+
+def pipe_release(folder: Path, format: str, stream: IO[bytes]) -> None:
+    """The released rows as an Arrow stream with their card in its metadata, block by block.
+
+    Only what stands is piped: a run that fails has written no byte.
+    """
+    table = open_table(folder / f"release.{format}")
+    card = Card.load(folder).to_json()
+    schema = table.arrow_schema.with_metadata({CARD_METADATA: card})
+    with pa.ipc.new_stream(stream, schema) as writer:
+        for block in table.blocks():
+            writer.write_batch(block.replace_schema_metadata(schema.metadata))
+    stream.flush()
 
 
 def check_replaceable(out: Path, force: bool) -> None:
