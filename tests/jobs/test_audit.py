@@ -43,7 +43,7 @@ def released(wine, tmp_path_factory):
         name = f"{mechanism}-{like_original}-{parameters}".replace("/", "")
         if name not in made:
             made[name] = tmp_path_factory.mktemp("release") / "out"
-            options = Options(mechanism, parameters, label="label", seed=1, like_original=like_original)
+            options = Options(mechanism, parameters, label="label", seed=2, like_original=like_original)
             sanitize(wine[0], made[name], options)
         return made[name]
 

@@ -113,11 +113,12 @@ class PosteriorBreach(Attack):
                 return Abstain("some columns of the release were perturbed together, not one by one")
             here = [i for i, item in enumerate(properties) if place.start <= item.slot < place.stop]
             values, weights = self._possible_values(known, group)
-            believed = partial(_believed, [properties[i] for i in here], values, group)
             if channel.is_exact:
                 after[:, here] = np.column_stack([properties[i].holds(known.release) for i in here])
                 continue
-            columns, holds = slice(here[0], here[-1] + 1), _holds([properties[i] for i in here], values, group)
+            mine = [properties[i] for i in here]
+            columns, holds = slice(here[0], here[-1] + 1), _holds(mine, values, group)
+            believed = partial(_believed, mine, holds, values, group)
             left = _by_device(channel, values, weights, holds, known.release[:, place], after[:, columns])
             for block in blocks(len(left), len(values)):
                 rows = left[block]
@@ -182,13 +183,12 @@ def _by_device(channel: Channel, values: Matrix, weights: Matrix, holds: Matrix,
     return np.flatnonzero(~done)
 
 
-def _believed(properties: Sequence[Property], values: Matrix, group: Group, weights: Matrix) -> Matrix:
+def _believed(properties: Sequence[Property], holds: Matrix, values: Matrix, group: Group, weights: Matrix) -> Matrix:
     """How far each row of `weights` (n x values of one source column) believes in every property of that column.
 
     What is believed of a number is believed of it *if there is one*: a cell that is reported missing moves the belief
     that it is missing, and no other.
     """
-    holds = _holds(properties, values, group)
     found = np.asarray(weights @ holds)
     if group.has_indicator:
         numbers = [i for i, item in enumerate(properties) if item.slot == group.start]

@@ -24,8 +24,8 @@ from sfumato.metrics.scored import ScoredGuess, Truth, unseen_guess
 from sfumato.metrics.unified import column_privacy, unified_privacy
 from sfumato.table import Group
 
-PAIRINGS = 5
-"""How many times each release row is compared with a random person of the control table."""
+PAIRINGS, ENOUGH = 5, 200_000
+"""Each release row is compared with so many random people of the control table, or fewer where these are enough."""
 
 
 def score_values(guess: Values, truth: Truth) -> ScoredGuess:
@@ -117,7 +117,7 @@ def _against_strangers(X: Matrix, truth: Truth) -> Matrix | None:
     rng = np.random.default_rng(0)  # fixed: scoring twice gives the same figure
     rates = [
         breaches(truth.control[rng.integers(len(truth.control), size=len(X))], X, truth.encoding, truth.tolerance)
-        for _ in range(PAIRINGS)
+        for _ in range(min(PAIRINGS, -(-ENOUGH // len(X))))
     ]
     return np.asarray(np.mean([rate.mean(axis=0) for rate in rates], axis=0))
 

@@ -31,7 +31,7 @@ from sfumato.errors import UsageError
 from sfumato.jobs.auditing.apart import scored_apart
 from sfumato.jobs.auditing.arena import Arena
 from sfumato.jobs.auditing.attack_settings import Settings, made_attack
-from sfumato.jobs.engines.workers import in_order
+from sfumato.jobs.engines.workers import all_of, in_order
 from sfumato.jobs.progress import Progress
 from sfumato.metrics import ScoredGuess, auc, recovery_curve, score_guess
 from sfumato.wording import WORSE_THAN_GUESSING, is_worse_than_guessing
@@ -111,14 +111,12 @@ def chosen_attacks(names: tuple[str, ...] | None) -> list[type[Attack]]:
 
 def attack_all(arena: Arena, attacks: list[type[Attack]], settings: Settings, progress: Progress) -> list[Attempt]:
     """Every attack with its default parameters, or those that `settings` give it."""
-    progress("Attacking", 0, len(attacks))
-    found, threads = [], min(MOST_AT_ONCE, os.cpu_count() or 1)
-    for done in in_order(
-        attacks, lambda attack: attempt(made_attack(attack, settings.get(attack.name, {})), arena), threads
-    ):
-        found.append(done)
-        progress("Attacking", len(found), len(attacks))
-    return found
+    return all_of(
+        attacks,
+        lambda attack: attempt(made_attack(attack, settings.get(attack.name, {})), arena),
+        min(MOST_AT_ONCE, _cores()),
+        lambda done: progress("Attacking", done, len(attacks)),
+    )
 
 
 def attempt(attack: Attack, arena: Arena) -> Attempt:
@@ -153,7 +151,12 @@ def aimed(attack: Attack, known: Knowledge) -> Guess | list[Guess]:
     """One guess, or one for each secret column where the attack wants a secret."""
     if "secret" not in attack.knows:
         return attack.run(known)
-    return [attack.run(known.hiding(secret)) for secret in range(len(known.encoding.groups))]
+    secrets = range(len(known.encoding.groups))
+    return list(in_order(secrets, lambda secret: attack.run(known.hiding(secret)), max(1, _cores() // MOST_AT_ONCE)))
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1
 
 
 def own_choice(guess: Guess | list[Guess], arena: Arena) -> dict[str, float]:

@@ -1,11 +1,11 @@
-"""Work through a few threads, in order, with bounded memory."""
+"""Work through a few threads: in order with bounded memory, or all that there is."""
 
 from __future__ import annotations
 
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextvars import copy_context
 from typing import TypeVar
 
@@ -33,6 +33,20 @@ def in_order(items: Iterable[In], work: Callable[[In], Out], threads: int | None
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def all_of(items: Iterable[In], work: Callable[[In], Out], threads: int, told: Callable[[int], None]) -> list[Out]:
+    """What `work` makes of every item, in their order. None waits for a slow one. `told`: how many are done."""
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        waiting = [pool.submit(copy_context().run, work, item) for item in items]
+        try:
+            told(0)
+            for number, _ in enumerate(as_completed(waiting), start=1):
+                told(number)
+            return [future.result() for future in waiting]
         finally:
             for future in waiting:
                 future.cancel()
