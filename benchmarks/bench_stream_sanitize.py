@@ -2,8 +2,9 @@
 
 The bare passes read the file twice, form X'X, project, add float noise and write: no checks, no guarantee, no hash, no
 shuffle, no fsync. They are run as a plain loop (BLAS takes all cores) and through two threads like our engine.
+Every candidate runs in a fresh process that is warm, in turns with the others (see `stream_runs`).
 The release is checked: its basis equals the in-memory fit and scikit-learn's PCA, its noise has the stated variance.
-Peak memory is that of a child process, at 1M and at 10M rows.
+Peak memory is that of such a process, at 1M and at 10M rows.
 
 Run: python benchmarks/bench_stream_sanitize.py [--rows 1000000] [--columns 100] [--repeats 3] [--factor 10]
 """
@@ -13,30 +14,28 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from side_by_side import WORK, big_table, in_child, in_turns, peak_megabytes, public_schema, ratio
+from side_by_side import WORK, big_table, in_child, public_schema, ratio
+from stream_runs import forget_ledger, in_rounds, left_out, measured, told_phases
 
 from sfumato.guarantee import Card
 from sfumato.jobs import sanitize as job
-from sfumato.jobs import unfinished
-from sfumato.jobs.engines import MemoryShuffle, in_order
-from sfumato.mechanisms import Block, PrincipalLaplace
+from sfumato.jobs.engines import in_order
+from sfumato.mechanisms import PrincipalLaplace
 from sfumato.noise import Streams
 from sfumato.table import Encoding, open_table
 
 READ_ROWS = 1 << 15
 
 
-def ours(path: Path, columns: int, noise: str, out: str | None = None) -> Path:
+def ours(path: Path, columns: int, noise: str) -> Path:
     options = job.Options(
         parameters={"noise": noise},
         schema=public_schema(columns),
@@ -44,19 +43,7 @@ def ours(path: Path, columns: int, noise: str, out: str | None = None) -> Path:
         force=True,
         ledger=WORK / "ledger.json",
     )
-    return job.sanitize(path, WORK / (out or f"release-{noise}"), options).folder
-
-
-class NoShuffle(MemoryShuffle):
-    """Rows stay in memory and keep their order: what the shuffle costs is the difference."""
-
-    def blocks(self, rng: np.random.Generator) -> Iterator[Block]:  # noqa: ARG002
-        yield from self._blocks
-
-
-def unshuffled(path: Path, columns: int) -> Path:
-    with mock.patch.object(unfinished, "DiskShuffle", return_value=NoShuffle()):
-        return ours(path, columns, "float", "release-unshuffled")
+    return job.sanitize(path, WORK / f"release-{noise}", options).folder
 
 
 def matrices(path: Path) -> Iterator[pa.RecordBatch]:
@@ -135,11 +122,33 @@ def check(path: Path, columns: int, folder: Path) -> None:
     assert abs(variance - 1).max() < 20 / np.sqrt(len(X))
 
 
-def measure_memory(path: Path, columns: int, noise: str) -> None:
-    """In a child: sanitize once, print seconds and megabytes."""
-    start = time.perf_counter()
-    ours(path, columns, noise)
-    print(json.dumps({"seconds": time.perf_counter() - start, "peak": peak_megabytes()}))
+CANDIDATES = {
+    "sfumato, float noise": ("float", "nothing"),
+    "sfumato, float noise, without the ledger": ("float", "ledger"),
+    "sfumato, float noise, without ledger and shuffle": ("float", "ledger and shuffle"),
+    "sfumato, exact noise": ("exact", "nothing"),
+}
+PEERS: dict[str, Callable[[Path, int], Path]] = {
+    "bare passes, plain loop": lambda path, columns: bare(path, columns, map),
+    "bare passes, two threads": lambda path, columns: bare(path, columns, lambda f, items: in_order(items, f, 2)),
+    "pandas + scikit-learn": pandas_and_sklearn,
+}
+
+
+def child(given: argparse.Namespace) -> dict[str, Any]:
+    """In a child: once on a tenth of the rows, then timed."""
+    short, columns = big_table(max(2, given.rows // 10), given.columns), given.columns
+    if given.only in PEERS:
+        run = PEERS[given.only]
+        return measured(lambda: run(given.child, columns), lambda: run(short, columns))
+    noise, without = CANDIDATES[given.only]
+
+    def release(path: Path) -> None:
+        forget_ledger(WORK)
+        ours(path, columns, noise)
+
+    with left_out(without):
+        return measured(lambda: release(given.child), lambda: release(short))
 
 
 def main() -> None:
@@ -149,48 +158,40 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--factor", type=int, default=10, help="how many times longer the second table is, for memory")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--noise", default="float", help=argparse.SUPPRESS)
+    parser.add_argument("--only", help=argparse.SUPPRESS)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.child:
-        measure_memory(given.child, given.columns, given.noise)
+        print(json.dumps(child(given)))
         return
     rows, columns = given.rows, given.columns
     path = big_table(rows, columns)
+
+    def arguments(name: str, table: Path = path) -> tuple[str, ...]:
+        return ("--child", str(table), "--only", name, "--rows", str(rows), "--columns", str(columns))
+
     print(f"Parquet to Parquet, {rows:,} x {columns} float64, half of the components", flush=True)
-    best, answers = in_turns(
-        {
-            "sfumato, float noise": lambda: ours(path, columns, "float"),
-            "bare passes, plain loop": lambda: bare(path, columns, map),
-            "bare passes, two threads": lambda: bare(path, columns, lambda work, items: in_order(items, work, 2)),
-            "sfumato, float noise, without the shuffle": lambda: unshuffled(path, columns),
-            "sfumato, exact noise": lambda: ours(path, columns, "exact"),
-            "pandas + scikit-learn": lambda: pandas_and_sklearn(path, columns),
-        },
-        given.repeats,
-    )
-    product = best["sfumato, float noise"]
-    ratio("sfumato / bare passes, plain loop", product, best["bare passes, plain loop"], "at most 2")
-    ratio("sfumato / bare passes, two threads", product, best["bare passes, two threads"], "at most 2")
-    ratio("pandas + scikit-learn / sfumato", best["pandas + scikit-learn"], product, "at least 3")
-    ratio("pandas + scikit-learn / sfumato, exact noise", best["pandas + scikit-learn"], best["sfumato, exact noise"])
-    unmixed = best["sfumato, float noise, without the shuffle"]
-    ratio("without the shuffle / bare passes, two threads", unmixed, best["bare passes, two threads"])
-    ratio("pandas + scikit-learn / without the shuffle", best["pandas + scikit-learn"], unmixed)
-    ratio("exact noise / float noise", best["sfumato, exact noise"], product)
-    ratio("with / without the shuffle", product, best["sfumato, float noise, without the shuffle"])
+    best, told = in_rounds(__file__, {name: arguments(name) for name in (*CANDIDATES, *PEERS)}, given.repeats)
+    for name, found in best.items():
+        print(f"  {name:50s} {found.wall:8.2f} s on the clock {found.cpu:8.2f} s of processors")
+        if name in CANDIDATES:
+            print(f"    {told_phases(told[name]['phases'])}")
+    beside = best["bare passes, two threads"]
+    for name in CANDIDATES:
+        ratio(f"{name} / bare", best[name], beside, "at most 1.4")
+        ratio(f"pandas + scikit-learn / {name}", best["pandas + scikit-learn"], best[name], "at least 4")
     for noise in ("float", "exact"):
         print(f"the release with {noise} noise, checked")
-        check(path, columns, answers[f"sfumato, {noise} noise"])
+        forget_ledger(WORK)
+        check(path, columns, ours(path, columns, noise))
     print("peak memory of a process that sanitizes (target: under 600 MB, flat)", flush=True)
     for count in dict.fromkeys((rows, rows * given.factor)):
         table = big_table(count, columns)
-        for noise in ("float", "exact") if count == rows else ("float",):
-            found = in_child(__file__, "--child", str(table), "--columns", str(columns), "--noise", noise)
-            print(f"  {count:>12,} rows, {noise} noise {found['peak']:20.0f} MB {found['seconds']:8.1f} s", flush=True)
+        found = in_child(__file__, *arguments("sfumato, float noise", table))
+        print(f"  {count:>12,} rows {found['peak']:20.0f} MB {found['wall']:8.1f} s", flush=True)
         if count != rows:
             table.unlink()
-    for leftover in ("release-float", "release-exact", "release-unshuffled"):
+    for leftover in ("release-float", "release-exact"):
         shutil.rmtree(WORK / leftover, ignore_errors=True)
     for leftover in ("bare.parquet", "pandas.parquet"):
         (WORK / leftover).unlink(missing_ok=True)
