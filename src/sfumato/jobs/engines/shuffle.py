@@ -24,6 +24,8 @@ from sfumato.mechanisms import Block
 
 BUCKET_CELLS = 1 << 21
 MOST_BUCKET_ROWS = 1 << 17
+TURNED_ROWS = 1 << 14
+"""Rows of a bucket that are permuted and turned into columns at a time."""
 
 
 class Shuffle(Protocol):
@@ -154,6 +156,7 @@ class DiskShuffle:
         self._size += cells
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
+        self._spare.clear()
         starts = [np.r_[0, ends[:-1]] for ends in self._ends]
         orders = (
             (bucket, rng.permutation(sum(int(e[bucket] - s[bucket]) for s, e in zip(starts, self._ends, strict=True))))
@@ -178,8 +181,10 @@ class DiskShuffle:
                 if file.readinto(piece.data.cast("B")) != piece.nbytes:
                     raise OSError(errno.EIO, "the file of shuffled rows was cut short")
                 filled += end - start
-        rows = np.take(gathered, order, axis=0, out=self._room("rows", len(order)), mode="clip")
         columns = np.empty((self._width + 2, len(order)))
-        columns[:] = rows.T
+        for first in range(0, len(order), TURNED_ROWS):
+            some = order[first : first + TURNED_ROWS]
+            rows = np.take(gathered, some, axis=0, out=self._room("rows", len(some)), mode="clip")
+            columns[:, first : first + len(some)] = rows.T
         codes = columns[-2].astype(np.int64) if self._labelled else None
         return Block(columns[: self._width].T, codes, columns[-1].astype(np.int64))
