@@ -48,14 +48,7 @@ class Shown:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "classifier": CLASSIFIER,
-            "original": self.original,
-            "alone": self.alone,
-            "pooled": self.pooled,
-            "commonest": self.commonest,
-            "rows": self.rows,
-        }
+        return {"classifier": CLASSIFIER, **vars(self)}
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,5 @@ def study_terms(file: Path | str) -> Terms:
     study = load_study(file)
     if not isinstance(study, PoolStudy):
         raise UsageError(f"{file} is a study of kind {study.kind}, for which no table is sanitized.")
-    return Terms(
-        study.name,
-        study.hash,
-        study.schema,
-        study.mechanism,
-        study.parameters,
-        study.epsilon_record,
-        study.presence,
-    )
+    settled = study.schema, study.mechanism, study.parameters, study.epsilon_record, study.presence
+    return Terms(study.name, study.hash, *settled)

@@ -35,14 +35,7 @@ class Config:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for YAML."""
-        return {
-            "format": FORMAT,
-            "version": VERSION,
-            "mechanism": self.mechanism,
-            "parameters": dict(self.parameters),
-            "chosen_by": self.chosen_by,
-            "looked_at": self.looked_at,
-        }
+        return {"format": FORMAT, "version": VERSION, **vars(self), "parameters": dict(self.parameters)}
 
     def save(self, path: Path | str) -> None:
         """Write it as YAML."""

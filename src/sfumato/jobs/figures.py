@@ -152,15 +152,8 @@ def against_condensation(
     ]
     progress("Searching", len(tried) + 1, len(tried) + 1)
     paper, ours = searches
-    return AgainstCondensation(
-        tuple(condensed),
-        paper.naive,
-        paper.ica,
-        ours.naive,
-        ours.ica_anywhere,
-        ours.mean_guess,
-        rotations,
-    )
+    found = paper.naive, paper.ica, ours.naive, ours.ica_anywhere, ours.mean_guess
+    return AgainstCondensation(tuple(condensed), *found, rotations)
 
 
 def encoded_rows(

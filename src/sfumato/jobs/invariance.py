@@ -89,15 +89,7 @@ class Invariance:
     refused: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        entries = [{**vars(one), "measured": one.measured} for one in self.found]
-        return {
-            "rows": self.rows,
-            "columns": self.columns,
-            "rotations": self.rotations,
-            "label": self.label,
-            "found": entries,
-            "refused": self.refused,
-        }
+        return {**vars(self), "found": [{**vars(one), "measured": one.measured} for one in self.found]}
 
 
 @dataclass(frozen=True)

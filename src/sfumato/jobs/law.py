@@ -59,17 +59,8 @@ class LawCheck:
         return f"Undecided. {self.reason}"
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "law": self.law,
-            "width": self.width,
-            "verdict": self.verdict,
-            "epsilon": self.epsilon,
-            "amplification": self.amplification,
-            "exact": self.exact,
-            "conditions": list(self.conditions),
-            "reason": self.reason,
-            "beliefs": {f"{prior:g}": self.posterior(prior) for prior in BELIEFS},
-        }
+        beliefs = {f"{prior:g}": self.posterior(prior) for prior in BELIEFS}
+        return {**vars(self), "amplification": self.amplification, "beliefs": beliefs}
 
 
 def check_law(

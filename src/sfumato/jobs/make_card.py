@@ -47,11 +47,7 @@ def make_card(
     own = any(column.choices.chosen for column in encoding.schema.private)
     published = follows(mechanism.published, used) and not own
     card = Card(
-        mechanism={
-            "name": mechanism.name,
-            "parameters": used,
-            **({"as_published": True} if published else {}),
-        },
+        mechanism={"name": mechanism.name, "parameters": used, **({"as_published": True} if published else {})},
         source_schema=Schema(travelling).to_dict(),
         release_schema={
             "columns": layout.columns(),
@@ -81,10 +77,7 @@ def make_card(
         earlier_releases=earlier or {"count": None, "total_epsilon_record": None},
         papers=list(mechanism.papers),
         created=today(),
-        versions={
-            "sfumato": __version__,
-            **{name: version(name) for name in ("numpy", "scipy")},
-        },
+        versions={"sfumato": __version__, **{name: version(name) for name in ("numpy", "scipy")}},
     )
     return card.in_own_words()
 

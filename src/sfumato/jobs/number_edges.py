@@ -88,16 +88,8 @@ def cut_schema(schema: Schema, edges: Mapping[str, Sequence[float]], reason: str
     for name, found in edges.items():
         if schema[name].role == "label":
             raise SchemaError(f"The label {name!r} is not cut.")
-        schema = schema.with_column(
-            name,
-            kind="categorical",
-            low=None,
-            high=None,
-            categories=None,
-            edges=tuple(found),
-            source=source,
-            reason=reason,
-        )
+        cut = {"kind": "categorical", "low": None, "high": None, "categories": None, "edges": tuple(found)}
+        schema = schema.with_column(name, **cut, source=source, reason=reason)
     return schema
 
 
