@@ -139,7 +139,7 @@ def test_an_interrupted_comparison_goes_on_and_ends_as_an_unbroken_one(whole, tm
 
 def test_rows_that_belong_to_nobody_are_audited_by_planted_records():
     found = audited_by_canaries("tree-resampling", {"epsilon": 4.0, "delta": 1e-6}, SCHEMA, people(), seed=7)
-    assert 1.0 < found["audited_epsilon"] <= 4.0
+    assert 0.8 < found["audited_epsilon"] <= 4.0
     assert not found["canaries_above"]
     mu = found["audited_mu"]
     assert mu["low"] < mu["claimed"] < 1.5 * mu["high"]

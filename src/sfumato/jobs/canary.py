@@ -95,9 +95,14 @@ def canary(
     delta: float = 1e-6,
     fits: int = 200,
     seed: int | None = None,
+    confidence: float = CONFIDENCE,
     progress: Progress = silent,
 ) -> CanaryAudit:
-    """Audit tree-resampling on a table. Nothing is released, and the ledger is not charged."""
+    """Audit tree-resampling on a table. Nothing is released, and the ledger is not charged.
+
+    `confidence`: of the intervals of all parts together. Whoever audits many settings wants more of it, or chance alone
+    shows one of them above its claim.
+    """
     if delta == 0:
         raise UsageError("A canary audit judges concentrated differential privacy. Give a --delta above 0, as 1e-6.")
     if isinstance(fits, bool) or not isinstance(fits, int) or not 20 <= fits <= 100_000:
@@ -127,7 +132,9 @@ def canary(
             rho[one.what] = max(rho[one.what], one.rho)
         progress("Fitting", number + 1, 2 * fits)
     total = max(one.rho for one in costs)
-    parts = _judged(found, {part: copies * math.sqrt(2 * rho[part]) for part in PARTS}, copies * math.sqrt(2 * total))
+    parts = _judged(
+        found, {part: copies * math.sqrt(2 * rho[part]) for part in PARTS}, copies * math.sqrt(2 * total), confidence
+    )
     return CanaryAudit(epsilon, delta, copies, fits, parts)
 
 
@@ -139,10 +146,12 @@ def _read(table: Any, encoding: Encoding) -> tuple[Matrix, Codes]:
     return X, np.concatenate(y)
 
 
-def _judged(found: list[dict[str, list[float]]], claimed: Mapping[str, float], together: float) -> tuple[Part, ...]:
+def _judged(
+    found: list[dict[str, list[float]]], claimed: Mapping[str, float], together: float, confidence: float
+) -> tuple[Part, ...]:
     without, there = ({part: np.array(values) for part, values in side.items()} for side in found)
     asked = [part for part in PARTS if claimed[part] > 0]
-    z = float(stats.norm.isf((1 - CONFIDENCE) / 2 / (len(asked) + 1)))
+    z = float(stats.norm.isf((1 - confidence) / 2 / (len(asked) + 1)))
     parts = [_part(part, claimed[part], without[part], there[part], z) for part in asked]
     sides: list[Floats] = []
     for side in (without, there):

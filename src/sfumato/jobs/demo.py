@@ -52,7 +52,9 @@ def demonstrate(
         _write_tables(patients, others)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyLeakWarning)  # the demo says so itself
-            advice = recommend(patients, Wish(max_risk=RISK), label=LABEL, seconds=SECONDS, progress=progress)
+            advice = recommend(
+                patients, Wish(max_risk=RISK), label=LABEL, seconds=SECONDS, workers=1, progress=progress
+            )
             # A demonstration table is not a person's: it stays out of the owner's ledger.
             options = Options(label=LABEL, config=advice.config, ledger=folder / "ledger.json")
             done = sanitize(patients, folder / "release", options, progress)

@@ -132,5 +132,8 @@ def serve() -> None:
             found = True, work(item, *given)
         except Exception as error:
             found = False, type(error).__name__  # its text might quote a cell of the table
-        pickle.dump(found, answers)
-        answers.flush()
+        try:
+            pickle.dump(found, answers)
+            answers.flush()
+        except BrokenPipeError:  # who asked is gone
+            os._exit(1)

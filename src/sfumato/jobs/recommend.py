@@ -130,8 +130,8 @@ def _released(table: Any) -> Release | None:
     table.check()
     if table.card.made_by().rows != "nobody":
         raise UsageError(
-            f"The rows of {table.where} are people's rows with noise: what is chosen on them is chosen for noisier "
-            "rows than yours. Give a release whose rows belong to nobody (tree-resampling), or the table itself."
+            f"The rows of the release {table.where} are people's rows with noise: what is chosen on them is chosen for "
+            "noisier rows than yours. Give one whose rows belong to nobody (tree-resampling), or the table itself."
         )
     return table
 

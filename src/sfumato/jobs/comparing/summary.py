@@ -71,7 +71,7 @@ def no_learner(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         without = one["refused"] is None and one["accuracy"] is None
         told: dict[str, list[str]] = {}
         for name, why in one["untrained"].items() if without else ():
-            told.setdefault(why, []).append(name)
+            told.setdefault(why.rstrip("."), []).append(name)
         words = "; ".join(f"{', '.join(names)}: {why}" for why, names in told.items())
         reasons.append((words or "no learner fits such a release") if without else None)
     return _in_short(entries, reasons)
