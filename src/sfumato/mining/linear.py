@@ -21,6 +21,8 @@ GROUPS = 100
 ROWS_A_COLUMN = 10
 WEAK = 3.0
 """A direction whose plain variance is below so many standard errors is weakly known."""
+ROUNDING = 1e-12
+"""A direction whose variance is less than this part of the largest is there by rounding alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,10 +123,9 @@ def _solve(sums: Matrix, counts: Matrix) -> _Solved:
     mean = moments[0, 1:]
     covariance = moments[1:, 1:] - np.outer(mean, mean)
     inside, cross, total = covariance[:-1, :-1], covariance[:-1, -1], covariance[-1, -1]
-    try:
-        slopes = np.linalg.solve(inside, cross)
-    except np.linalg.LinAlgError:
-        raise UsageError("Some columns are a sum of others: leave one of them out.") from None
+    if np.linalg.matrix_rank(inside, tol=ROUNDING * np.abs(inside).max(), hermitian=True) < len(inside):
+        raise UsageError("Some columns are a sum of others: leave one of them out.")
+    slopes = np.linalg.solve(inside, cross)
     intercept = mean[-1] - mean[:-1] @ slopes
     explained = float(np.clip(cross @ slopes / total, 0.0, 1.0)) if total > 0 else float("nan")
     return _Solved(np.concatenate([[intercept], slopes]), inside, explained)
