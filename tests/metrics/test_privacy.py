@@ -9,6 +9,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from sfumato.attacks import Posteriors, Property
+from sfumato.attacks.guesses import truths
 from sfumato.metrics import (
     auc,
     auc_interval,
@@ -152,6 +153,6 @@ def test_rises_and_falls_are_definition_1():
 def test_only_beliefs_that_move_the_right_way_count():
     properties = (Property("high", 0, 0, 0.9, np.inf), Property("low", 0, 0, -np.inf, 0.6))
     guess = Posteriors(np.array([0.1, 0.6]), np.array([[0.8, 0.05], [0.8, 0.9]]), properties)
-    moved, could = privacy.belief_moves(guess, np.array([[0.95], [0.3]]))
+    moved, could = privacy.belief_moves(guess, truths(properties, np.array([[0.95], [0.3]])))
     assert moved.tolist() == [[True, True], [False, False]]
     assert could.tolist() == [[True, True], [False, False]]

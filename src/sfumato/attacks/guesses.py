@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from sfumato.array_types import Codes, Flags, Matrix
+
+_BLOCK = 1_024
 
 
 class Guess:
@@ -117,6 +119,17 @@ class Property:
     def covers(self, values: Matrix) -> Flags:
         """Of which values of its own slot it is true."""
         return np.asarray((values > self.low) & (values <= self.high))
+
+
+def truths(properties: Sequence[Property], X: Matrix) -> Flags:
+    """Which properties are true of which rows, rows x properties; by blocks that stay in a processor's cache."""
+    slots = [one.slot for one in properties]
+    low, high = np.array([one.low for one in properties]), np.array([one.high for one in properties])
+    found = np.empty((len(X), len(slots)), dtype=bool)
+    for start in range(0, len(X), _BLOCK):
+        values = X[start : start + _BLOCK, slots]
+        np.logical_and(values > low, values <= high, out=found[start : start + _BLOCK])
+    return found
 
 
 @dataclass(frozen=True)

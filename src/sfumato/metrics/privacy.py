@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
 from scipy import stats
 
@@ -166,6 +167,14 @@ def same_rows(first: Matrix, second: Matrix) -> Flags:
     return np.asarray(np.isclose(first, second, rtol=0.0, atol=1e-9).all(axis=1))
 
 
+def row_codes(X: Matrix) -> Codes:
+    """Equal numbers for equal rows (to 9 digits)."""
+    rounded = np.ascontiguousarray(np.round(X, 9) + 0.0)
+    kind = pa.binary(rounded.itemsize * rounded.shape[1])
+    rows = pa.FixedSizeBinaryArray.from_buffers(kind, len(rounded), [None, pa.py_buffer(rounded)])
+    return np.asarray(rows.dictionary_encode().indices, dtype=np.int64)
+
+
 def rises(prior: Matrix, posterior: Matrix, rare: float, sure: float) -> Flags:
     """Per record and property whether belief rose from at most `rare` to at least `sure`; fewer is safer [Def. 1]."""
     return np.asarray((prior <= rare) & (posterior >= sure))
@@ -176,13 +185,14 @@ def falls(prior: Matrix, posterior: Matrix, rare: float, sure: float) -> Flags:
     return np.asarray((prior >= sure) & (posterior <= rare))
 
 
-def belief_moves(guess: Posteriors, original: Matrix) -> tuple[Flags, Flags]:
+def belief_moves(guess: Posteriors, truth: Flags) -> tuple[Flags, Flags]:
     """Per record and property: (rightly moved by the release, could have been); fewer of the first is safer.
+
+    truth: which properties are true of which records (`guesses.truths`).
 
     Rightly moved: a rare property that is true rose to sure, or a common one (prior >= sure) that is false fell to
     rare. A belief that moves the wrong way tells the adversary nothing about the person, and does not count.
     """
-    truth = np.column_stack([item.holds(original) for item in guess.properties])
     could = (truth & (guess.prior <= guess.rare)) | (~truth & (guess.prior >= guess.sure))
     rose = truth & rises(guess.prior, guess.posterior, guess.rare, guess.sure)
     fell = ~truth & falls(guess.prior, guess.posterior, guess.rare, guess.sure)

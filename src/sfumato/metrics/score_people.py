@@ -12,6 +12,7 @@ from sfumato.metrics.privacy import (
     auc_within,
     mean_interval,
     proportion_interval,
+    row_codes,
     same_rows,
     worst_records,
 )
@@ -80,9 +81,7 @@ def score_sources(guess: Sources, truth: Truth) -> ScoredGuess | Abstain:
 
 def _without_row(register: Matrix, rows: Matrix) -> float:
     """Share of the register that is behind no release row."""
-    together = np.round(np.vstack([rows, register]), 9)
-    _, code = np.unique(together, axis=0, return_inverse=True)
-    code = code.reshape(-1)
+    code = row_codes(np.vstack([rows, register]))
     return float(np.mean(~np.isin(code[len(rows) :], code[: len(rows)])))
 
 
@@ -92,9 +91,7 @@ def _chance(
     """Mean share of rows that are identical to the target; of the rows of its class, where labels are exact."""
     if labels is None or target_labels is None or label_keep < 1.0:
         labels, target_labels = np.zeros(len(rows), dtype=np.int64), np.zeros(len(targets), dtype=np.int64)
-    together = np.column_stack([np.concatenate([labels, target_labels]), np.round(np.vstack([rows, targets]), 9)])
-    _, code = np.unique(together, axis=0, return_inverse=True)
-    code = code.reshape(-1)
+    code = row_codes(np.column_stack([np.concatenate([labels, target_labels]), np.vstack([rows, targets])]))
     counts = np.bincount(code[: len(rows)], minlength=int(code.max()) + 1)
     of_class = np.maximum(np.bincount(labels, minlength=int(target_labels.max()) + 1), 1)
     return float((counts[code[len(rows) :]] / of_class[target_labels]).mean())

@@ -9,6 +9,7 @@ import numpy as np
 
 from sfumato.array_types import Flags, Matrix
 from sfumato.attacks.base import Abstain, Posteriors, Secrets, Values
+from sfumato.attacks.guesses import truths
 from sfumato.metrics.privacy import (
     belief_moves,
     breaches,
@@ -186,18 +187,20 @@ def score_posteriors(guess: Posteriors, truth: Truth) -> ScoredGuess | Abstain:
     the table. worst: the mean, over the worst 1% of records, of the highest posterior that a rare true property
     reached.
     """
-    moved, could = belief_moves(guess, truth.rows)
+    true = truths(guess.properties, truth.rows)
+    moved, could = belief_moves(guess, true)
     eligible = _some(could)
     if not eligible.any():
         return Abstain(f"no record has a property with prior of at most {guess.rare:g}")
     hit = _some(moved & could)[eligible]
-    held = np.column_stack([item.holds(truth.rows) for item in guess.properties]) & (guess.prior <= guess.rare)
-    highest = np.where(held, guess.posterior, 0.0).max(axis=1).clip(0.0, 1.0)  # posteriors sum to 1 up to rounding
+    highest = (
+        np.where(true & (guess.prior <= guess.rare), guess.posterior, 0.0).max(axis=1).clip(0.0, 1.0)
+    )  # posteriors sum to 1 up to rounding
     riskiest = worst_records(highest, truth.share)
     control = None
     if truth.control is not None and len(truth.control):
         picked = np.random.default_rng(0).integers(len(truth.control), size=len(guess.posterior))
-        strange, possible = belief_moves(guess, truth.control[picked])
+        strange, possible = belief_moves(guess, truths(guess.properties, truth.control)[picked])
         control = float(_some(strange & possible)[_some(possible)].mean()) if possible.any() else None
     rows, counted = [], [item.group for item in guess.properties]
     for number, group in enumerate(truth.encoding.groups):
@@ -226,10 +229,10 @@ def _some(flags: Flags) -> Flags:
 def _largest_odds_ratio(guess: Posteriors) -> float:
     """How many times the odds of any property rose: at most the release's amplification (1e300 stands for more)."""
     prior = np.clip(guess.prior, 1e-12, 1 - 1e-12)
-    after = np.clip(guess.posterior, 0.0, 1.0)
+    after = np.clip(guess.posterior.max(axis=0), 0.0, 1.0)  # odds grow with the posterior
     inside = (guess.prior > 0) & (guess.prior < 1)
     if not inside.any():
         return 1.0
     with np.errstate(divide="ignore"):
         ratio = after / (1 - after) / (prior / (1 - prior))
-    return float(min(ratio[:, inside].max(), 1e300))
+    return float(min(ratio[inside].max(), 1e300))

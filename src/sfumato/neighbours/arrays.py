@@ -48,9 +48,9 @@ class Arrays(Protocol):
     def pick(self, values: Any, places: Any) -> Any:
         """From every line of `values` those at the places of the same line."""
 
-    def squares(self, queries: Any, rows: Any, places: Any, own: int | None) -> Any:
+    def squares(self, queries: Any, rows: Any, places: Any, own: npt.NDArray[np.int64] | None) -> Any:
         """Squared distance of every query to the rows at its places, by differences; infinite where there is no row,
-        and at row `own` + i for query i."""
+        and at its `own` row."""
 
     def joined(self, parts: list[Any]) -> Any:
         """Matrices side by side."""
@@ -108,10 +108,10 @@ class NumpyArrays:
     def pick(self, values: Any, places: Any) -> Any:
         return self._np.take_along_axis(values, places, axis=1)
 
-    def squares(self, queries: Any, rows: Any, places: Any, own: int | None) -> Any:
+    def squares(self, queries: Any, rows: Any, places: Any, own: npt.NDArray[np.int64] | None) -> Any:
         there = places < len(rows)
         if own is not None:
-            there &= places != self._np.arange(own, own + len(queries))[:, None]
+            there &= places != self.put(own)[:, None]
         near = rows[self._np.minimum(places, len(rows) - 1)]
         near -= queries[:, None, :]
         return self._np.where(there, (near * near).sum(axis=2), np.inf)
@@ -204,10 +204,10 @@ class TorchArrays:
     def pick(self, values: Any, places: Any) -> Any:
         return self._torch.gather(values, 1, places)
 
-    def squares(self, queries: Any, rows: Any, places: Any, own: int | None) -> Any:
+    def squares(self, queries: Any, rows: Any, places: Any, own: npt.NDArray[np.int64] | None) -> Any:
         there = places < len(rows)
         if own is not None:
-            there &= places != self._torch.arange(own, own + len(queries), device=self._device).unsqueeze(1)
+            there &= places != self.put(own).unsqueeze(1)
         near = rows[places.clamp(max=len(rows) - 1)]
         near -= queries.unsqueeze(1)
         return self._torch.where(there, (near * near).sum(dim=2), self._torch.inf)

@@ -23,7 +23,8 @@ from sfumato.array_types import Codes, Flags, Floats
 from sfumato.neighbours.arrays import GROUP, Arrays, arrays_for
 from sfumato.neighbours.frame import Frame, error_bound, pair_squares
 
-SPARE_GROUPS, SPARE_ROWS = 3, 6
+SPARES = ((3, 6), (60, 120))
+"""Groups, and rows of them, that are looked at beyond those asked for; and once more for queries that stay open."""
 DEVICE_BYTES = 1 << 32
 """What one block of products may take; `--device-memory` sets another limit."""
 LEAST_BLOCK, MOST_BLOCK = 64, 1 << 16
@@ -86,11 +87,15 @@ def nearest_on_device(
     work = _Work(arrays, a, b, k, exclude_self, frame or Frame.of(b))
     best, index = np.full((len(a), k), np.inf), np.full((len(a), k), len(b), dtype=np.int64)
     settled = np.zeros(len(a), dtype=bool)
+    for spare in SPARES:
+        work.look_at(*spare)
+        left = np.flatnonzero(~settled)
 
-    def answer(at: slice, memory: int) -> None:
-        best[at], index[at], settled[at] = work.answers(at, memory)
+        def answer(at: slice, memory: int, left: Codes = left) -> None:
+            who = left[at]
+            best[who], index[who], settled[who] = work.answers(who, memory)
 
-    in_blocks(arrays, len(a), work.bytes_of_a_query, memory, answer)
+        in_blocks(arrays, len(left), work.bytes_of_a_query, memory, answer)
     return best, index, settled
 
 
@@ -101,19 +106,24 @@ class _Work:
         self.arrays, self.a, self.b, self.k, self.exclude_self = arrays, a, b, k, exclude_self
         self.frame, self.scale = frame, frame.scale_for(a)
         self.exact_rows, self.centre = arrays.put(b), arrays.put(frame.centre)
-        groups = -(-len(b) // GROUP)
-        far = groups * GROUP - len(b)
+        self.groups = -(-len(b) // GROUP)
+        far = self.groups * GROUP - len(b)
         self.rows, self.row_square = arrays.operand(self.exact_rows, self.centre, self.scale, far)
-        self.looked_at = min(k + exclude_self + SPARE_GROUPS, groups)
-        self.bytes_of_a_query = 4 * max(groups, GROUP * max(64, self.looked_at * self.rows.shape[1]))
 
-    def answers(self, at: slice, memory: int) -> tuple[Floats, Codes, Flags]:
+    def look_at(self, spare_groups: int, spare_rows: int) -> None:
+        """So many groups of rows, and so many of these rows, beyond those that are asked for."""
+        wanted = self.k + self.exclude_self
+        self.looked_at = min(wanted + spare_groups, self.groups)
+        self.measured = min(wanted + spare_rows, self.looked_at * GROUP)
+        self.bytes_of_a_query = 4 * max(self.groups, GROUP * max(64, self.looked_at * self.rows.shape[1]))
+
+    def answers(self, own: Codes, memory: int) -> tuple[Floats, Codes, Flags]:
         """The k nearest rows of some queries, and which of these queries are settled."""
-        arrays, mine, own = self.arrays, self.a[at], np.arange(at.start, at.stop)
+        arrays, mine = self.arrays, self.a[own]
         exact = arrays.put(mine)
         operand, query_square = arrays.operand(exact, self.centre, self.scale)
         places, reached = self._candidates(arrays.as_query(operand), memory)
-        there = arrays.squares(exact, self.exact_rows, places, at.start if self.exclude_self else None)
+        there = arrays.squares(exact, self.exact_rows, places, own if self.exclude_self else None)
         squares, order = arrays.smallest(there, places.shape[1])
         place = arrays.get(arrays.pick(places, order)).astype(np.int64)
         best, index = self._measured(mine, own, place[:, : self.k])
@@ -132,7 +142,7 @@ class _Work:
         groups = self.looked_at
         beyond, which = arrays.smallest(arrays.joined(parts), min(groups + 1, height // GROUP))
         found = arrays.in_groups(queries, self.rows, which[:, :groups])
-        product, place = arrays.smallest(found, min(self.k + self.exclude_self + SPARE_ROWS, groups * GROUP))
+        product, place = arrays.smallest(found, self.measured)
         places = arrays.pick(which, place // GROUP) * GROUP + place % GROUP
         reached = arrays.get(product)[:, -1].astype(np.float32)
         if groups < height // GROUP:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.array_types import Codes, Matrix
+from sfumato.metrics.privacy import row_codes
 
 SHIFTS = tuple(shift for size in range(1, 11) for shift in (-size, size))
 FAR_BEYOND_CHANCE = 6.0
@@ -64,10 +65,3 @@ def _matched(X: Matrix, Z: Matrix) -> Codes:
     rank[sequence] = np.arange(len(wanted)) - starts
     place = low + np.minimum(rank, np.maximum(count - 1, 0))
     return np.where(count > 0, order[np.minimum(place, len(order) - 1)], -1)
-
-
-def row_codes(X: Matrix) -> Codes:
-    """Equal numbers for equal rows (to 9 digits)."""
-    rounded = np.ascontiguousarray(np.round(X, 9) + 0.0)
-    keys = rounded.view(np.dtype((np.void, rounded.dtype.itemsize * rounded.shape[1]))).reshape(-1)
-    return np.asarray(np.unique(keys, return_inverse=True)[1], dtype=np.int64).reshape(-1)

@@ -9,11 +9,11 @@ import numpy as np
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks import Attack, ColumnMoments, Knowledge, RowPairs, Transform
 from sfumato.channels import Guided, Staged
-from sfumato.jobs.auditing.alignment import row_codes
 from sfumato.jobs.auditing.evidence import Evidence, sampled
 from sfumato.jobs.auditing.line_up import line_up
 from sfumato.jobs.auditing.simulator import simulator_of
 from sfumato.metrics import Truth
+from sfumato.metrics.privacy import row_codes
 
 MOST_TARGETS = 1_000
 MOST_CANDIDATES = 500

@@ -11,13 +11,14 @@ from sfumato.array_types import Codes, Matrix
 from sfumato.channels import Channel, Guided
 from sfumato.errors import TableError
 from sfumato.guarantee import Card
-from sfumato.jobs.auditing.alignment import identical_rows, row_codes, same_order
+from sfumato.jobs.auditing.alignment import identical_rows, same_order
 from sfumato.jobs.auditing.evidence import Evidence, People, read_holdout, read_people, sampled
 from sfumato.jobs.auditing.generalised import Sets
 from sfumato.jobs.auditing.known_noise import known_noise
 from sfumato.jobs.auditing.matching import CANDIDATES, match_people
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.mechanisms import MECHANISMS, Mechanism, RowDrawing, make_mechanism
+from sfumato.metrics.privacy import row_codes
 from sfumato.table import Encoding, Table, open_table
 from sfumato.table.unfit import unfit_in_words, warn_of_unfit
 from sfumato.wording import counted
