@@ -165,3 +165,11 @@ def test_a_card_that_runs_full_goes_on_in_smaller_blocks_and_says_so(released):
     here = NearestSource().run(known)
     with on_device(Small()), pytest.warns(DeviceMemoryWarning, match="blocks of"):
         assert_array_equal(NearestSource().run(known).index, here.index)
+
+
+def test_too_many_rows_with_gaps_are_refused_in_words(released, monkeypatch):
+    known = released("some cells")
+    monkeypatch.setattr("sfumato.attacks.row_ratios.MOST_CELLS", 1)  # so that distances are taken
+    assert NearestSource().run(known).index.shape == (200,)
+    monkeypatch.setattr("sfumato.attacks.nearest_source.MOST_PAIRS_WITH_GAPS", 1)
+    assert "--max-rows" in NearestSource().run(known).reason

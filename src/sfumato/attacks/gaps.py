@@ -52,7 +52,7 @@ def nearest_reported(queries: Matrix, rows: Matrix, k: int = 1) -> tuple[Matrix,
         mine, there = a[block], seen[block].astype(np.float64)
         squares = (mine**2) @ other.T - 2.0 * mine @ b.T + there @ (b**2).T
         squares += usual.sum() - (there * usual) @ other.T
-        index[block] = np.argsort(squares, axis=1, kind="stable")[:, :k]
+        index[block] = squares.argmin(axis=1)[:, None] if k == 1 else np.argsort(squares, axis=1, kind="stable")[:, :k]
         distance[block] = np.sqrt(np.maximum(np.take_along_axis(squares, index[block], axis=1), 0.0))
     return distance, index
 

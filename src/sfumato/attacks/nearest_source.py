@@ -17,6 +17,9 @@ from sfumato.attacks.row_ratios import EXACT_WIDTH, HERE, has_law
 from sfumato.neighbours import chosen, in_blocks
 from sfumato.statistics import NO_CLASS
 
+MOST_PAIRS_WITH_GAPS = 20_000_000_000
+"""Rows times people up to which distances are measured where cells are left out: minutes of a processor."""
+
 
 class NearestSource(Attack):
     """The adversary holds a register of everybody in the table and asks whose row each released row was.
@@ -41,6 +44,9 @@ class NearestSource(Attack):
         lawful = has_law(known, len(known.register))
         if known.guided is not None and not lawful:
             return Abstain("the release has no distances, and is too large for likelihoods")
+        gaps = bool(np.isnan(known.release).any())
+        if gaps and not lawful and len(known.release) * len(known.register) > MOST_PAIRS_WITH_GAPS:
+            return Abstain("rows leave cells out and are too many to compare with everybody: audit fewer (--max-rows)")
         index = np.empty(len(known.release), dtype=np.int64)
         doubt = np.empty(len(index))
         for code, rows, people, told in _classes(known):
