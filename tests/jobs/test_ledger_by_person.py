@@ -202,6 +202,17 @@ def test_a_person_with_several_rows_has_spent_all_of_them(release, book):
     release(named, **drawn, dry_run=True)
 
 
+def test_people_who_were_named_once_stay_people_where_no_column_names_them(release, book):
+    """Two rows of a person at epsilon 1, then both without a name at 0.5: 2 x 1 + 2 x 0.5."""
+    release(PEOPLE.assign(id=np.repeat(np.arange(30), 2)), 1.0, person="id", max_rows_per_person=2)
+    Ledger(book).set_budget(Budget(2.9))
+    with pytest.raises(BudgetError, match="would bring somebody to epsilon 3"):
+        release(PEOPLE, 0.5, dry_run=True)
+    release(OTHERS, 2.5, dry_run=True)  # other people, of whom nobody said that they have several rows
+    Ledger(book).set_budget(Budget(3.0))
+    release(PEOPLE, 0.5, dry_run=True)
+
+
 def test_a_refused_release_deletes_nothing_that_the_ledger_still_names(release, book):
     release(PEOPLE)
     data = json.loads(book.read_text())

@@ -4,7 +4,7 @@ import pytest
 
 from sfumato.errors import UsageError
 from sfumato.guarantee import epsilon_for_posterior
-from sfumato.jobs.strength import MECHANISM, Terms, Wanted
+from sfumato.jobs.strength import MECHANISM, Presence, Terms, Wanted
 from sfumato.table import Column, Schema
 
 SCHEMA = Schema((Column("age", "integer", low=0, high=120, source="public", reason="human ages"),))
@@ -76,3 +76,13 @@ def test_what_a_study_fixes_is_fixed(asked, schema, said):
 def test_an_epsilon_for_the_label_of_zero_is_not_taken_for_one():
     """The command line took `--label-epsilon 0` for 1."""
     assert wanted(private_label=True, label_epsilon=0.0).under(None, None).label_epsilon == 0.0
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.1, None), (None, 1e-5), (1.0, 2e-6), (1.1, 0.0)])
+def test_presence_that_the_study_would_not_take_is_refused_before_it_is_charged(epsilon, delta):
+    asked = Terms("s", "sha256:0", SCHEMA, "tree-resampling", {}, None, Presence(1.0, 1e-6))
+    assert wanted().under(asked, None).parameters == {"epsilon": 1.0, "delta": 1e-6}
+    stronger = wanted(epsilon=0.5, delta=1e-5).under(asked, None)  # comes to less than 1 at the study's delta too
+    assert stronger.parameters == {"epsilon": 0.5, "delta": 1e-5}
+    with pytest.raises(UsageError, match="at most 1 at delta 1e-06"):
+        wanted(epsilon=epsilon, delta=delta).under(asked, None)

@@ -218,6 +218,22 @@ def test_a_plan_is_made_from_scores_that_all_sites_push(client, tmp_path):
         plan_counts(file, scored=AddedCounts({}, {}, [], 0))
     with pytest.raises(UsageError, match="one origin"):
         plan_counts(file, scores=True, pairs=[("age", "sex")])
+    with pytest.raises(UsageError, match="given twice"):
+        plan_counts(file, scored=[folders[0], folders[1], folders[0]])
+    stronger = {**draft.to_dict(), "guarantee": {"epsilon": 0.5, "delta": 1e-6}}
+    planned, other = tmp_path / "first.json", tmp_path / "other.json"
+    planned.write_text(json.dumps(first.to_dict()))
+    other.write_text(json.dumps(stronger))
+    for given in (folders, found):  # everybody paid more than the first round of that study asks for
+        with pytest.raises(CardError, match=r"not of this study's first round.*at most 0\.2"):
+            plan_counts(other, scored=given)
+    stronger["schema"]["columns"][0]["high"] += 1
+    other.write_text(json.dumps({name: value for name, value in stronger.items() if name != "space"}))
+    with pytest.raises(CardError, match=r"not of this study's first round.*'high' differs"):
+        plan_counts(other, scored=found)
+    for again in ({"scores": True}, {"scored": folders}):
+        with pytest.raises(UsageError, match="has a plan already"):
+            plan_counts(planned, **again)
 
 
 @pytest.mark.parametrize(

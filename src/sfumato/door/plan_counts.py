@@ -89,13 +89,21 @@ def plan_counts(
             "A plan has one origin: a release, pairs of columns that belong together, or scores. Leave the others out."
         )
     stated, mechanism = found.to_dict(), _mechanism(found)
+    first: dict[str, Any] = {}
+    if scores or scored is not None:
+        if found.plan is not None:
+            raise UsageError(
+                f"{study} has a plan already, and in two rounds that makes a part of a part of the budget. Give the "
+                "study file that the first round was planned from."
+            )
+        first = _with_budget(stated, mechanism, FOR_SCORES)
+        first["mechanism"]["parameters"]["plan"] = ScoringPlan(found.encoding).to_dict()
     if scores:
-        stated = _with_budget(stated, mechanism, FOR_SCORES)
-        plan: dict[str, Any] = ScoringPlan(found.encoding).to_dict()
+        stated, plan = first, first["mechanism"]["parameters"]["plan"]
     elif scored is not None:
         stated = _with_budget(stated, mechanism, 1.0 - FOR_SCORES)
         left = _mechanism(PoolStudy.from_dict(stated)).budget(np.random.default_rng(0))
-        plan = plan_from_scores(*added_scores(scored, found), left).to_dict()
+        plan = plan_from_scores(*added_scores(scored, PoolStudy.from_dict(first)), left).to_dict()
     elif release is None:
         plan = public_plan(found.encoding, pairs).to_dict()
     else:

@@ -93,8 +93,8 @@ def _now(epsilon: float, central: Central | None, rows: int | None) -> float:
 def _total(earlier: Earlier, epsilon: float, central: Central | None, rows: int | None) -> float:
     before, local = earlier.central_person, earlier.epsilon_of_a_person(rows)
     if central is None:
-        people = earlier.people(epsilon, rows)
-        local = people.worst if people is not None else sum_up([local, times(epsilon, rows)])
+        worst = earlier.worst(epsilon, rows)
+        local = worst if worst is not None else sum_up([local, times(epsilon, rows)])
         return local if before is None else sum_up([local, before.value.epsilon])
     now = central.group(rows or 1)
     together = now if before is None else before + now

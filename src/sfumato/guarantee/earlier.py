@@ -62,6 +62,20 @@ class Earlier:
         each = [_of_a_person(entry, rows_per_person) for entry in perturbed]
         return self.tally.totals(each, times(epsilon_now, rows_per_person))
 
+    def worst(self, epsilon_now: float, rows_per_person: int | None) -> float | None:
+        """The largest epsilon that anybody has with this release, for all of their rows; None where rows could not be
+        compared. Rows that an earlier release knew to be several of one person still are, though no column says so.
+        """
+        if self.tally is None:
+            return None
+        perturbed = [entry for entry in self.entries if not entry.get("central")]
+        rows = rows_per_person
+        if self.tally.by == "row":
+            known = [1, *(entry.get("rows_per_person", 1) for entry in perturbed if _knew_people(entry))]
+            rows = None if None in known else max(known)
+        each = [_of_a_person(entry, rows) for entry in perturbed]
+        return self.tally.totals(each, times(epsilon_now, rows)).worst
+
     def epsilon_of_a_person(self, rows_now: int | None) -> float:
         """What perturbed records come to for somebody who was in all of these releases with all of their rows."""
         return sum_up(_of_a_person(entry, rows_now) for entry in self.entries if not entry.get("central"))
@@ -96,5 +110,8 @@ def times(epsilon: float, rows: int | None) -> float:
 
 def _of_a_person(entry: Entry, rows_now: int | None) -> float:
     """Where a release did not know whose its rows were, each row of a person may have been there once."""
-    knew = (entry.get("roll") or {}).get("people")
-    return times(record_epsilon(entry), entry.get("rows_per_person", 1) if knew else rows_now)
+    return times(record_epsilon(entry), entry.get("rows_per_person", 1) if _knew_people(entry) else rows_now)
+
+
+def _knew_people(entry: Entry) -> bool:
+    return bool((entry.get("roll") or {}).get("people"))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from sfumato.errors import UsageError
 from sfumato.guarantee import epsilon_for_posterior
+from sfumato.guarantee.concentrated import Central, rho_for
 from sfumato.table import Schema
 
 MECHANISM = "principal-laplace"
@@ -87,6 +88,7 @@ class Wanted:
                 parameters[name] = value
         if terms is not None and terms.presence is not None:
             parameters = {**terms.presence._asdict(), **parameters}
+            _check_presence(terms.presence, parameters)
         reached, chosen_by = self._epsilon(epsilon)
         if reached is not None:
             parameters["epsilon_record"] = _left_for_the_columns(reached, parameters, label * self.private_label)
@@ -116,6 +118,24 @@ class Wanted:
         prior = PRIOR if self.prior is None else self.prior
         said = f"max-posterior {self.max_posterior:.9g} at prior {prior:g}"
         return epsilon_for_posterior(prior, self.max_posterior), said
+
+
+def _check_presence(asked: Presence, parameters: Mapping[str, Any]) -> None:
+    """Refuse what the study would not take, before a fit is charged for it; what is no number is refused elsewhere."""
+    epsilon, delta = parameters["epsilon"], parameters["delta"]
+    numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in (epsilon, delta))
+    if (
+        not numbers
+        or not (0 < epsilon <= 100 and 0 <= delta < 1)
+        or (epsilon <= asked.epsilon and delta <= asked.delta)
+    ):
+        return
+    planned = Central(rho=rho_for(epsilon, delta), delta=asked.delta) if delta else Central(pure=epsilon)
+    if planned.epsilon > asked.epsilon * (1 + 1e-9):
+        raise UsageError(
+            f"The study asks for an epsilon of at most {asked.epsilon:.9g} at delta {asked.delta:g} for somebody's "
+            "presence, and would not take a release with more. Leave --epsilon and --delta out, or give smaller ones."
+        )
 
 
 def leaves_strength_open(parameters: Mapping[str, Any]) -> bool:
