@@ -27,3 +27,16 @@ def test_sorted_by_pieces_is_sorted(count, tmp_path, monkeypatch):
     assert np.frombuffer(file.getvalue(), dtype="<u8").tolist() == np.unique(prints).tolist()
     assert held.all().tolist() == prints.tolist()  # still in their order
     assert list(tmp_path.iterdir()) == []
+
+
+def test_reading_in_between_neither_loses_nor_overwrites_any(tmp_path, monkeypatch):
+    monkeypatch.setattr("sfumato.guarantee.spool.SPOOL_BYTES", 100)
+    monkeypatch.setattr("sfumato.guarantee.spooled_prints.PIECE", 10)
+    given = np.random.default_rng(2).integers(0, 1 << 64, 60, dtype=np.uint64)
+    prints = SpooledPrints(tmp_path)
+    prints.add(given[:50])
+    one, other = prints.pieces(), prints.pieces()
+    first = [next(one), next(other)]  # half-read
+    prints.add(given[50:])
+    assert np.concatenate([first[0], *one]).tolist() == np.concatenate([first[1], *other]).tolist()
+    assert prints.all().tolist() == given.tolist()

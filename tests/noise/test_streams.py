@@ -5,6 +5,7 @@ import copy
 import hashlib
 import os
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -72,6 +73,20 @@ def test_words_in_bulk_are_aes_from_the_middle_of_the_counter_however_they_are_a
     assert found == expected
     uniform = keyed_generator(key).random((2, 50))
     assert uniform.tolist() == ((np.frombuffer(expected, "<u8")[:100] >> 11) * 2.0**-53).reshape(2, 50).tolist()
+
+
+def test_threads_that_share_a_generator_never_draw_the_same_word():
+    generator = keyed_generator(os.urandom(16))
+    with ThreadPoolExecutor(4) as pool:
+        drawn = list(pool.map(lambda _: random_words(generator, 3_000), range(400)))
+    assert len(np.unique(np.concatenate(drawn))) == 400 * 3_000
+
+
+def test_a_negative_count_is_refused_as_numpy_does():
+    generator = keyed_generator(os.urandom(16))
+    generator.random(3)
+    with pytest.raises(ValueError, match="negative dimensions"):
+        generator.random(-1)
 
 
 def test_block_key_is_hkdf_of_the_run_key():

@@ -5,6 +5,7 @@ They are looked at a piece at a time and sorted a piece at a time, so that memor
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -37,11 +38,14 @@ class SpooledPrints:
 
     def pieces(self) -> Iterator[Prints]:
         """All of them, a piece at a time."""
-        file, left = self._spool.from_start(), self._count
-        while left:
-            piece = np.frombuffer(file.read(BYTES * min(PIECE, left)), dtype="<u8")
-            left -= len(piece)
-            yield piece
+        for start in range(0, self._count, PIECE):
+            file = self._spool.from_start()
+            file.seek(BYTES * start)  # several may read in turns
+            wanted = BYTES * min(PIECE, self._count - start)
+            content = file.read(wanted)
+            if len(content) != wanted:
+                raise OSError(errno.EIO, "the file of fingerprints was cut short")
+            yield np.frombuffer(content, dtype="<u8")
 
     def all(self) -> Prints:
         """All of them in memory."""

@@ -6,6 +6,8 @@ cost: a NumPy generator asks for its words one by one.
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
@@ -18,24 +20,31 @@ _FEWEST, _CHUNK = 32, 1 << 13
 
 
 class BulkWords:
-    """The sequence of words AES(key, 2^127), AES(key, 2^127 + 1), ..., little-endian, however it is asked for."""
+    """The sequence of words AES(key, 2^127), AES(key, 2^127 + 1), ..., little-endian, however it is asked for.
+
+    Threads that share it get different words: as in NumPy's own generators, one draws at a time.
+    """
 
     def __init__(self, key: bytes) -> None:
         self._encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
         self._next = 0
         self._left = np.empty(0, dtype=np.uint64)
+        self._lock = threading.Lock()
 
     def draw(self, count: int) -> NDArray[np.uint64]:
         """The next `count` words, which the caller may overwrite."""
-        missing = count - len(self._left)
-        found = self._left
-        if missing > 0:
-            blocks = max(_FEWEST, -(-missing // 2))
-            found = np.empty(len(self._left) + 2 * blocks + 2, dtype=np.uint64)  # OpenSSL wants room for one more
-            found[: len(self._left)] = self._left
-            self._encrypt(found[len(self._left) :], blocks)
-            found = found[:-2]
-        self._left = found[count:]
+        if count < 0:
+            raise ValueError("negative dimensions are not allowed")  # in NumPy's words
+        with self._lock:
+            missing = count - len(self._left)
+            found = self._left
+            if missing > 0:
+                blocks = max(_FEWEST, -(-missing // 2))
+                found = np.empty(len(self._left) + 2 * blocks + 2, dtype=np.uint64)  # OpenSSL wants room for one more
+                found[: len(self._left)] = self._left
+                self._encrypt(found[len(self._left) :], blocks)
+                found = found[:-2]
+            self._left = found[count:]
         return found[:count]
 
     def _encrypt(self, room: NDArray[np.uint64], blocks: int) -> None:

@@ -29,7 +29,7 @@ class BlockIndex:
         """Note a block that was just written."""
         record = np.zeros(1, dtype=self._record)
         record["cells"], record["labelled"], record["ends"] = cells, labelled, ends
-        record["digest"] = np.frombuffer(digest, dtype=np.uint8)
+        record["digest"] = np.frombuffer(_sealed(record[0], digest), dtype=np.uint8)
         with open(self._path, "ab", opener=private_opener) as file:
             file.write(record.tobytes())
 
@@ -42,7 +42,7 @@ class BlockIndex:
                 for record in found:
                     wanted = int(record["cells"]) * CELL_BYTES
                     content = file.read(wanted)
-                    if len(content) != wanted or digest_of(content) != record["digest"].tobytes():
+                    if len(content) != wanted or _sealed(record, digest_of(content)) != record["digest"].tobytes():
                         break
                     kept, size = kept + 1, size + len(content)
                     yield int(record["cells"]), record["ends"].astype(np.int64), bool(record["labelled"])
@@ -57,6 +57,12 @@ def digest_of(content: bytes | memoryview) -> bytes:
     words = np.frombuffer(content, dtype="<u8")
     sums = np.add.reduceat(words, np.arange(0, len(words), PAGE_CELLS)) if len(words) else words
     return hashlib.sha256(sums.tobytes()).digest()
+
+
+def _sealed(record: np.void, digest: bytes) -> bytes:
+    """The hash of a block and of its record: a long record may reach the disk in part, too."""
+    fields = (record[name].tobytes() for name in ("cells", "labelled", "ends"))
+    return hashlib.sha256(digest + b"".join(fields)).digest()
 
 
 def private_opener(path: str, flags: int) -> int:
