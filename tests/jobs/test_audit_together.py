@@ -91,6 +91,8 @@ def test_what_cannot_be_put_together_is_refused():
     words = {"original": TABLE, "attacks": ["naive-estimate"], "repeats": 0}
     with pytest.raises(UsageError, match="0 of the audited people are in both"):
         sf.audit(release, beside=other, beside_original=OTHERS, **words)
+    with pytest.raises(UsageError, match="Both are the same release"):
+        sf.audit(release, beside=release, **words)
     with pytest.raises(UsageError, match="Give both, or neither"):
         sf.audit(release, beside_original=OTHERS, **words)
     mixed = sf.sanitize(TABLE, schema=schema(12), epsilon_record=4)

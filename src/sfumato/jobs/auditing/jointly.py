@@ -96,6 +96,8 @@ def attack_together(arena: Arena, other: Arena, tables: tuple[Table, Table], rng
     one, two = arena.evidence, other.evidence
     for evidence in (one, two):
         _check(evidence)
+    if np.array_equal(one.Z, two.Z, equal_nan=True):
+        raise UsageError("Both are the same release: its noise counts once. Give another one of the same people.")
     keys = _keys(one, two, tables)
     own, theirs = _by_row(one, keys[0]), _by_row(two, keys[1])
     usable = np.setdiff1d(np.arange(len(one.Z)), _rows_of(one, arena.lent))
