@@ -32,7 +32,8 @@ def test_the_site_builds_and_fetches_nothing():
         ('<img src="../picture.svg">', False),
     ],
 )
-def test_what_a_browser_would_fetch_elsewhere_is_found(tag, finds, tmp_path):
+def test_what_a_browser_would_fetch_elsewhere_is_found(tag, finds, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts" / "website")  # as Python does for a script that it is given
     (tmp_path / "page.html").write_text(tag)
     asked = runpy.run_path(str(ROOT / "scripts" / "website" / "build.py"))["asked_elsewhere"]
     assert bool(list(asked(tmp_path))) is finds
