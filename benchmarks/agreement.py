@@ -20,7 +20,8 @@ from peers import python_with
 from scipy import stats
 
 import sfumato as sf
-from sfumato.report.three_risks import RISKS
+from sfumato.attacks import ATTACKS
+from sfumato.attacks.base import INFERENCE, LINKABILITY
 from sfumato.table import Column
 
 HERE = Path(__file__).resolve().parent
@@ -119,15 +120,14 @@ def releases(original: pd.DataFrame, folder: Path, python: str) -> dict[str, tup
 
 def ours(table: pd.DataFrame, original: pd.DataFrame, holdout: pd.DataFrame) -> dict[str, float]:
     """The audit's figures; what cannot be tried because rows are nobody's is a risk of 0 beyond chance."""
-    wanted = [name for _, _, attacks in RISKS for name in attacks]
     started = time.process_time()
-    found = sf.audit(table, original=original, holdout=holdout, attacks=wanted, repeats=0, seed=SEED)
+    found = sf.audit(table, original=original, holdout=holdout, repeats=0, seed=SEED)
     scores = {entry["name"]: entry["score"] or 0.0 for entry in found.data["attacks"]}
     return {
         "ours singling out": scores["singling-out"],
         "ours singling out, one column": scores["singling-out-one-column"],
-        "ours linkability": max(scores[name] for name in RISKS[1][2] if name in scores),
-        "ours inference": max(scores[name] for name in RISKS[2][2] if name in scores),
+        "ours linkability": max(score for name, score in scores.items() if ATTACKS[name].risk == LINKABILITY),
+        "ours inference": max(score for name, score in scores.items() if ATTACKS[name].risk == INFERENCE),
         "ours nearer": found.copies["near"]["nearer"],
         "ours near copies": found.copies["near"]["share"],
         "ours exact copies": found.copies["exact"]["share"],
