@@ -190,6 +190,8 @@ def test_rows_that_were_released_and_belong_to_nobody_can_be_searched(ledger, tm
     first.save(tmp_path / "first")
     before = ledger.read_text()
     config = tmp_path / "config.yaml"
+    with pytest.raises(UsageError, match="leave out"):
+        sf.recommend(str(tmp_path / "first"), label="sex", seconds=0)
     found = sf.recommend(str(tmp_path / "first"), epsilon=4.0, trust="nobody", seconds=0, out=config)
     assert found.looked_at == "released"
     assert found.command(str(tmp_path)).startswith("sfumato sanitize TABLE --schema SCHEMA ")

@@ -78,6 +78,10 @@ def recommend(
         raise SchemaError(
             "A recommendation needs a label: accuracy is how often it is predicted. Name it with --label."
         )
+    if released is not None and (schema is not None or label not in (None, agreed.label.name)):
+        raise UsageError(
+            f"A release has its own schema, with label {agreed.label.name!r}: leave out --schema and --label."
+        )
     public = not agreed.learned
     progress("Reading", 0, None)
     if released is not None:
