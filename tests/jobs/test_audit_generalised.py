@@ -71,3 +71,30 @@ def test_the_likelihood_of_a_set_is_its_share_among_those_that_allow_the_value()
     low, high = channel.possible(np.array([[0.2], [0.9]]))
     assert low.tolist() == [[0.0], [0.9]]
     assert high.tolist() == [[0.5], [0.9]]
+
+
+def test_the_bayesian_adversary_reads_sets_and_the_single_values_between_them():
+    table, others = people(), people(seed=1)
+    income = table["income"].to_numpy()
+    words = [f"{one // 10_000 * 10_000:.0f}-{one // 10_000 * 10_000 + 10_000:.0f}" for one in income]
+    words[::3] = [f"{one:.6f}" for one in income[::3]]
+    release = in_tens(table).set_column(2, "income", pa.array(words))
+    found = audit(AuditRequest(table, release=release, holdout=others, repeats=0))
+    assert [entry["name"] for entry in found.data["attacks"] if entry.get("failed")] == []
+    bayes, naive = (
+        {column["name"]: column["score"] for column in found.attack(name)["columns"]}
+        for name in ("bayes-window", "naive-estimate")
+    )
+    assert bayes["town"] == 1.0
+    assert bayes["age"] >= naive["age"] - 0.02, "whoever knows the law does not lose to who reads off the middle"
+    assert bayes["income"] >= naive["income"] - 0.02
+    assert bayes["income"] > 1 / 3 + 0.1, "every third income stands there as it is, and ranges tell of the others"
+
+
+def test_a_drawn_cell_names_a_set_as_often_as_the_release_does():
+    sets = Sets(np.array([0, 0, 0, 1, -1]), np.array([[0.0], [0.0]]), np.array([[0.5], [1.0]]))
+    channel = Generalised(Exact(), Exact(), sets, np.array([[0.2], [0.6]]))
+    drawn = channel.draw(np.tile([[0.1], [0.9]], (20_000, 1)), np.random.default_rng(0))
+    low, high = drawn[::2, 0], drawn[1::2, 0]
+    assert [np.mean(low == value) for value in (0.2, 0.6, 0.1)] == pytest.approx([0.6, 0.2, 0.2], abs=0.015)
+    assert [np.mean(high == value) for value in (0.2, 0.6, 0.9)] == pytest.approx([0.0, 0.8, 0.2], abs=0.015)

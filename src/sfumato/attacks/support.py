@@ -17,6 +17,8 @@ CELLS = 100
 """Cells of a number's range; a column of whole steps has its own values while they are no more than twice as many."""
 FLOOR = 1e-3
 """How much of the smoothing goes anywhere: nobody on a finite list fits, and nothing is impossible because of it."""
+WITHIN_CELL = 0.3
+"""Standard deviation, over a cell's width, of what is taken to be spread over the cell."""
 PLACES = 9
 """Most places within a cell at which narrow noise is looked at."""
 
@@ -98,6 +100,7 @@ class Support:
         return found
 
     def _log_likelihood(self, channel: Channel, Z: Matrix, line: Line | None) -> Matrix:
+        channel = channel.blurred(WITHIN_CELL * self.extent) if self.extent else channel
         first, *others = self.looked_at(line)
         total = channel.log_likelihood(Z, first)
         for values in others:
@@ -127,7 +130,7 @@ class Support:
         s, n = len(self.values), self.numbers
         found = np.zeros((s, s))
         if n:
-            width = max(width, 0.3 * self.extent, 1e-9)
+            width = max(width, WITHIN_CELL * self.extent, 1e-9)
             found[:n, :n] = np.exp(-0.5 * ((self.line[:, None] - self.line) / width) ** 2)
             found[:n, :n] /= found[:n, :n].sum(axis=1, keepdims=True)
         if s > n:

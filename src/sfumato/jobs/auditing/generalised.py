@@ -175,8 +175,17 @@ class Generalised(Channel):
     def is_stated(self) -> bool:
         return False
 
+    def fits(self, groups: Sequence[Group]) -> bool:
+        return self.changed.fits(groups)
+
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
-        return self.changed.draw(x, rng)
+        """As often as in the release a set, drawn by its likelihood; else a single value."""
+        rows_of = np.cumsum(self.sets.allows(x).T * self.sets.counts, axis=1)
+        named = (rng.random(len(x)) < np.mean(self.sets.index >= 0)) & (rows_of[:, -1] > 0)
+        picked = (rows_of > rng.random((len(x), 1)) * rows_of[:, -1:]).argmax(axis=1)
+        found = self.single.draw(x, rng)
+        found[named] = self.points[picked[named]]
+        return found
 
     def line(self, values: Matrix) -> Line:
         return self.changed.line(values)
