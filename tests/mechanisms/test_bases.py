@@ -1,17 +1,21 @@
 """Bases that owe nothing to the rows: the same everywhere, orthonormal, and recognised by whoever reads the card."""
 
 import hashlib
+import json
+import warnings
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.fft import dct
+from scipy.stats import poisson
 
 from domains import PUBLIC, any_records, domain
 from sfumato.channels.built_in_bases import BUILT_IN, cosines, is_built_in, wavelets
-from sfumato.errors import SchemaError, UsageError
+from sfumato.errors import PrivacyLeakWarning, SchemaError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP
 from sfumato.guarantee.recompute import recomputed
+from sfumato.jobs.public_rows import shared_beyond_chance
 from sfumato.jobs.sanitize import Options, sanitize_in_memory
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.protocol.pool_study import PoolStudy
@@ -100,13 +104,88 @@ def test_public_rows_give_the_basis_and_the_reason_stands_on_the_card():
     assert card.transform["variances"][0] > 10 * card.transform["variances"][1]
 
 
-def test_rows_that_are_not_public_are_found_out():
-    options = {"schema": SPECTRUM, "epsilon_record": 4.0, "reason": "I say so"}
-    with pytest.raises(UsageError, match="those of the table itself"):
-        sanitize_in_memory(people(), Options(**options, basis_from=people()))
+ASKED = {"schema": SPECTRUM, "epsilon_record": 4.0, "reason": "I say so"}
+
+
+def some(table, *rows):
+    """These rows of a table, as often as they are named."""
+    return {name: np.concatenate([np.asarray(cells)[which] for which in rows]) for name, cells in table.items()}
+
+
+LESS_ONE = some(people(), slice(1, None))
+
+
+def together(*tables):
+    return {name: np.concatenate([np.asarray(table[name]) for table in tables]) for name in tables[0]}
+
+
+@pytest.mark.parametrize(
+    ("public", "number"),
+    [
+        (people(), 300),
+        (LESS_ONE, 299),
+        (some(people(), slice(1, None), slice(2, None)), 597),
+        (together(people(rows=900, seed=3), some(people(), slice(20))), 20),
+    ],
+    ids=["whole", "less one", "each twice", "a few among others"],
+)
+def test_a_basis_from_rows_of_the_table_is_refused(public, number):
+    with pytest.raises(UsageError, match=f"^{number} of the .* are rows of the table itself"):
+        sanitize_in_memory(people(), Options(**ASKED, basis_from=public))
+
+
+def test_a_basis_from_rows_released_before_is_refused():
     sanitize_in_memory(people(seed=5), Options(schema=SPECTRUM, mechanism="additive-noise"))
-    card = sanitize_in_memory(people(), Options(**options, basis_from=people(seed=5))).card
-    assert card.guarantee["kind"] == recomputed(card).kind == EMPIRICAL, "the ledger knows these rows as private"
+    narrower = Schema((*SPECTRUM.columns[:5], LABEL))
+    sanitize_in_memory(people(seed=6), Options(schema=narrower, mechanism="additive-noise"))
+    for seed in (5, 6):
+        public = together(people(seed=seed), people(rows=1, seed=9))
+        with pytest.raises(UsageError, match=r"^300 of the 301 .* your ledger knows as released.*--conditional"):
+            sanitize_in_memory(people(), Options(**ASKED, basis_from=public))
+    card = sanitize_in_memory(people(), Options(**ASKED, basis_from=people(seed=7))).card
+    assert card.guarantee["kind"] == LOCAL_DP, "other rows are public, as their owner says"
+
+
+def test_a_conditional_card_does_not_tell_whose_rows_shaped_it():
+    cards = []
+    with pytest.warns(PrivacyLeakWarning, match="299 of the 299 rows"):
+        cards.append(sanitize_in_memory(people(), Options(**ASKED, basis_from=LESS_ONE, conditional=True)).card)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        cards.append(sanitize_in_memory(people(), Options(**ASKED, basis_from=people(seed=7), conditional=True)).card)
+    assert cards[0].guarantee["kind"] == recomputed(cards[0]).kind == EMPIRICAL
+    assert cards[0].guarantee["in_the_way"] == cards[1].guarantee["in_the_way"]
+    assert cards[0].learned_from_data == cards[1].learned_from_data == []
+    assert cards[0].mechanism["parameters"]["basis_reason"] == cards[1].mechanism["parameters"]["basis_reason"]
+    assert "299" not in json.dumps(cards[0].to_dict() | {"transform": None, "recipe": None})
+
+
+def test_two_samples_of_a_coarse_population_overlap_by_chance():
+    """Rows of few values meet everywhere, and that is not held against them; copies among them are."""
+    rng = np.random.default_rng(1)
+    for trial in range(300):
+        cells = 10 ** rng.integers(1, 6)
+        shares = rng.dirichlet(np.full(cells, 0.3))
+        one, other = (rng.choice(cells, size=rng.integers(50, 2000), p=shares).astype(np.uint64) for _ in range(2))
+        assert not shared_beyond_chance(other, one)
+        if cells > 100 and trial % 5 == 0:
+            assert shared_beyond_chance(one[1:], one)
+        if cells > 10_000 and trial % 5 == 0 and len(one) > 200:
+            assert shared_beyond_chance(np.concatenate([other, one[: len(one) // 2]]), one)
+
+
+def test_a_row_is_as_often_in_both_at_most_every_second_time():
+    """The bounds behind the test, by brute force over how common a row is in either table."""
+    counts = np.arange(60)
+    rates = np.geomspace(1e-3, 12, 40)
+    law = {a: poisson.pmf(counts, a) for a in rates}
+    even = (counts[:, None] + counts) % 2 == 0
+    even[0, 0] = False
+    for a in rates:
+        for b in rates:
+            joint = np.outer(law[a], law[b])
+            assert np.trace(joint) - joint[0, 0] <= 0.5 * joint[even].sum() * (1 + 1e-9)
+    assert max(one[1] for one in law.values()) <= np.exp(-1)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +194,8 @@ def test_rows_that_are_not_public_are_found_out():
         ({"basis_from": people(seed=1)}, "--reason"),
         ({"basis_from": people(seed=1), "reason": " "}, "--reason"),
         ({"reason": "published"}, "--basis-from"),
+        ({"conditional": True}, "--basis-from"),
+        ({"basis_from": people(seed=1), "reason": "x", "engine": "spark"}, "on one machine"),
         ({"basis_from": people(seed=1), "reason": "x", "mechanism": "additive-noise"}, "has none"),
         ({"basis_from": people(seed=1), "reason": "x", "parameters": {"basis": "dct"}}, "Leave basis out"),
         ({"basis_from": {"x0": [1.0, 2.0]}, "reason": "x"}, "public rows"),

@@ -105,6 +105,9 @@ def sanitize(
         str | None, typer.Option(metavar="TABLE", help="principal-laplace: public rows to take the basis from.")
     ] = None,
     reason: Annotated[str | None, typer.Option(help="Why the rows of --basis-from are public.")] = None,
+    conditional: Annotated[
+        bool, typer.Option("--conditional", help="Go on, unproved, though rows of --basis-from are private ones.")
+    ] = False,
     query: Query = None,
     format: Annotated[str, typer.Option(help="parquet, csv, sav, zsav, dta, xpt, xlsx or ods.")] = "parquet",
     stdout: Annotated[
@@ -185,6 +188,7 @@ def sanitize(
             label_epsilon=label_epsilon,
             basis_from=tables.open_if_given(basis_from),
             reason=reason,
+            conditional=conditional,
             unlabelled=unlabelled,
             max_rows_per_person=max_rows_per_person,
             out_of_bounds=out_of_bounds,

@@ -40,6 +40,7 @@ def sanitize(
     label_epsilon: float | None = None,
     basis_from: Any = None,
     reason: str | None = None,
+    conditional: bool = False,
     unlabelled: bool = False,
     max_rows_per_person: int | None = None,
     out_of_bounds: str = "clip",
@@ -113,6 +114,8 @@ def sanitize(
         For principal-laplace: public rows with the same columns. The basis is that of their principal components.
     reason : str, optional
         Why these rows are public, in one sentence. Needed with `basis_from`; it appears on the card.
+    conditional : bool, default False
+        Go on where rows of `basis_from` turn out to be private ones. Nothing is proved then, whatever was found.
     unlabelled : bool, default False
         Release rows that are to be classified, without a label.
     max_rows_per_person : int, optional
@@ -218,6 +221,7 @@ def sanitize(
         terms=study_terms(study) if isinstance(study, str | Path) else study,
         basis_from=basis_from,
         reason=reason,
+        conditional=conditional,
         config=config,
         dry_run=dry_run,
     )

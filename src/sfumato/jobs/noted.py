@@ -17,17 +17,16 @@ from sfumato.jobs.sanitize_options import Options
 from sfumato.mechanisms import Mechanism, ModelDrawing
 
 
-def recognise(mechanism: Mechanism, ledger: Ledger, shaped_by: str | None, options: Options) -> None:
+def recognise(mechanism: Mechanism, ledger: Ledger, options: Options) -> None:
     """Remember what was learned, also with a seed: it stands on a card. What was remembered is not public, whatever
-    reason is given with it; nor is what rows have shaped (`shaped_by`) that were released as private ones before. What
-    a run with a seed estimated counts as learned: anybody can take its noise away."""
+    reason is given with it. What a run with a seed estimated counts as learned: anybody can take its noise away."""
     directions = mechanism.directions()
     if directions is None:
         return
     if mechanism.learns_directions or (options.seed is not None and mechanism.estimates):
         if not options.leaves_no_mark:
             ledger.remember_learned(directions)
-    elif ledger.has_learned(directions) or (shaped_by is not None and ledger.earlier(shaped_by).count):
+    elif ledger.has_learned(directions):
         mechanism.borrow()
 
 

@@ -26,7 +26,6 @@ from sfumato.jobs.noted import columns_note, count_release, recognise, release_n
 from sfumato.jobs.only_new import remember
 from sfumato.jobs.privacy_loss import with_privacy_loss
 from sfumato.jobs.progress import Progress, silent
-from sfumato.jobs.public_rows import THE_SAME
 from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize_checks import (
     check_engine,
@@ -200,9 +199,9 @@ def _perturb(
     rows = fit_on_source(mechanism, source, key, fingerprint, progress, block_counts, charge, streams)
     if isinstance(mechanism, StagedRelease):
         play_rounds(mechanism, source, streams, progress)
-    if shaped_by == fingerprint.hexdigest():
-        raise UsageError(THE_SAME)
-    recognise(mechanism, ledger, shaped_by, options)
+    if shaped_by is not None:
+        shaped_by.check(fingerprint, roll, ledger)
+    recognise(mechanism, ledger, options)
     if kept is not None:
         kept.check_fit(mechanism.recipe_.to_dict())
     released = mechanism.released(rows)

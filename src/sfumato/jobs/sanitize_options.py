@@ -60,6 +60,7 @@ class Options:
     terms: Terms | None = None
     basis_from: Any = None
     reason: str | None = None
+    conditional: bool = False
     columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     published: bool = False
     config: Config | Path | str | None = None
@@ -89,7 +90,9 @@ class Options:
         """The rows that a basis is made from, where some were given."""
         if self.basis_from is None and self.reason is not None:
             raise UsageError("--reason says why the rows of --basis-from are public. Give both, or neither.")
-        return None if self.basis_from is None else PublicRows(self.basis_from, self.reason)
+        if self.basis_from is None and self.conditional:
+            raise UsageError("--conditional goes on without a proof where rows of --basis-from are private. Give both.")
+        return None if self.basis_from is None else PublicRows(self.basis_from, self.reason, self.conditional)
 
     def strength(self) -> Strength:
         """How strong the noise is to be, under the terms of a study where there are any."""
@@ -169,6 +172,7 @@ class Options:
             "--search": self.search is not None,
             "--privacy-loss": self.privacy_loss is not None,
             "--max-rows-per-person": self.max_rows_per_person is not None,
+            "--basis-from without --conditional": self.basis_from is not None and not self.conditional,
         }
         for option, given in wrong.items():
             if given:
