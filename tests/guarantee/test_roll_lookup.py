@@ -20,3 +20,28 @@ def test_known_fingerprints_are_found_where_they_stand(monkeypatch, asked, known
         prints[-1] = np.uint64((1 << 64) - 1)  # beyond the last one
     found = roll.among(prints, theirs)
     assert_array_equal(found, np.array([print_ in set(theirs.tolist()) for print_ in prints.tolist()], dtype=bool))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "rows", "others"), [(1000, 300, 300), (10_000, 50, 600), (1000, 200, 40), (40, 99, 99)]
+)
+def test_rows_of_strangers_are_told_from_rows_that_come_again(kinds, rows, others):
+    """Of rows of so many kinds, chance makes some equal. A few more that were copied are noticed, mostly."""
+    rng = np.random.default_rng(kinds + rows)
+
+    def noticed(copied):
+        ours, theirs = (rng.integers(0, kinds, count).astype(np.uint64) for count in (rows, others))
+        found = min(rows, others) * copied // 100
+        ours[:found] = theirs[:found]
+        return roll.beyond_chance(ours, theirs)
+
+    assert np.mean([noticed(0) for _ in range(200)]) < 0.03
+    if kinds > 40:  # where everybody looks like many others, nobody can be known again
+        assert np.mean([noticed(70) for _ in range(200)]) > 0.9
+
+
+def test_one_row_that_comes_again_is_enough_where_no_two_are_alike():
+    theirs = np.arange(100, dtype=np.uint64)
+    assert roll.beyond_chance(np.array([99, 500], dtype=np.uint64), theirs)
+    assert not roll.beyond_chance(np.array([400, 500], dtype=np.uint64), theirs)
+    assert not roll.beyond_chance(np.array([99, 500], dtype=np.uint64), theirs // np.uint64(2) * np.uint64(3))

@@ -16,6 +16,7 @@ from sfumato.errors import BudgetError, CardError
 from sfumato.guarantee import Ledger
 from sfumato.guarantee.budget import Budget
 from sfumato.guarantee.people_totals import Tally
+from sfumato.guarantee.roll import Roll
 from sfumato.table import Column, Schema
 
 PUBLIC = {"source": "public", "reason": "the form"}
@@ -37,7 +38,7 @@ PEOPLE = pd.DataFrame(
         "day": pd.to_datetime("2020-01-01") + pd.to_timedelta(RNG.integers(0, 365, N), unit="D"),
     }
 )
-OTHERS = PEOPLE.assign(weight=RNG.normal(80, 9, N).round(3))
+OTHERS, STRANGERS = (PEOPLE.assign(weight=RNG.normal(80, 9, N).round(3)) for _ in range(2))
 
 
 @pytest.fixture
@@ -130,9 +131,55 @@ def test_a_person_is_known_by_name_whatever_the_values_are(release):
     months = release(OTHERS.assign(id=[f" 0{i}.0" for i in ids + 20]), 2.0, **words)
     assert months["count"] == 1
     assert months["people"]["local_epsilon"] == {"worst": pytest.approx(6.0), "median": pytest.approx(4.0)}
-    asked = release(OTHERS[1:].assign(number=ids[1:] + 100), 1.0, max_rows_per_person=2, person="number")
+    asked = release(STRANGERS[1:].assign(number=ids[1:] + 100), 1.0, max_rows_per_person=2, person="number")
     assert asked["people"]["by"] == "person"
     assert asked["count"] == 0
+
+
+def test_new_pseudonyms_do_not_make_other_people_of_the_same_rows(release, book):
+    """50 of 60 rows come again under other names: they count, and the budget holds for them. Strangers do not."""
+    words = {"person": "id", "max_rows_per_person": 1}
+    release(PEOPLE.assign(id=[f"P{i}" for i in range(N)]), 3.0, **words)
+    renamed = pd.concat([PEOPLE[:50], OTHERS[:10]]).assign(id=[f"case-{i}" for i in range(N)])
+    Ledger(book).set_budget(Budget(5.0))
+    with pytest.raises(BudgetError, match="would bring somebody to epsilon 6"):
+        release(renamed, 3.0, **words)
+    assert release(STRANGERS.assign(id=[f"S{i}" for i in range(N)]), 3.0, **words)["count"] == 0
+    Ledger(book).set_budget(None)
+    found = release(renamed, 3.0, **words)
+    assert (found["count"], found["total_epsilon_record"]) == (1, pytest.approx(6.0))
+    assert found["people"]["releases"] == {"worst": 2, "median": 2}
+    narrower = release(renamed[40:].assign(id=range(20)), 1.0, schema=without("day"), **words)
+    assert narrower["total_epsilon_record"] == pytest.approx(7.0), "as known over the columns that both have"
+
+
+def test_strangers_who_look_alike_are_told_apart_by_their_names(release):
+    few, words = without("weight"), {"person": "id", "max_rows_per_person": 1}
+    rng = np.random.default_rng(1)
+
+    def table(word):
+        days = pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 9, 200), unit="D")
+        wards = rng.choice(["north", "south"], 200)
+        return pd.DataFrame({"age": rng.integers(40, 60, 200), "ward": wards, "day": days}).assign(
+            id=[f"{word}{i}" for i in range(200)]
+        )
+
+    first = table("a")
+    release(first, schema=few, **words)
+    assert release(table("b"), schema=few, **words)["count"] == 0
+    assert release(first[1:].assign(id=first["id"] + "x"), schema=few, **words)["count"] == 1, "chance explains b alone"
+
+
+def test_made_up_rows_leave_no_fingerprint_and_ask_for_none(release, book, monkeypatch):
+    words = {"person": "id", "max_rows_per_person": 1}
+    named = PEOPLE.assign(id=range(N))
+    release(named, **words)
+    kept = sorted(book.with_name("book.json.people").iterdir())
+    monkeypatch.setattr(Roll, "told", lambda *_: pytest.fail("a row was fingerprinted"))
+    monkeypatch.setattr(Roll, "known_to", lambda *_: pytest.fail("rows were compared"))
+    drawn = {"mechanism": "tree-resampling", "epsilon_record": None, "epsilon": 1.0, "delta": 1e-6, **words}
+    assert "people" not in release(named.assign(id=range(N, 2 * N)), **drawn)
+    assert sorted(book.with_name("book.json.people").iterdir()) == kept
 
 
 def test_what_is_kept_tells_nothing_without_the_key_and_is_private(release, book):

@@ -26,6 +26,8 @@ from sfumato.table.cell_words import Words
 ROWS, CELLS, PEOPLE = ".rows", ".cells", ".people"
 TELLS_APART = 0.5
 """Columns that only part of two tables share count if they tell at least this share of the rows apart."""
+HARDLY_EVER = 1e-3
+"""Strangers who happen to be alike are taken for the same people at most this often, where some are alike at all."""
 ASKED_AT_A_TIME = 1 << 18
 """Fingerprints that are looked up together: in order, they meet the known ones in the cache, in little memory."""
 
@@ -82,10 +84,19 @@ class Roll:
         return prints_over(self.hasher, self._spool.from_start(), self.tags, tags)
 
     def known_to(self, kept: KeptRoll) -> Flags | None:
-        """Which rows the kept roll has as well; None where nothing says whether they do."""
-        if self._people is not None and kept.has_people:
-            return all_among(self._people.pieces(), kept.people())
-        return rows_known(self.tags, self.over, kept)
+        """Which rows the kept roll has as well, by name or by their cells; None where nothing says whether they do.
+
+        Names that differ do not make two people of one: equal rows are the same person's, unless strangers are alike.
+        """
+        rows = rows_known(self.tags, self.over, kept)
+        if self._people is None or not kept.has_people:
+            return rows
+        named = all_among(self._people.pieces(), kept.people())
+        if rows is None or not (rows & ~named).any():
+            return named
+        shared = _shared(self.tags, kept)
+        strangers = np.concatenate([*self.over(shared)])[~named]
+        return named | rows if beyond_chance(strangers, kept.over(shared)) else named
 
     def save(self, folder: Path, name: str) -> None:
         """Keep it, durably, for its owner alone."""
@@ -155,13 +166,35 @@ def rows_known(
 
     Where both have columns of their own, what they share may tell nobody apart. Then nothing says who is who.
     """
-    shared = tuple(tag for tag in tags if tag in kept.tags)
+    shared = _shared(tags, kept)
     if not shared:
         return None
     theirs = kept.rows() if shared == kept.tags else np.sort(kept.over(shared))
     if shared not in (tags, kept.tags) and _distinct(theirs) < TELLS_APART * len(kept.rows()):
         return None
     return all_among(over(shared), theirs)
+
+
+def _shared(tags: tuple[str, ...], kept: KeptRoll) -> tuple[str, ...]:
+    return tuple(tag for tag in tags if tag in kept.tags)
+
+
+def beyond_chance(rows: Prints, others: Prints) -> bool:
+    """Whether more rows of two tables are equal than those of strangers would be.
+
+    How often strangers are alike shows in the larger table: in it, a row of the smaller one finds an equal as often as
+    one of its own rows does. So both are counted, and the first count is binomial, given the sum. Where no two rows of
+    the larger table are alike, nothing speaks for strangers.
+    """
+    from scipy.special import bdtrc  # slow to load
+
+    fewer, more = sorted((np.sort(rows), np.sort(others)), key=len)
+    repeats = np.append(False, more[1:] == more[:-1])
+    alike = int(np.count_nonzero(repeats | np.append(repeats[1:], False)))
+    found = int(np.count_nonzero(among(fewer, more)))
+    if not (found and alike):
+        return found > 0
+    return bool(bdtrc(found - 1, found + alike, len(fewer) / (len(fewer) + len(more))) < HARDLY_EVER)
 
 
 def prints_over(hasher: PersonHash, file: IO[bytes], tags: Sequence[str], wanted: Sequence[str]) -> Iterator[Prints]:
