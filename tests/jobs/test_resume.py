@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import InterruptedRunError, OutputError, UsageError
+from sfumato.guarantee import Ledger
 from sfumato.jobs import source as source_module
 from sfumato.jobs import unfinished as unfinished_module
 from sfumato.jobs.engines import release as release_module
@@ -201,6 +202,48 @@ def test_another_table_or_another_order_is_refused_and_the_work_stays(stopped):
         "out",
         "t.parquet",
     ]
+
+
+def test_a_run_that_ended_is_ended_whatever_was_restored(stopped):
+    """A copy of its folder gave fresh noise at no charge: a digit changed in place, and the times put back."""
+    folder, given = stopped
+    work, copy, second = (folder / name for name in (".out.unfinished", "copy", ".second.unfinished"))
+    shutil.copytree(work, copy)
+    shutil.copytree(work, second)
+    sanitize(folder / "t.parquet", folder / "out", given)
+    shutil.copytree(copy, work)
+    table, times = folder / "t.parquet", (folder / "t.parquet").stat()
+    content = bytearray(table.read_bytes())
+    content[200] ^= 1
+    with table.open("r+b") as file:
+        file.write(content)
+    os.utime(table, ns=(times.st_atime_ns, times.st_mtime_ns))
+    book = (folder / "l").read_bytes()
+    for out in ("out", "second"):  # a copy beside it is no other run
+        with pytest.raises(UsageError, match="has ended: its release was written, and counted once"):
+            sanitize(table, folder / out, replace(given, force=True))
+    assert (folder / "l").read_bytes() == book
+    sanitize(table, folder / "out", replace(given, resume=False, force=True))
+    assert Ledger(folder / "l").releases == 2
+
+
+def test_of_two_copies_of_a_run_one_ends(stopped, monkeypatch):
+    """Both were charged once, before either ended: what the second drew is never seen."""
+    folder, given = stopped
+    shutil.copytree(folder / ".out.unfinished", folder / ".second.unfinished")
+    landed = unfinished_module.Unfinished.finish
+
+    def meanwhile(run):
+        monkeypatch.setattr(unfinished_module.Unfinished, "finish", landed)
+        sanitize(folder / "t.parquet", folder / "out", given)
+        landed(run)
+
+    monkeypatch.setattr(unfinished_module.Unfinished, "finish", meanwhile)
+    with pytest.raises(UsageError, match="has ended"):
+        sanitize(folder / "t.parquet", folder / "second", given)
+    assert (folder / "out" / "release.parquet").exists()
+    assert not (folder / "second").exists()
+    assert Ledger(folder / "l").releases == 1
 
 
 @pytest.mark.parametrize("which", [".", ".run"])

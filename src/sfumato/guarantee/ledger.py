@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.array_types import Flags, Floats
-from sfumato.errors import CardError
+from sfumato.errors import CardError, UsageError
 from sfumato.files import exclusive, lock_of, other_version, write_whole
 from sfumato.guarantee.borrowed import direction_hashes, is_remembered
 from sfumato.guarantee.budget import Budget
@@ -36,6 +36,8 @@ LEARNED = "learned"
 """Where hashes of learned directions stand; ledgers of earlier versions have none."""
 BUDGET, KEEP_DAYS = "budget", "keep_days"
 """The owner's own settings, where there are any."""
+EXPIRED, ENDED = LATER = "expired", "ended"
+"""What becomes of an entry after it was noted: its fingerprints were deleted; its run ended."""
 MODELS = "models"
 """Digests of models that fits have left, and how often rows were drawn from each again."""
 
@@ -147,7 +149,7 @@ class Ledger:
     def roll_of(self, entry: Mapping[str, Any]) -> KeptRoll | None:
         """The people of a release; None where they were not kept."""
         about = entry.get("roll")
-        if about is None or entry.get("expired"):
+        if about is None or entry.get(EXPIRED):
             return None
         return KeptRoll(self.people_folder, about["name"], tuple(about["tags"]), self.people_hash)
 
@@ -157,8 +159,8 @@ class Ledger:
             return
         last = (datetime.datetime.now(datetime.UTC).date() - datetime.timedelta(days=self.keep_days)).isoformat()
         for _, entry in self.entries():
-            if entry.get("roll") and not entry.get("expired") and entry["when"] < last:
-                entry["expired"] = True
+            if entry.get("roll") and not entry.get(EXPIRED) and entry["when"] < last:
+                entry[EXPIRED] = True
 
     @contextlib.contextmanager
     def _changed(self) -> Iterator[None]:
@@ -250,13 +252,15 @@ class Ledger:
         """Note one more release, durably and before it becomes visible; returns what was released before it.
 
         `note` is what `make_entry` takes. Reading and noting are one step, so that of two runs at the same moment the
-        second counts the first. A `run` that was killed and goes on takes its first note back: it counts once. `roll`
-        says where the fingerprints of its `people` are kept. A release beyond the budget is refused.
+        second counts the first. A `run` that was killed and goes on takes its first note back: it counts once, and one
+        that ended is refused. `roll` says where the fingerprints of its `people` are kept. A release beyond the budget
+        is refused.
         """
         entry = make_entry(**note)
         with self._changed():
             self._expire()
             if "run" in entry:
+                self._notes_of_unended(entry["run"])
                 self._take_back(fingerprint, lambda one: one.get("run") == entry["run"])
             nobodys, tags = "central" in entry, entry.get("tags", ())
             earlier = self.earlier(fingerprint, entry.get("columns"), nobodys=nobodys, tags=tags, roll=people)
@@ -265,6 +269,21 @@ class Ledger:
                 people.save(self.people_folder, entry["roll"]["name"])
             self._data["tables"].setdefault(fingerprint, []).append(entry)
         return earlier
+
+    def end_run(self, run: str) -> None:
+        """What this run drew is about to be seen: it is spent, and nobody goes on with it, whatever was restored."""
+        with self._changed():
+            for entry in self._notes_of_unended(run):
+                entry[ENDED] = True
+
+    def _notes_of_unended(self, run: str) -> list[dict[str, Any]]:
+        notes = [entry for _, entry in self.entries() if entry.get("run") == run]
+        if any(entry.get(ENDED) for entry in notes):
+            raise UsageError(
+                "The run that --resume would go on with has ended: its release was written, and counted once. Start "
+                "again with --force instead of --resume, which counts as another release."
+            )
+        return notes
 
     def check_budget(self, earlier: Earlier, entry: Mapping[str, Any]) -> None:
         """Refuse a release that the budget has no room for."""
@@ -291,7 +310,7 @@ class Ledger:
         """Take the note of a release back: it failed and never became visible."""
         entry = make_entry(**note)
         with self._changed():  # of several that read alike one is as good as another
-            self._take_back(fingerprint, lambda one: {**one, "expired": 0} == {**entry, "expired": 0}, most=1)
+            self._take_back(fingerprint, lambda one: one | dict.fromkeys(LATER) == entry | dict.fromkeys(LATER), most=1)
 
     def _take_back(self, fingerprint: str, which: Callable[[dict[str, Any]], bool], most: int | None = None) -> None:
         releases = self._data["tables"].get(fingerprint, [])

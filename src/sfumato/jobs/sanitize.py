@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -187,6 +188,8 @@ def _perturb(
     shaped_by = None if public is None else public.shape(mechanism, encoding, ledger)
     charged: list[Earlier] = []
     run_name = None if kept is None else str(kept.plan["run"])
+    if kept is not None and run_name is not None:
+        kept.spend = partial(ledger.end_run, run_name)
 
     def charge() -> None:
         """A fit that draws noise is paid for whatever becomes of it: choosing among fits would tell something."""

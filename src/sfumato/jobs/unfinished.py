@@ -39,6 +39,8 @@ class Unfinished:
 
     work: Path
     plan: dict[str, Any] = field(default_factory=dict)
+    spend: Callable[[], None] | None = None
+    """Tells the ledger that the run ended, so that nobody goes on with it from a copy of these files."""
     _passes: int = 0
 
     @property
@@ -139,6 +141,12 @@ class Unfinished:
         """Buckets that remember which blocks they hold."""
         return DiskShuffle(self.work / "buckets", rows, width, lasting=True)
 
+    def finish(self) -> None:
+        """The release gets its name now. Spent comes first: a run that could end twice would be paid for once."""
+        if self.spend is not None:
+            self.spend()
+        self.destroy()
+
     def destroy(self) -> None:
         """The run key is overwritten first, then everything goes."""
         key = self.work / KEY
@@ -189,7 +197,7 @@ def release_folder(out: Path, options: Options) -> Iterator[tuple[Path, Unfinish
                 yield folder, unfinished
                 for file in folder.iterdir():
                     sync_file(file)
-                unfinished.destroy()  # last, so that hardly a moment is left in which nobody can go on
+                unfinished.finish()  # last, so that hardly a moment is left in which nobody can go on
         except KeyboardInterrupt:
             if not folder.exists():
                 raise
