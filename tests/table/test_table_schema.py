@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import tracemalloc
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
-from sfumato.errors import SchemaError
+import sfumato
+from sfumato.cli.console import parse_parameters
+from sfumato.cli.respond import read_answers
+from sfumato.errors import SchemaError, SfumatoError
+from sfumato.jobs.config import Config
+from sfumato.protocol.study_file import load_study
 from sfumato.table import Column, Schema
 
 
@@ -139,6 +148,52 @@ def test_json_is_read_as_json_and_whatever_else_as_yaml(schema, tmp_path, monkey
     slow = Schema.load(path)
     monkeypatch.setattr("sfumato.table.schema_file.yaml.load", None)  # the slow reader is not needed
     assert Schema.load(path) == slow == schema
+
+
+BOMB = "[&a [" + "x," * 10 + "]" + "".join(f", &{new} [{f'*{old},' * 10}]" for old, new in pairwise("abcdefgh")) + "]"
+"""A hundred million words in 300 bytes."""
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (Schema.load, f"version: 1\ncolumns:\n- {{name: a, kind: categorical, categories: {BOMB}}}\n"),
+        (Config.load, f"format: sfumato-config\nversion: 1\nmechanism: additive-noise\nparameters: {{law: {BOMB}}}\n"),
+        (load_study, f"kind: survey\nname: s\nlanguages: {BOMB}\n"),
+        (load_study, f"kind: pool\nname: s\nschema: {BOMB}\n"),
+        (read_answers, f"smokes: {BOMB}\n"),
+        (lambda path: parse_parameters([f"law={path.read_text()}"]), BOMB),
+    ],
+    ids=["schema", "config", "survey", "study", "answers", "parameter"],
+)
+def test_aliases_that_stand_for_a_hundred_million_values_are_refused(read, text, tmp_path):
+    path = tmp_path / "bomb.yaml"
+    path.write_text(text)
+    tracemalloc.start()
+    try:
+        with pytest.raises(SfumatoError, match=r"repeat more than 100,000 values|cannot be read"):
+            read(path)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_aliases_that_spare_typing_are_read(tmp_path):
+    path = tmp_path / "schema.yaml"
+    path.write_text(
+        "columns:\n- &first {name: a, kind: categorical, role: private, categories: &words [no, yes]}\n"
+        "- {<<: *first, name: b}\n- {name: c, kind: categorical, role: private, categories: *words}\n"
+    )
+    assert [column.categories for column in Schema.load(path).columns] == [("no", "yes")] * 3
+    path.write_text("columns: &all [*all]\n")
+    with pytest.raises(SchemaError, match="contains it"):
+        Schema.load(path)
+
+
+def test_yaml_is_read_in_one_place():
+    root = Path(sfumato.__file__).parent
+    readers = {p.name for p in root.rglob("*.py") if re.search(r"yaml\.(safe_load|load|full_load)\b", p.read_text())}
+    assert readers == {"schema_file.py"}
 
 
 def test_a_missing_file(tmp_path):

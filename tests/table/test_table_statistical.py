@@ -2,6 +2,8 @@
 
 import datetime
 import sys
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -106,6 +108,108 @@ def test_an_opendocument_sheet_with_errors_and_times(tmp_path):
     document.spreadsheet.addElement(sheet)
     document.save(tmp_path / "sheet.ods")
     assert open_table(tmp_path / "sheet.ods").read().to_pydict() == {"n": [None, 3], "at": ["10:30:00", None]}
+
+
+SPACES = " ".join(
+    f'xmlns:{part}="urn:oasis:names:tc:opendocument:xmlns:{part}:1.0"' for part in ("office", "table", "text")
+)
+
+
+def _ods(path, rows, before=""):
+    """A sheet of rows (cells, times), each cell (text, times)."""
+    cell = '<table:table-cell {kind} table:number-columns-repeated="{times}">{inside}</table:table-cell>'
+    lines = [
+        f'<table:table-row table:number-rows-repeated="{again}">'
+        + "".join(
+            cell.format(
+                kind='office:value-type="string"' if text else "",
+                times=times,
+                inside=text and f"<text:p>{text}</text:p>",
+            )
+            for text, times in cells
+        )
+        + "</table:table-row>"
+        for cells, again in rows
+    ]
+    sheet = f"<office:spreadsheet><table:table>{''.join(lines)}</table:table></office:spreadsheet>"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("content.xml", f"{before}<office:document-content {SPACES}>{sheet}</office:document-content>")
+    return path
+
+
+def _peak(read, path):
+    """The most memory that Python held while it refused a file, in MiB, and what it said."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(TableError) as refused:
+            read(path)
+        return tracemalloc.get_traced_memory()[1] / 2**20, str(refused.value)
+    finally:
+        tracemalloc.stop()
+
+
+def test_empty_rows_that_office_programs_append_are_no_rows(tmp_path):
+    head, row = [("a", 1), ("b", 1)], [("x", 1), ("", 1), ("y", 1)]
+    path = _ods(tmp_path / "t.ods", [([*head, ("c", 1)], 1), (row, 3), ([("", 16_384)], 1_048_572)])
+    assert open_table(path).read().to_pydict() == {"a": ["x"] * 3, "b": [None] * 3, "c": ["y"] * 3}
+
+
+def test_what_a_cell_says_is_its_paragraphs(tmp_path):
+    note = "</text:p><office:annotation><text:p>a note</text:p></office:annotation><text:p>z"
+    path = _ods(tmp_path / "t.ods", [([("a", 1)], 1), ([('x<text:s text:c="2"/>y<text:tab/>' + note, 1)], 1)])
+    assert open_table(path).read().to_pydict() == {"a": ["x  y\t\nz"]}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [([("a", 1)], 1), ([("x", 600)], 1_000_000)],
+        [([("a", 1)], 1), ([("x" * 60_000, 16_000)], 1)],
+        [([("a", 1)], 1), ([("x", 16_384)] * 1_000, 1)],
+        [([("a", 1)], 1), ([('<text:s text:c="2000000000"/>', 1)], 1)],
+        [([("a", 1)], 1), ([("x" * 20_000_000, 1)], 1)],
+        [([("a", 1)], 1), ([("", 1)] * 5_000, 1_000_000), *[([("x", 16_384)], 1)] * 1_000],
+        [([("a", 1)], 1), ([("x", 1)], 10**30)],
+    ],
+)
+def test_a_small_sheet_that_stands_for_a_large_one_is_refused_before_it_is_one(rows, tmp_path):
+    peak, said = _peak(open_table, _ods(tmp_path / "t.ods", rows))
+    assert peak < 64
+    assert "xx" not in said
+
+
+def test_a_sheet_with_a_document_type_is_refused(tmp_path):
+    path = _ods(tmp_path / "t.ods", [([("a", 1)], 1), ([("&b;", 1)], 1)], '<!DOCTYPE x [<!ENTITY b "bb">]>')
+    with pytest.raises(TableError, match="damaged or of another format"):
+        open_table(path)
+
+
+@pytest.mark.parametrize("packed", [zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED])
+def test_one_vast_cell_of_a_workbook_is_refused_before_it_is_read(packed, tmp_path):
+    """Packed it is a small file that unpacks to a large one; as it is, a cell that no spreadsheet program holds."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["a"], ["there"]):
+        book.active.append(row)
+    book.save(tmp_path / "small.xlsx")
+    with zipfile.ZipFile(tmp_path / "small.xlsx") as small, zipfile.ZipFile(tmp_path / "t.xlsx", "w", packed) as large:
+        for name in small.namelist():
+            large.writestr(name, small.read(name).replace(b">there<", b">" + b"x" * 50_000_000 + b"<"))
+    peak, said = _peak(open_table, tmp_path / "t.xlsx")
+    assert peak < 32
+    assert "was not read" in said
+
+
+def test_rows_that_a_workbook_skips_do_not_fill_the_memory(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["a"])
+    for row in range(2, 1_003):
+        book.active.cell(row, 16_384, "x")
+    book.save(tmp_path / "t.xlsx")
+    peak, said = _peak(open_table, tmp_path / "t.xlsx")
+    assert peak < 100
+    assert "was not read" in said
 
 
 def test_a_release_in_kind_is_the_release(tmp_path):

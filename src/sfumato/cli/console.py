@@ -19,7 +19,7 @@ import typer
 
 from sfumato.cli.blocks import OptionBlock
 from sfumato.cli.pace import Pace
-from sfumato.errors import OutputError, SfumatoError, UsageError
+from sfumato.errors import OutputError, SchemaError, SfumatoError, UsageError
 from sfumato.jobs.progress import Progress, silent
 
 INTERRUPTED = 130
@@ -167,7 +167,7 @@ def _bar() -> Iterator[Progress]:
 
 def parse_parameters(pairs: list[str]) -> dict[str, Any]:
     """`--param name=value`, values as in YAML: numbers, words, true, null."""
-    import yaml
+    from sfumato.table.schema_file import parse_yaml
 
     parameters: dict[str, Any] = {}
     for pair in pairs:
@@ -175,11 +175,11 @@ def parse_parameters(pairs: list[str]) -> dict[str, Any]:
         if not equals or not name.strip():
             raise UsageError(f"--param needs name=value, for example --param b=0.3. Got {pair!r} instead.")
         try:
-            read = yaml.safe_load(value)
+            read = parse_yaml(value, yes_is_true=True)
             # YAML takes 1e-3 for a word, since it has no point
             exponent = isinstance(read, str) and re.fullmatch(r"[-+]?\d+e[-+]?\d{1,3}", read, re.IGNORECASE)
             parameters[name.strip().replace("-", "_")] = float(read) if exponent else read
-        except yaml.YAMLError as error:
+        except SchemaError as error:
             raise UsageError(f"The value of --param {name} cannot be read. Write a number or a plain word.") from error
     return parameters
 

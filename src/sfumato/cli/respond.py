@@ -110,12 +110,12 @@ def respond(
 def read_answers(path: Path) -> dict[str, Any]:
     """The answers of one person; the error never quotes them."""
     from sfumato.errors import SchemaError
-    from sfumato.table.schema_file import read_schema_file
+    from sfumato.table.schema_file import read_yaml
 
     if not path.is_file():
         raise UsageError(f"There is no file {path} with answers.")
     try:
-        found = read_schema_file(path)
+        found = read_yaml(path)
     except SchemaError as error:
         raise UsageError(f"{path}: {error}") from None
     if not isinstance(found, dict) or not found or not all(isinstance(name, str) for name in found):

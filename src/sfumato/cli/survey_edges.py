@@ -81,12 +81,12 @@ def _private_numbers(schema: Path | None) -> list[str]:
 
 def _read(path: Path) -> dict[str, Any]:
     """The file as it is written: a question without edges is no mistake here."""
-    from sfumato.table.schema_file import read_schema_file
+    from sfumato.table.schema_file import read_yaml
 
     if not path.is_file():
         raise UsageError(f"There is no survey file {path}.")
     try:
-        found = read_schema_file(path)
+        found = read_yaml(path)
     except SchemaError as error:
         raise SchemaError(f"{path}: {error}") from None
     return found if isinstance(found, dict) else {}

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import UsageError
+from sfumato.errors import SchemaError, UsageError
 from sfumato.files import other_version, write_whole
 from sfumato.jobs.strength import STRENGTHS, Strength, Terms, Wanted
+from sfumato.table.schema_file import read_yaml
 
 FORMAT, VERSION = "sfumato-config", 1
 TABLE = "table"
@@ -47,17 +48,11 @@ class Config:
     @classmethod
     def load(cls, path: Path | str) -> Config:
         """Read a config file; what cannot be meant is refused with a sentence."""
-        import yaml
-
+        if not Path(path).is_file():
+            raise UsageError(f"There is no config {path}. `sfumato recommend TABLE --out {path}` writes one.")
         try:
-            data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise UsageError(f"There is no config {path}. `sfumato recommend TABLE --out {path}` writes one.") from None
-        except (OSError, UnicodeDecodeError, yaml.YAMLError):
-            raise UsageError(f"The config {path} cannot be read as YAML.") from None
-        try:
-            return cls.from_dict(data)
-        except UsageError as error:
+            return cls.from_dict(read_yaml(Path(path), yes_is_true=True))
+        except (UsageError, SchemaError) as error:
             raise UsageError(f"The config {path}: {error}") from None
 
     @classmethod

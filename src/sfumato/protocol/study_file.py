@@ -11,7 +11,7 @@ from sfumato.files import other_version
 from sfumato.protocol.pool_study import PoolStudy
 from sfumato.protocol.published_study import AS_PUBLISHED, published_study
 from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.table.schema_file import read_schema_file
+from sfumato.table.schema_file import read_yaml
 
 VERSION = 1
 
@@ -55,7 +55,7 @@ def study_from_dict(found: Any) -> Study:
 def load_study(path: Path | str, *, published: bool = False) -> Study:
     """Read a study file (YAML or JSON); `published` is its `as_published: true`, said elsewhere."""
     try:
-        found = read_schema_file(Path(path))
+        found = read_yaml(Path(path))
         return study_from_dict({**found, AS_PUBLISHED: True} if published and isinstance(found, Mapping) else found)
     except SfumatoError as error:
         raise type(error)(f"{path}: {error}") from None

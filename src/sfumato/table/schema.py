@@ -11,7 +11,7 @@ from sfumato.errors import SchemaError
 from sfumato.files import other_version, write_whole
 from sfumato.table.column import Column, nearest
 from sfumato.table.infer import infer_columns
-from sfumato.table.schema_file import read_schema_file, schema_text
+from sfumato.table.schema_file import read_yaml, schema_text
 from sfumato.wording import counted
 
 VERSION = 1
@@ -156,7 +156,7 @@ class Schema:
     def load(cls, path: Path | str) -> Schema:
         """Read a schema file (YAML or JSON)."""
         try:
-            return cls.from_dict(read_schema_file(Path(path)))
+            return cls.from_dict(read_yaml(Path(path)))
         except SchemaError as error:
             raise SchemaError(f"{path}: {error}") from None
 

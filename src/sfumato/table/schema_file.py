@@ -41,11 +41,43 @@ HEADER = """\
 """
 
 
+MOST_BYTES = 16 << 20
+"""Of a YAML file: larger ones were given by mistake, or by somebody who wants us to be busy."""
+MOST_REPEATED = 100_000
+"""Values that the aliases of a file (*name) may stand for: ten lines of them can mean a hundred million."""
+
+
 class _Loader(yaml.SafeLoader):
+    """YAML whose aliases are counted while it is read: each is as many values as what it repeats."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._values = self._repeated = 0
+        self._sizes: dict[yaml.Node, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        alias, before = self.check_event(yaml.AliasEvent), self._values
+        node = super().compose_node(parent, index)
+        if node is None:
+            return None
+        if not alias:
+            self._values += 1
+            self._sizes[node] = self._values - before
+            return node
+        if node not in self._sizes:
+            raise SchemaError("one of its aliases (*name) stands for something that contains it.")
+        self._values += self._sizes[node]
+        self._repeated += self._sizes[node]
+        if self._repeated > MOST_REPEATED:
+            raise SchemaError(f"its aliases (*name) repeat more than {MOST_REPEATED:,} values. Write them out.")
+        return node
+
+
+class _WordLoader(_Loader):
     """YAML in which yes, no, on and off are words: they are categories far more often than truth values."""
 
 
-_Loader.yaml_implicit_resolvers = {
+_WordLoader.yaml_implicit_resolvers = {
     first: [
         (tag, pattern) for tag, pattern in resolvers if not (tag == "tag:yaml.org,2002:bool" and first not in "tTfF")
     ]
@@ -53,22 +85,28 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-MOST_BYTES = 16 << 20
-"""Of a schema or study file: larger ones were given by mistake, or by somebody who wants us to be busy."""
-
-
-def read_schema_file(path: Path) -> Any:
+def read_yaml(path: Path, *, yes_is_true: bool = False) -> Any:
     """What a YAML or JSON (which is YAML) file says, unchecked."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise SchemaError(
                 f"it has more than {MOST_BYTES >> 20} MiB, more than any schema or study. Is it the table?"
             )
-        return _parsed(path.read_text(encoding="utf-8-sig"))
+        return parse_yaml(path.read_text(encoding="utf-8-sig"), yes_is_true=yes_is_true)
     except OSError as error:
         raise SchemaError(f"it cannot be read: {error.strerror or type(error).__name__}.") from None
     except UnicodeDecodeError:
         raise SchemaError("it is not UTF-8 text.") from None
+
+
+def parse_yaml(text: str, *, yes_is_true: bool = False) -> Any:
+    """What a text says: the only place where YAML is read. JSON is YAML, and is read fifty times as fast: it matters
+    where there are thousands of columns."""
+    try:
+        if text.lstrip().startswith("{"):
+            with contextlib.suppress(ValueError):
+                return json.loads(text, parse_constant=_no_json)
+        return yaml.load(text, Loader=_Loader if yes_is_true else _WordLoader)
     except RecursionError:
         raise SchemaError("it is nested too deeply.") from None
     except yaml.YAMLError as error:
@@ -77,14 +115,6 @@ def read_schema_file(path: Path) -> Any:
         raise SchemaError(f"it is not valid YAML{where}.") from None
     except ValueError:  # the loader's own words for a 31st of February quote the file
         raise SchemaError("it contains a date or a number that does not exist.") from None
-
-
-def _parsed(text: str) -> Any:
-    """JSON is YAML, and is read fifty times as fast: it matters where there are thousands of columns."""
-    if text.lstrip().startswith("{"):
-        with contextlib.suppress(ValueError):
-            return json.loads(text, parse_constant=_no_json)
-    return yaml.load(text, Loader=_Loader)
 
 
 def _no_json(word: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -11,14 +12,22 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.errors import OutputError, TableError
+from sfumato.errors import OutputError, SfumatoError, TableError
 from sfumato.table.arrays import plain
+from sfumato.table.opendocument import LONGEST_CELL, MOST_ROWS, ods_rows
 from sfumato.table.statistical import WholeWriter, needed, unreadable
 from sfumato.table.tables import MemoryTable
 
 SHEETS = (".xlsx", ".xlsm", ".ods")
-MOST_ROWS, MOST_COLUMNS = 1_048_576, 16_384
-"""What a sheet can hold; also where repeated empty cells stop."""
+SPARE = 32 << 20
+"""Bytes that any file may unpack to, beside so many for each of its own:"""
+MOST_UNPACKED = {".xlsx": 100, ".xlsm": 100, ".ods": 400}
+"""XML for each byte of the file. Nothing but zeros comes to 16 (.xlsx, whose texts are held whole) and 250 (.ods)."""
+MOST_CELLS = 100
+"""Bytes of cells, each 8 and its text: cells and rows that the file repeats count as often as they stand there."""
+LONGEST_STRETCH = 1 << 20
+"""Bytes without a new tag: a cell's characters, each written as &#x10FFFF; in the worst case."""
+PIECE = 1 << 16
 
 
 class SheetTable(MemoryTable):
@@ -31,69 +40,98 @@ class SheetTable(MemoryTable):
 
 def read_sheet(path: Path) -> pa.Table:
     """Cells as the program last computed them; errors such as #N/A are empty, and so are empty rows at the end."""
-    ending = path.suffix.lower()
-    module = needed("odf.opendocument" if ending == ".ods" else "openpyxl", f"Reading {ending} files")
+    rows: list[list[Any]] = []
+    room = _Room(path)
     try:
-        rows = list(_ods_rows(module, path) if ending == ".ods" else _xlsx_rows(module, path))
+        room.check_parts()
+        for found, times in ods_rows(path) if path.suffix.lower() == ".ods" else _xlsx_rows(path):
+            row = [_cleaned(cell) for cell in found]
+            while row and row[-1] is None:
+                row.pop()
+            times = times if row else 1  # office programs append empty rows by the million
+            room.pay(row, times)
+            rows += [row] * times
+    except SfumatoError:
+        raise
     except Exception as error:
         raise unreadable(path, error) from None
-    while rows and all(cell is None for cell in rows[-1]):
+    while rows and not rows[-1]:
         rows.pop()
     if not rows:
         raise TableError(f"{path}: the first sheet is empty.")
     width = max(len(row) for row in rows)
-    while width and all(len(row) < width or row[width - 1] is None for row in rows):
-        width -= 1
     names = ["" if cell is None else str(cell) for cell in [*rows[0], *[None] * width][:width]]
     if "" in names:
         raise TableError(f"{path}: column {names.index('') + 1} of the first sheet has no name in the first row.")
-    cells = [[row[place] if place < len(row) else None for row in rows[1:]] for place in range(width)]
+    cells = ([row[place] if place < len(row) else None for row in rows[1:]] for place in range(width))
     return pa.Table.from_arrays([_array(column) for column in cells], names=names)
 
 
-def _xlsx_rows(openpyxl: Any, path: Path) -> Iterator[list[Any]]:
+class _Room:
+    """How much memory a file may take, from its size: a small one that unpacks to much more was made to fill it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        size = path.stat().st_size
+        self._xml, self._left, self._rows = (
+            SPARE + MOST_UNPACKED[path.suffix.lower()] * size,
+            SPARE + MOST_CELLS * size,
+            0,
+        )
+
+    def check_parts(self) -> None:
+        """Before anything is unpacked whole: what the parts say of their sizes (no more is read of them), and that
+        no tag or text goes on and on."""
+        with zipfile.ZipFile(self._path) as archive:
+            parts = archive.infolist()
+            if sum(part.file_size for part in parts) > self._xml:
+                raise self._too_large()
+            for part in parts:
+                if part.filename.endswith((".xml", ".rels")):
+                    with archive.open(part) as content:
+                        self._check_stretches(content)
+
+    def _check_stretches(self, content: IO[bytes]) -> None:
+        stretch = 0
+        while piece := content.read(PIECE):
+            tag = piece.find(b"<")
+            stretch += len(piece) if tag < 0 else tag
+            if stretch > LONGEST_STRETCH:
+                raise self._long_cell()
+            if tag >= 0:
+                stretch = len(piece) - piece.rfind(b"<")
+
+    def pay(self, row: list[Any], times: int) -> None:
+        """For a row that stands there so many times, before it does."""
+        texts = [len(cell) for cell in row if isinstance(cell, str)]
+        if max(texts, default=0) > LONGEST_CELL:
+            raise self._long_cell()
+        self._left -= times * (8 * (len(row) + 1) + sum(texts))
+        self._rows += times
+        if self._left < 0 or self._rows > MOST_ROWS:
+            raise self._too_large()
+
+    def _too_large(self) -> TableError:
+        return TableError(
+            f"{self._path} unpacks to more cells or text than a sheet of its size holds, so it was not read. "
+            "If it is yours, save it as CSV."
+        )
+
+    def _long_cell(self) -> TableError:
+        return TableError(
+            f"{self._path} has a cell of more than {LONGEST_CELL:,} characters, so it was not read. "
+            "If it is yours, leave that column out."
+        )
+
+
+def _xlsx_rows(path: Path) -> Iterator[tuple[list[Any], int]]:
+    openpyxl = needed("openpyxl", f"Reading {path.suffix.lower()} files")
     book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     try:
         for row in book.worksheets[0].iter_rows():
-            yield [None if cell.data_type == "e" else _cleaned(cell.value) for cell in row]
+            yield [None if cell.data_type == "e" else cell.value for cell in row], 1
     finally:
         book.close()
-
-
-def _ods_rows(opendocument: Any, path: Path) -> Iterator[list[Any]]:
-    from odf import table as tables
-
-    sheet = opendocument.load(str(path)).spreadsheet.getElementsByType(tables.Table)[0]
-    count = 0
-    for row in sheet.getElementsByType(tables.TableRow):
-        cells: list[Any] = []
-        for cell in row.childNodes:
-            if getattr(cell, "qname", (None, ""))[1] not in ("table-cell", "covered-table-cell"):
-                continue
-            times = min(int(cell.getAttribute("numbercolumnsrepeated") or 1), MOST_COLUMNS)
-            cells += [_ods_cell(cell)] * times
-        while cells and cells[-1] is None:
-            cells.pop()
-        times = int(row.getAttribute("numberrowsrepeated") or 1) if cells else 1
-        count += times
-        if count > MOST_ROWS:
-            raise ValueError("more rows than a sheet holds")
-        for _ in range(times):
-            yield list(cells)
-
-
-def _ods_cell(cell: Any) -> Any:
-    from odf import teletype
-
-    kind = cell.getAttribute("valuetype")
-    if kind in ("float", "percentage", "currency"):
-        return _cleaned(float(cell.getAttribute("value")))
-    if kind == "boolean":
-        return cell.getAttribute("booleanvalue") == "true"
-    if kind == "date":
-        return _cleaned(datetime.datetime.fromisoformat(cell.getAttribute("datevalue")))
-    stated = cell.getAttribute("stringvalue")  # an error states "" and shows #N/A
-    return None if kind is None else _cleaned(teletype.extractText(cell) if stated is None else stated)
 
 
 def _cleaned(value: Any) -> Any:
