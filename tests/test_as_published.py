@@ -10,8 +10,12 @@ from sfumato.attacks import ATTACKS
 from sfumato.classifiers.factory import CLASSIFIERS
 from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee.words import card_in_words
+from sfumato.jobs.trade_off import trade_off
 from sfumato.mechanisms import MECHANISMS
+from sfumato.metrics.information import information_loss
+from sfumato.noise import OperatorNoise, Uniform, make_operator
 from sfumato.protocol.study_file import study_from_dict
+from sfumato.reconstruction import reconstruct
 from sfumato.reconstruction.reconstruct import make_method
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
@@ -74,9 +78,8 @@ def test_an_audit_filters_without_clipping(wine):
 
 
 def test_reconstruction_without_our_penalty():
-    program, iteration = (make_method(name, published=True) for name in ("parzen-program", "expectation-maximization"))
+    program = make_method("parzen-program", published=True)
     assert (program.penalty, program.rule, program.matched) == (0.0, "rectangle", False)
-    assert iteration.stopping == "successive"
     with pytest.raises(UsageError, match="As published there is no penalty"):
         make_method("parzen-program", 0.1, published=True)
     rng = np.random.default_rng(0)
@@ -85,6 +88,61 @@ def test_reconstruction_without_our_penalty():
     rough, smooth = (sf.reconstruct(release, "x", resamples=0, published=flag) for flag in (True, False))
     bends = [float(np.abs(np.diff(found.mass, 2)).sum()) for found in (rough, smooth)]
     assert bends[0] > 2 * bends[1]  # spiky, as the unpenalised programme is
+
+
+def test_iteration_as_published_needs_its_rounds(data_folder):
+    """The paper prints .1208 for Add + EM and no stopping rule; 50 rounds on 75 cells come to .113, not to .07."""
+    name = "expectation-maximization"
+    with pytest.raises(UsageError, match=r"the paper does not say where it stopped. Name the rounds"):
+        make_method(name, published=True)
+    assert make_method(name, rounds=50, published=True) == make_method(name, rounds=50)
+    for rounds in (0, 10**6, True, 2.5):
+        with pytest.raises(UsageError, match="must be a whole number between 1 and 10000"):
+            make_method(name, rounds=rounds)
+    with pytest.raises(UsageError, match="parzen-program has no rounds"):
+        make_method("parzen-program", rounds=50)
+    income = np.genfromtxt(data_folder / "county_income.csv", delimiter=",", skip_header=1, usecols=3)
+    noise = OperatorNoise(make_operator("additive"), Uniform(low=-21850.0, high=21850.0))  # a privacy loss of .330
+    losses = []
+    for seed in range(4):
+        z = noise.sample(income, np.random.default_rng(seed))
+        words = {"support": (income.min(), income.max()), "resamples": 0, "atoms": False}
+        found = reconstruct(z, noise, method=make_method(name, rounds=50, published=True), **words)
+        losses.append(information_loss(income, found))
+    assert np.mean(losses) == pytest.approx(0.113, abs=0.025)
+
+
+def test_the_trade_off_follows_the_switch():
+    pay = np.random.default_rng(0).gamma(4.0, 8.0, 1500).clip(1.0, 100.0)
+    words = {"levels": (0.33,), "runs": 2, "bins": 40}
+    ours, theirs, rounds = (
+        trade_off(pay, "pay", (1.0, 100.0), **words, **more)
+        for more in ({}, {"published": True}, {"published": True, "rounds": 50})
+    )
+    assert theirs.lines["added, programme"][0][1] > 1.3 * ours.lines["added, programme"][0][1]
+    assert theirs.summary()["as_published"] is True
+    assert "as_published" not in ours.summary()
+    assert "as published" in theirs.plot()
+    assert "added, EM" not in theirs.lines
+    assert "does not say where it stopped" in theirs.summary()["left_out"]
+    assert rounds.lines["added, EM"] != ours.lines["added, EM"]
+    assert not rounds.left_out
+
+
+@pytest.mark.parametrize("name", ["svm", "mlp", "auto", "knn"])
+def test_classifiers_without_a_published_variant_are_refused(wine, name):
+    release = sf.sanitize(wine, label="target", mechanism="additive-noise", parameters={"scale": 0.1}, seed=1)
+    with pytest.raises(UsageError, match=rf"No paper has a variant of {name}\..*choose one of: radius-vote"):
+        sf.train(release, classifier=name, published=True)
+
+
+def test_mechanisms_and_columns_without_a_published_variant_are_refused(wine):
+    with pytest.raises(UsageError, match=r"No paper has a variant of square-wave\."):
+        sf.sanitize(wine, label="target", mechanism="square-wave", published=True, seed=1)
+    people = {"colour": ["red", "green"] * 50}
+    release = sf.sanitize(people, mechanism="randomized-response", seed=1)
+    with pytest.raises(UsageError, match="No paper reconstructs categories, and column 'colour' has them"):
+        sf.reconstruct(release, "colour", published=True)
 
 
 def test_study_files(wine):

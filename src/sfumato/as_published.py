@@ -12,12 +12,20 @@ from typing import Any
 from sfumato.errors import UsageError
 
 
-def as_published(owner: str, published: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given parameters with the paper's own beside them.
+def as_published(
+    owner: str, published: Mapping[str, Any] | None, given: Mapping[str, Any], among: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The given parameters with the paper's own beside them; refused where no paper has a variant (None).
+
+    `among` are the owners that could have been chosen, for the refusal.
 
     >>> as_published("radius-vote", {"prior_correction": False}, {"n": 3})
     {'prior_correction': False, 'n': 3}
     """
+    if published is None:
+        have = [name for name, one in (among or {}).items() if one.published is not None]
+        instead = f", or choose one of: {', '.join(have)}" if have else ""
+        raise UsageError(f"No paper has a variant of {owner}. Leave --as-published out{instead}.")
     for name, value in published.items():
         if name in given and given[name] != value:
             raise UsageError(

@@ -38,7 +38,7 @@ def choose_classifier(
         raise UsageError(f"There is no classifier {name[:60]!r}. Choose one of: {', '.join(CLASSIFIERS)}.")
     wanted = {key.replace("-", "_"): value for key, value in {**stated, **(parameters or {})}.items()}
     if published:
-        wanted = as_published(name, CLASSIFIERS[name].published, wanted)
+        wanted = as_published(name, CLASSIFIERS[name].published, wanted, CLASSIFIERS)
     known = CLASSIFIERS[name].defaults()
     for key in wanted:
         if key not in known:

@@ -33,6 +33,9 @@ def reconstruct(
     ] = None,
     method: Annotated[str, typer.Option(help="parzen-program or expectation-maximization.")] = "parzen-program",
     penalty: Annotated[str | None, typer.Option(help="For parzen-program: auto or a number; 0 for no penalty.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="For expectation-maximization: how often, in place of our stopping rule.")
+    ] = None,
     bins: Annotated[
         int | None, typer.Option(help="Cells of the density; 75 if not given, and 25 of each column of --joint.")
     ] = None,
@@ -66,6 +69,7 @@ def reconstruct(
     """
     from sfumato.jobs.reconstruct import reconstruct_columns
     from sfumato.jobs.release import Release
+    from sfumato.jobs.trade_off import ITERATION, trade_off_of
 
     if trade_off and (original is None or len(folders) != 1 or len(column or ()) != 1 or joint or along):
         raise UsageError(
@@ -83,6 +87,7 @@ def reconstruct(
             along=along or [],
             method=method,
             penalty=_penalty(penalty),
+            rounds=None if trade_off and method != ITERATION else rounds,
             original=table,
             force=force,
             progress=progress,
@@ -93,9 +98,9 @@ def reconstruct(
         )
         costs = None
         if trade_off:
-            from sfumato.jobs.trade_off import trade_off_of
-
-            costs = trade_off_of(releases[0], (column or [""])[0], table, progress=progress)
+            costs = trade_off_of(
+                releases[0], (column or [""])[0], table, published=as_published, rounds=rounds, progress=progress
+            )
             costs.save(out)
     summaries = [one.summary() for one in done]
     for one, summary in zip(done, summaries, strict=True):
@@ -123,6 +128,8 @@ def reconstruct(
             summary["noise_strength"] = asdict(strength)
     if costs is not None:
         console.say(f"What privacy costs: {out / 'trade-off.svg'}. It is made from private values: keep it.")
+        if costs.left_out:
+            console.say(costs.left_out)
         summaries[0]["trade_off"] = costs.summary()
     console.result(summaries[0] if len(summaries) == 1 else {"columns": summaries})
 

@@ -20,6 +20,7 @@ from sfumato.jobs.release import Release
 from sfumato.jobs.released_values import reconstruct_from
 from sfumato.jobs.train import train_on
 from sfumato.reconstruction import Density, JointDensity, Shares
+from sfumato.reconstruction.described import check_published, describe
 from sfumato.reconstruction.reconstruct import make_method
 
 Releases = Release | Path | str | Sequence[Release | Path | str]
@@ -78,7 +79,7 @@ def train(
     reconstruction : {"by-class", "global"}, optional
         Train on reconstructed values instead of noisy ones.
     published : bool, default False
-        The paper's own variant of the classifier wherever our default differs; the model says so.
+        The paper's own variant of the classifier; the model says so. Refused for classifiers that have none.
 
     Returns
     -------
@@ -172,6 +173,7 @@ def reconstruct(
     along: str | None = None,
     method: str = "parzen-program",
     penalty: float | str | None = None,
+    rounds: int | None = None,
     bins: int | None = None,
     confidence: float = 0.9,
     resamples: int = 50,
@@ -196,6 +198,8 @@ def reconstruct(
         How to undo the noise.
     penalty : float or "auto", optional
         Of parzen-program; 0 means no penalty.
+    rounds : int, optional
+        Of expectation-maximization, from 1 to 10000; our stopping rule if not given.
     bins : int, optional
         Cells of the density, from 2 to 1000; 75 if not given, and 25 of each column of `joint`.
     confidence : float, default 0.9
@@ -205,8 +209,9 @@ def reconstruct(
     seed : int, default 0
         Seed of these draws.
     published : bool, default False
-        The paper's own estimate: no penalty and the rectangle rule; expectation-maximization stopped by Agrawal &
-        Srikant's rule; no search for point masses; two columns as the product of both.
+        The paper's own estimate: no penalty and the rectangle rule; expectation-maximization only with its `rounds`,
+        since the paper does not say where it stopped; no search for point masses; two columns as the product of both.
+        Categories are refused: no paper reconstructs them.
 
     Returns
     -------
@@ -225,7 +230,10 @@ def reconstruct(
     """
     if sum(wish is not None for wish in (column, joint, along)) != 1:
         raise UsageError("Give one of column, joint and along.")
-    opened, chosen = opened_releases(releases, public=True), make_method(method, penalty, published=published)
+    opened = opened_releases(releases, public=True)
+    chosen = make_method(method, penalty, rounds=rounds, published=published)
+    for name in (*(joint or ()), *([column] if column else ())) if published else ():
+        check_published(describe(opened[0].card, name))
     independent = independent or published
     if joint is not None:
         return joint_from(opened, joint, chosen, bins=bins or JOINT_BINS, independent=independent, seed=seed)

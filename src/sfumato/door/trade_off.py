@@ -19,6 +19,8 @@ def trade_off(
     runs: int = 5,
     bins: int = 75,
     seed: int = 0,
+    published: bool = False,
+    rounds: int | None = None,
 ) -> TradeOff:
     """Information loss against privacy loss of one column [density-reconstruction, Fig. 3]; for the owner only.
 
@@ -38,6 +40,11 @@ def trade_off(
         Cells of the density.
     seed : int, default 0
         Seed of the noise that is tried.
+    published : bool, default False
+        The paper's own programme: no penalty and the rectangle rule. Expectation-maximization is then shown only with
+        its `rounds`, since the paper does not say where it stopped.
+    rounds : int, optional
+        Rounds of expectation-maximization, in place of our stopping rule.
 
     Returns
     -------
@@ -45,4 +52,14 @@ def trade_off(
         `table()`, `summary()` and `plot()` (SVG); `mark` is where the release itself stands.
     """
     opened = release if isinstance(release, Release) else Release.public(release)
-    return trade_off_of(opened, column, original, levels=levels, runs=runs, bins=bins, seed=seed)
+    return trade_off_of(
+        opened,
+        column,
+        original,
+        levels=levels,
+        runs=runs,
+        bins=bins,
+        seed=seed,
+        published=published,
+        rounds=rounds,
+    )

@@ -17,7 +17,7 @@ from sfumato.jobs.release import Release
 from sfumato.jobs.released_values import as_numbers, check_apart, reconstruct_from
 from sfumato.metrics.information import information_loss
 from sfumato.reconstruction import Density, JointDensity, Shares
-from sfumato.reconstruction.described import describe
+from sfumato.reconstruction.described import check_published, describe
 from sfumato.reconstruction.evidence import Method
 from sfumato.reconstruction.projection import Projection
 from sfumato.reconstruction.reconstruct import make_method
@@ -47,6 +47,7 @@ def reconstruct_columns(
     *,
     method: str = "parzen-program",
     penalty: float | str | None = None,
+    rounds: int | None = None,
     original: Any = None,
     force: bool = False,
     progress: Progress = silent,
@@ -71,8 +72,11 @@ def reconstruct_columns(
     releases = [Release.public(folder) for folder in folders]
     check_apart(releases)
     for column in (*columns, *(one for pair in joint for one in pair)):
-        describe(releases[0].card, column)  # what cannot be had is said before the work, not after
-    chosen, table = make_method(method, penalty, published=published), _Original(original, releases[0])
+        one = describe(releases[0].card, column)  # what cannot be had is said before the work, not after
+        if published:
+            check_published(one)
+    chosen = make_method(method, penalty, rounds=rounds, published=published)
+    table = _Original(original, releases[0])
     independent = independent or published
     if published:
         options["atoms"] = False

@@ -128,8 +128,8 @@ class Options:
         if self.terms is not None:
             raise UsageError("The study settles the mechanism and its parameters. Leave --as-published out.")
         name = self.mechanism or MECHANISM
-        known = MECHANISMS.get(name)
-        return as_published(name, (known and known.published) or {}, self.parameters)
+        known = MECHANISMS.get(name)  # an unknown one is refused later, with the names of all
+        return as_published(name, known.published if known else {}, self.parameters, MECHANISMS)
 
     def agreed_schema(self) -> Path | str | Schema | None:
         """The study's schema, or the owner's own."""

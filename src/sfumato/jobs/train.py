@@ -192,7 +192,7 @@ def about_model(classifier: Choice, cards: Sequence[Card], reconstruction: str |
         "version": VERSION,
         "classifier": chosen.name,
         "parameters": chosen.get_params(),
-        **({"as_published": True} if chosen.published and follows(chosen.published, chosen.get_params()) else {}),
+        **({"as_published": True} if follows(chosen.published, chosen.get_params()) else {}),
         "reconstruction": reconstruction,
         "answers_plain_rows": plain,
         "contains_rows": chosen.keeps_rows,

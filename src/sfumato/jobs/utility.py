@@ -63,8 +63,8 @@ class Trial:
 
 def _classifier(name: str, published: bool) -> Any:
     """As `sfumato train` makes it, but with a smaller forest: it is trained many times here."""
-    paper = CLASSIFIERS_BY_NAME[name].published if published else {}
-    return make_classifier(name, parameters={**paper, **({"trees": 50} if name == "forest" else {})})
+    paper = CLASSIFIERS_BY_NAME[name].published if published else None
+    return make_classifier(name, parameters={**(paper or {}), **({"trees": 50} if name == "forest" else {})})
 
 
 def utility(

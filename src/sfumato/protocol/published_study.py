@@ -41,7 +41,7 @@ def _pool(study: dict[str, Any]) -> dict[str, Any]:
     mechanism = study.get("mechanism")
     if isinstance(mechanism, Mapping) and isinstance(mechanism.get("name"), str):
         known = MECHANISMS.get(mechanism["name"])
-        paper, given = (known and known.published) or {}, mechanism.get("parameters") or {}
+        paper, given = known.published if known else {}, mechanism.get("parameters") or {}
         if isinstance(given, Mapping):
             study["mechanism"] = {**mechanism, "parameters": as_published(mechanism["name"], paper, given)}
     named = study.get("classifiers")
@@ -55,4 +55,4 @@ def _pool(study: dict[str, Any]) -> dict[str, Any]:
 def _classifier(named: Any) -> Any:
     if not isinstance(named, str) or read_choice(named)[0] not in CLASSIFIERS:
         return named  # whoever reads the study says what is wrong
-    return choose_classifier(named, published=True).text
+    return choose_classifier(named, published=CLASSIFIERS[read_choice(named)[0]].published is not None).text

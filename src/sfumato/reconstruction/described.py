@@ -97,6 +97,14 @@ def _of_group(group: Group, channel: Channel) -> Described | None:
     return Described(name, kind, noise, low, high, whole, keep, grid, left_out=channel.leaves_out)
 
 
+def check_published(one: Described) -> None:
+    """Refuse what no paper reconstructs: its operators and programmes are for numbers."""
+    if one.is_categorical:
+        raise UsageError(
+            f"No paper reconstructs categories, and column {one.name!r} has them. Leave it or --as-published out."
+        )
+
+
 def check_noise(stated: NumberNoise | None, given: OperatorNoise) -> None:
     """A law that the analyst gives beside the card must be the card's."""
     if stated is None or stated.to_dict().keys() != given.to_dict().keys():

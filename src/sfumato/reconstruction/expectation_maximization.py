@@ -53,11 +53,6 @@ class ExpectationMaximization:
     longest: int = 5000
     name: ClassVar[str] = "expectation-maximization"
 
-    @classmethod
-    def as_published(cls) -> ExpectationMaximization:
-        """Stopped as Agrawal & Srikant did, when successive estimates hardly differ."""
-        return cls("successive")
-
     def prepare(self, parts: Sequence[Part], cells: Cells, atoms: Mapping[float, float] = NO_ATOMS) -> EmSolver:
         counted = isinstance(self.stopping, int) and not isinstance(self.stopping, bool) and self.stopping > 0
         if not counted and self.stopping not in STOPPINGS:

@@ -52,8 +52,8 @@ class NamedClassifier(Parameters, ABC):
     """Whether it learns a number instead of a class."""
     model_types: ClassVar[tuple[str, ...]] = ()
     own_types: ClassVar[tuple[str, ...]] = ()
-    published: ClassVar[Mapping[str, Any]] = MappingProxyType({})
-    """What the paper does where our default differs, by parameter."""
+    published: ClassVar[Mapping[str, Any] | None] = None
+    """What its paper does where our default differs, by parameter; None: no paper has a variant of its own."""
     accepts: ClassVar[Mapping[str, Accepted]] = MappingProxyType({})
     """What every parameter may be."""
 
