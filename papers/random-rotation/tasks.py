@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 ITERATIONS, ITERATIONS_FAST = 50, 12
 ROTATIONS, ROTATIONS_FAST = 10, 3
+ICA_SEARCHES, ICA_SEARCHES_FAST = 20, 2
 SIZES = (2, 4, 6, 8, 10, 15, 20, 30, 40, 50)
 SIZE = 10
 """Group size of Figs 7 and 8, which the paper does not tell."""
@@ -46,6 +47,7 @@ def all_tasks(fast: bool) -> Iterator[Task]:
     for data in ("iris", "wine") if fast else TABLE_1:
         yield Task("accuracy", data, ROTATIONS_FAST if fast else ROTATIONS)
         yield Task("iterations", data, ITERATIONS_FAST if fast else ITERATIONS)
+        yield Task("ica_searches", data, ICA_SEARCHES_FAST if fast else ICA_SEARCHES)
         yield Task("condensation", data, SIZES if data in SWEPT else (2, SIZE, 50))
         yield Task("attacks", data)
         yield Task("perfect_recovery", data)
@@ -69,9 +71,10 @@ class Results:
 
     def privacy(self, data: str) -> dict[str, float]:
         """The right side of Table 1: best locally optimised figures, lowest of ICA, as published and as measured."""
-        found = {name: mean for name, (mean, _) in self._found["iterations", data]["lop"].items()}
+        searches = self._found["iterations", data]["lop"] | self._found["ica_searches", data]
+        found = {name: searches[name][0] for name in ("lop_min", "lop_avg", "ica_min", "ica_avg")}
         found["naive"] = float(self.trace(data, "naive").max())
-        found |= {name: float(self.trace(data, name).min()) for name in ("ica_min", "ica_avg", "true_min", "true_avg")}
+        found |= {name: float(self.trace(data, name).min()) for name in ("true_min", "true_avg")}
         found["not_converged"] = float(1 - self.trace(data, "converged").mean())
         # What the paper's Algorithm 1 would keep: the best of min(LOP, ICA) over the iterations.
         found["kept"] = float(np.minimum(self.trace(data, "lop_min"), self.trace(data, "ica_min")).max())

@@ -62,15 +62,17 @@ def column_privacy(original: Matrix, guess: Matrix, encoding: Encoding, *, cap: 
 def component_privacy(
     original: Matrix, components: Matrix, weights: ArrayLike | None = None, *, published: bool = False
 ) -> Unified:
-    """Lowest minimum and lowest average sigma over all orderings of ICA components (n x r); larger is safer.
+    """Minimum and average sigma over the orderings of ICA components (n x r); larger is safer.
 
-    Over the d! orderings the lowest minimum is the smallest entry of the VoD matrix and the lowest average a linear
-    assignment. Signs are the better ones.
+    Over the d! orderings the lowest minimum is the smallest entry of the VoD matrix, and the lowest average a linear
+    assignment: the worst case of both. The attacker rescales by the known mean and deviation,
+    VoD_ij = var_i (2 - 2 |rho_ij|), no more than var_i, which also stands for columns without a component; constant
+    columns, which hide nothing, are left out. Signs are the better ones.
 
     `published`: components of variance 1 are held against columns on [0, 1], so that a column which is recovered
-    perfectly scores 1 - sd, and columns in excess of the components are left out. Otherwise the attacker rescales by
-    the known mean and deviation, VoD_ij = var_i (2 - 2 |rho_ij|), no more than var_i, which also stands for columns
-    without a component; constant columns, which hide nothing, are left out.
+    perfectly scores 1 - sd, and columns in excess of the components are left out. The average is that of the ordering
+    with the lowest minimum [random-rotation, 4.4], not the lowest one. Every ordering with the smallest entry has that
+    minimum, (d - 1)! of them, and the paper does not say which it takes: this is their mean.
     """
     x = original - original.mean(axis=0)
     c = components - components.mean(axis=0)
@@ -82,7 +84,7 @@ def component_privacy(
         w = w / (w.sum() if published else w.mean())
     if published:
         sigma = np.sqrt(np.maximum(variance[:, None] + 1.0 - 2 * shared, 0.0)) / w[:, None]
-        return Unified(float(sigma.min()), float(sigma[linear_sum_assignment(sigma)].mean()))
+        return _likeliest_ordering(sigma)
     varies = variance > 0
     if not varies.any():
         return Unified(float("nan"), float("nan"))
@@ -93,6 +95,14 @@ def component_privacy(
     vod = np.hstack([vod, np.broadcast_to(deviation[:, None] ** 2, (len(deviation), len(deviation)))])
     sigma = np.sqrt(vod) / w[varies][:, None]
     return Unified(float(sigma.min()), float(sigma[linear_sum_assignment(sigma)].mean()))
+
+
+def _likeliest_ordering(sigma: Matrix) -> Unified:
+    """The smallest entry, and the mean average of all assignments with it: the other pairs are equally frequent."""
+    column, component = np.unravel_index(sigma.argmin(), sigma.shape)
+    rest = np.delete(np.delete(sigma, column, axis=0), component, axis=1)
+    pairs, lowest = min(sigma.shape), float(sigma[column, component])
+    return Unified(lowest, (lowest + (pairs - 1) * float(rest.mean())) / pairs if rest.size else lowest)
 
 
 def nearest_row_privacy(original: Matrix, perturbed: Matrix, weights: ArrayLike | None = None) -> Unified:
