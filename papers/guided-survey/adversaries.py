@@ -19,7 +19,7 @@ def theorem_2() -> dict[str, Any]:
     codes = np.repeat((np.arange(1000) < 460).astype(int)[:, None], 8, axis=1)
     T = space.onehot(codes)
     V = Guidance.from_counts(SurveyCounts.of(T, codes[:, 0]), floor=0.0, k=1).V
-    told = {str(floor): disclosure(codes, space, V, floor).joint for floor in FLOORS}
+    told = {str(floor): disclosure(codes, space, V, floor).of_whole_answers for floor in FLOORS}
     return {"estimate": published_disclosure_estimate(T, space, 1), "disclosed": told}
 
 

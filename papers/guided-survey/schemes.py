@@ -45,7 +45,9 @@ def mean_disclosure(codes: np.ndarray, space: AnswerSpace, run: SurveyRun, draws
     chosen = np.unique(run.version[np.linspace(0, len(run.version) - 1, points).astype(int)])
     rules = run.rules
     shares = [
-        disclosure(codes, space, run.versions[v].guidance.V, rules.floor, rules.link, draws=draws, seed=int(v)).share
+        disclosure(
+            codes, space, run.versions[v].guidance.V, rules.floor, rules.link, draws=draws, seed=int(v)
+        ).by_question
         for v in chosen
     ]
     return float(np.mean(shares))

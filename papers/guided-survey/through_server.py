@@ -111,7 +111,7 @@ def asked(mu: float, seed: int = 0) -> dict[str, Any]:
         "k": float(np.mean(levels)),
         "respondents": len(bits),
         "accuracy": _accuracy(bits, labels, V, T, y),
-        "disclosure": disclosure(codes, SPACE, V, study.floor, draws=500).share,
+        "disclosure": disclosure(codes, SPACE, V, study.floor, draws=500).by_question,
         "in_process": float(np.mean(hits)),
         "in_process_sd": float(np.std(hits)),
         "k_in_process": float(np.mean([run.levels[run.version].mean() for run in runs])),

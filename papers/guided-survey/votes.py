@@ -85,7 +85,7 @@ def whole_tuple(theta: float, runs: int) -> dict[str, Any]:
         T = SPACE.onehot(codes)
         sent = whole_tuple_response(T[:TRAIN], np.random.default_rng(seed).random(TRAIN), theta)
         hits.append(SurveyClassifier(queries="plain").fit(sent, y[:TRAIN]).score(T[TRAIN:], y[TRAIN:]))
-        shares.append(whole_tuple_disclosure(codes, SPACE, theta).share)
+        shares.append(whole_tuple_disclosure(codes, SPACE, theta).by_question)
     return {"accuracy": [float(np.mean(hits)), float(np.std(hits))], "disclosure": float(np.mean(shares))}
 
 
@@ -114,7 +114,7 @@ def mixed(scheme: str, low: int, middle: int, respondents: int, mu: float) -> di
     T = SPACE.onehot(codes)
     accuracy = classifier(chosen, "naive-bayes", run, T, y, START).score(T[TRAIN:], y[TRAIN:]) if len(run.who) else None
     shares = {
-        int(v): disclosure(codes, SPACE, run.versions[v].guidance.V, rules.floor, draws=300).share
+        int(v): disclosure(codes, SPACE, run.versions[v].guidance.V, rules.floor, draws=300).by_question
         for v in np.unique(run.version)
     }
     told = np.array([shares[v] for v in run.version])
@@ -165,9 +165,9 @@ def definition_2(k: int, floor: float) -> dict[str, Any]:
     honest = Guidance.from_counts(SurveyCounts.of(SPACE.onehot(codes), y), floor=floor, k=k).V
     most = most_disclosure(codes, SPACE, k, floor, guidance=honest)
     return {
-        "honest": disclosure(codes, SPACE, honest, floor).joint,
-        "found": most.found.joint,
-        "bound": most.joint,
+        "honest": disclosure(codes, SPACE, honest, floor).of_whole_answers,
+        "found": most.found.of_whole_answers,
+        "bound": most.of_whole_answers,
         "bits": most.bits,
         "anybody_bits": most_bits(SPACE, k, floor),
         "estimate": published_disclosure_estimate(SPACE.onehot(codes), SPACE, k),

@@ -12,9 +12,9 @@ from tasks import DENSITY_SEEDS, HALF_SEEDS, MANY_SEEDS, Results
 INTRODUCTION = """# kernel-resampling: published and reached
 
 Printed by `run.py`; do not edit. **published** is Eq. 16 as it stands with the Epanechnikov kernel, **scaled** the same
-rule made right for that kernel (about 2.2 times as wide, the product's default). L is the number of sites. phi: error
-with pooled released rows minus error with the original training rows (Eq. 20). Figs 3-7 have no numbers in the paper;
-what its text says of them is among the sentences."""
+rule made right for that kernel (about 2.2 times as wide). The product's default, `pooling`, is as wide as published for
+this kernel. L is the number of sites. phi: error with pooled released rows minus error with the original training rows
+(Eq. 20). Figs 3-7 have no numbers in the paper; what its text says of them is among the sentences."""
 
 
 def results_text(results: Results, minutes: float, fast: bool) -> str:

@@ -122,10 +122,13 @@ def test_a_survey_from_beginning_to_end(
     status = json.loads(capsys.readouterr().out)
     assert (status["answers"], status["counted"], status["codes"]) == (4, 3, {"given": 5, "used": 5})
     assert status["versions"][-1]["epsilon"] > 0
-    assert 0 < status["disclosure"]["share"] < 1
+    even = status["disclosure_at_even_choices"]
+    assert 0 < even["share"] < 1 < even["of_bits"]
     assert status["state"] == "open"
     assert run("survey", "status", made["id"], *owner) == 0
-    assert re.search(r"No guidance of level \d discloses more than [\d.]+ bits", capsys.readouterr().out)
+    printed = capsys.readouterr().out
+    assert re.search(r"No guidance of level \d discloses more than [\d.]+ bits", printed)
+    assert f"of the {even['of_bits']:.1f} bits that answers hold if every choice is equally likely" in printed
     assert run("survey", "close", made["id"], *owner, "--yes") == 0
     assert run("survey", "status", made["id"], *owner) == 0
     assert "The survey is closed: no more answers are accepted." in capsys.readouterr().out

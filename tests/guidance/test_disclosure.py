@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sfumato.errors import UsageError
+from sfumato.errors import TableError, UsageError
 from sfumato.guidance import (
     AnswerSpace,
     Guidance,
@@ -49,8 +49,8 @@ def test_drawing_agrees_with_listing(people, k, floor, link):
     drawn = disclosure(people, SPACE, V, floor, link, draws=20_000)
     assert abs(drawn.bits - exact.bits) < 5 * drawn.error
     assert 5 * drawn.error < 0.3 * exact.bits, "a figure 30% off is rejected"
-    assert exact.share == pytest.approx(exact.bits / answer_entropy(people, SPACE))
-    assert exact.joint >= exact.share
+    assert exact.by_question == pytest.approx(exact.bits / answer_entropy(people, SPACE))
+    assert exact.of_whole_answers >= exact.by_question
 
 
 def test_exact_disclosure_is_mutual_information(people):
@@ -65,7 +65,7 @@ def test_exact_disclosure_is_mutual_information(people):
 
 def test_nothing_and_everything(people):
     everything = np.eye(SPACE.width)
-    assert exact_disclosure(people, SPACE, everything, 0.0).joint == pytest.approx(1.0)
+    assert exact_disclosure(people, SPACE, everything, 0.0).of_whole_answers == pytest.approx(1.0)
     nothing = np.full((SPACE.width, 1), SPACE.width**-0.5)
     assert exact_disclosure(people, SPACE, nothing, 0.0).bits == pytest.approx(0.0, abs=1e-12)
     with pytest.raises(UsageError, match="too many"):
@@ -115,8 +115,12 @@ def test_theorem_5_2_is_no_bound():
     T = space.onehot(codes)
     V = Guidance.from_counts(SurveyCounts.of(T, codes[:, 0]), floor=0.0, k=1).V
     assert published_disclosure_estimate(T, space, 1) == pytest.approx(0.54)
-    assert disclosure(codes, space, V, 0.0).joint > 0.98
-    assert disclosure(codes, space, V, 0.25).joint < 0.9
+    with pytest.raises(TableError, match=r"16 bits\. Got rows of 8"):
+        published_disclosure_estimate(codes, space, 1)
+    with pytest.raises(TableError, match="Exactly one choice"):
+        published_disclosure_estimate(np.ones_like(T), space, 1)
+    assert disclosure(codes, space, V, 0.0).of_whole_answers > 0.98
+    assert disclosure(codes, space, V, 0.25).of_whole_answers < 0.9
 
 
 def test_theorem_5_1_is_no_bound(data_folder):

@@ -70,8 +70,13 @@ def test_the_worst_guidance_discloses_more_than_the_honest_one(people):
     y = people[:, 0]
     honest = Guidance.from_counts(SurveyCounts.of(SPACE.onehot(people), y), floor=0.1, k=2).V
     found = most_disclosure(people, SPACE, 2, 0.1, guidance=honest)
-    assert exact_disclosure(people, SPACE, honest, 0.1).joint <= found.found.joint <= found.joint <= 1
-    assert found.share < found.joint
+    assert (
+        exact_disclosure(people, SPACE, honest, 0.1).of_whole_answers
+        <= found.found.of_whole_answers
+        <= found.of_whole_answers
+        <= 1
+    )
+    assert found.by_question < found.of_whole_answers
     assert np.abs(found.V.T @ found.V - np.eye(found.V.shape[1])).max() < 1e-9
     assert found.V.shape[1] <= 2
 

@@ -43,7 +43,7 @@ def test_disclosure_is_mutual_information(people, theta):
 def test_three_choices_leave_no_doubt_at_all():
     """The complement of one choice of three is no answer, so that everybody sees which rows were turned over."""
     codes = np.random.default_rng(1).integers(0, 3, (200, 3))
-    assert whole_tuple_disclosure(codes, AnswerSpace((3, 3, 3)), 0.5).joint == pytest.approx(1.0)
+    assert whole_tuple_disclosure(codes, AnswerSpace((3, 3, 3)), 0.5).of_whole_answers == pytest.approx(1.0)
 
 
 def test_mistakes_are_named(people):

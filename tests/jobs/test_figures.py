@@ -42,10 +42,25 @@ def test_condensed_rows_lie_near_original_ones_and_rotated_ones_do_not():
     assert found.published.minimum > found.mean.minimum  # and the paper's is not
 
 
+def test_a_rare_class_does_not_hide_larger_groups(tmp_path, capsys):
+    """E.Coli has a class of two rows; Figs 5 and 6 go to groups of 50 all the same."""
+    rare = pd.concat([IRIS, IRIS.head(2).assign(species="rare")])
+    found = sf.figure_condensation(rare, label="species", sizes=(2, 20, 60), rotations=2)
+    assert [(one.k, one.in_smaller_groups) for one in found.condensed] == [(2, 0), (20, 2)]
+    assert found.left_out == (60,)
+    rare.to_csv(tmp_path / "rare.csv", index=False)
+    words = ["figure", "condensation", str(tmp_path / "rare.csv"), "--label", "species", "--rotations", "2"]
+    assert run_guarded(app, [*words, "--k", "2", "--k", "20", "--k", "60"]) == 0
+    printed = capsys.readouterr().out
+    assert "condensation, groups of 20" in printed
+    assert "Rows in such classes, of 152: 2 for k = 20." in printed
+    assert "Left out, since no class has so many rows: k = 60." in printed
+
+
 def test_what_cannot_be_meant_is_refused():
     with pytest.raises(UsageError, match="positive number"):
         sf.figure_filtering(WINE, label="cultivar", scales=(0.0,))
-    with pytest.raises(UsageError, match="between 2 and 50, the rows of the smallest class"):
+    with pytest.raises(UsageError, match="between 2 and 50, the rows of the largest class"):
         sf.figure_condensation(IRIS, label="species", sizes=(1, 51))
 
 

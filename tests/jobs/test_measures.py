@@ -91,14 +91,14 @@ def test_resampled_rows_have_a_loss_within_their_class(resampled, wine):
     assert told["alcohol"]["bits"] == pytest.approx(by_hand, rel=0.15)  # the audit knows only those who were drawn
 
 
-def test_dapl_needs_people_held_apart_and_falls_with_a_wider_kernel(wine, resampled):
+def test_the_density_gap_needs_people_held_apart_and_falls_with_a_wider_kernel(wine, resampled):
     release, audit = resampled
-    loss = audit.measures["dapl"]["loss"]
-    assert sf.audit(release, original=wine[0], repeats=0, attacks=[]).measures["dapl"] is None
+    loss = audit.measures["density_gap"]["loss"]
+    assert sf.audit(release, original=wine[0], repeats=0, attacks=[]).measures["density_gap"] is None
     wide = sf.sanitize(
         wine[0], label="target", mechanism="kernel-resampling", parameters={"bandwidth": "scaled"}, seed=3
     )
-    other = sf.audit(wide, original=wine[0], holdout=wine[1], repeats=0, attacks=[]).measures["dapl"]["loss"]
+    other = sf.audit(wide, original=wine[0], holdout=wine[1], repeats=0, attacks=[]).measures["density_gap"]["loss"]
     assert 0 < other < loss - 0.05
 
 

@@ -45,11 +45,11 @@ def test_figures_against_the_number_of_sites(people):
     found = {one.sites: one for one in rehearsal.found}
     for one in found.values():
         assert one.phi == pytest.approx(one.pooled - one.original)
-        assert 0 < one.dapl < 1
+        assert 0 < one.density_gap < 1
         assert 0.1 < one.original < 0.35
     assert found[1].alone == found[1].original  # one site that stays alone has all rows
     assert len({round(one.original, 9) for one in found.values()}) == 1  # the same people are held apart
-    assert found[8].dapl > found[1].dapl + 0.03  # small sites estimate worse [Figs 3-7]
+    assert found[8].density_gap > found[1].density_gap + 0.03  # small sites estimate worse [Figs 3-7]
     assert found[8].hits < found[1].hits  # while their rows are recognised less among all others
 
 
@@ -66,7 +66,7 @@ def test_a_wider_kernel_hides_more_and_no_kernel_hides_nothing(people):
 
 def test_other_mechanisms_have_no_density(people):
     found = sf.rehearse(people, (2,), label="ill", repeats=1, mechanism="additive-noise", parameters={"scale": 0.1})
-    assert found.found[0].dapl is None
+    assert found.found[0].density_gap is None
     assert len(found.table) == 1
 
 

@@ -21,7 +21,7 @@ def test_more_noise_needs_more_people():
     assert plan.needed(0.4) is None or plan.needed(0.4) > plan.needed(0.1)
     low, high = (next(case for case in plan.cases if case.floor == floor) for floor in (0.1, 0.4))
     assert low.epsilon > high.epsilon
-    assert low.disclosure > high.disclosure
+    assert low.disclosure_by_question > high.disclosure_by_question
     assert low.accuracy > high.accuracy
 
 
@@ -67,7 +67,21 @@ def test_whole_tuple_response_stands_beside_it():
     told = plan.whole_tuple
     assert told["respondents"] == 800
     assert told["accuracy"] > 0.75
-    assert told["disclosure"] > 0.8 > 4 * plan.cases[0].disclosure
+    assert told["disclosure_by_question"] > 0.8 > 4 * plan.cases[0].disclosure_by_question
+
+
+def test_one_direction_begun_at_random_is_warned_of():
+    people = assumed_population(SPACE, informative=3, strength=0.7, rows=4000)
+    words = {"floors": (0.25,), "sizes": (2000,), "repeats": 2}
+    random, real = (
+        plan_survey(SPACE, 1.0, people, rules=SurveyRules(k=1), startup=start, **words)
+        for start in (None, started(people, 200))
+    )
+    assert len(random.warnings) == 1
+    assert "accuracy stays near guessing however many respond" in random.warnings[0]
+    assert random.cases[0].accuracy < (random.majority + random.plain) / 2 < real.cases[0].accuracy
+    assert not real.warnings
+    assert not plan_survey(SPACE, 1.0, people, rules=SurveyRules(), **words).warnings
 
 
 def test_assumed_people_differ_as_told():

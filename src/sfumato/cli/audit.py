@@ -224,8 +224,11 @@ def measure_lines(found: Mapping[str, Any]) -> Iterator[str]:
     if unified := measures["unified"]:
         least, attack = unified["sigma_min"], unified["sigma_min_attack"]
         yield f"lowest sigma over all attacks {least:.3f} ({attack}; larger is safer)"
-    if dapl := measures["dapl"]:
-        yield f"DAPL {dapl['loss']:.3f} (the error of the density estimate; it says nothing about privacy)"
+    if gap := measures["density_gap"]:
+        yield (
+            f"Gap of two density estimates {gap['loss']:.3f} (the release's, and one from {gap['held_apart']:,} rows "
+            "held apart; it says nothing about privacy)"
+        )
 
 
 def _figure(value: float | None) -> str:

@@ -99,6 +99,11 @@ def condensation(
     ]
     for words, (least, mean) in lines:
         console.say(f"{words:44}{least:>9.3f}{mean:>9.3f}")
+    if small := [one for one in found.condensed if one.in_smaller_groups]:
+        told = ", ".join(f"{one.in_smaller_groups:,} for k = {one.k}" for one in small)
+        console.say(f"A class of fewer rows than k is one group. Rows in such classes, of {found.rows:,}: {told}.")
+    if found.left_out:
+        console.say(f"Left out, since no class has so many rows: k = {', '.join(map(str, found.left_out))}.")
     console.say(
         "The paper compares condensation with the published figures of a rotation. The attacks differ: the original "
         "row nearest to a condensed one need not be its source. Published figures can lie above guessing the mean."

@@ -36,9 +36,9 @@ def rehearse(
     """Deal TABLE to L sites, let each perturb its rows, and measure loss and exposure against L.
 
     A quarter of the rows is held apart. Nothing is released. phi: what learning from pooled releases adds to the error.
-    alone: the error with one site's own rows, which sharing should beat. DAPL: the error of the density estimates; it
-    says nothing about privacy. hits: released rows that lie nearest to their source. membership: chance to tell who is
-    in the table, 0.5 is a coin toss.
+    alone: the error with one site's own rows, which sharing should beat. gap: of the sites' density estimates to one
+    from the rows held apart; it says nothing about privacy. hits: released rows that lie nearest to their source.
+    membership: chance to tell who is in the table, 0.5 is a coin toss.
 
     Examples:
       sfumato study rehearse patients.csv --label diagnosis --sites 1,2,4,8 --plot sites.svg
@@ -63,13 +63,13 @@ def rehearse(
             progress=progress,
         )
     found = rehearsal.found
-    console.say(f"{'sites':>5}  original  pooled  alone     phi           DAPL   hits  membership")
+    console.say(f"{'sites':>5}  original  pooled  alone     phi            gap   hits  membership")
     for one in found:
-        dapl = "    -" if one.dapl is None else f"{one.dapl:.3f}"
+        gap = "    -" if one.density_gap is None else f"{one.density_gap:.3f}"
         verdict = "" if one.worth_it or one.sites == 1 else "   loses to staying alone"
         console.say(
             f"{one.sites:>5}  {one.original:>8.3f}  {one.pooled:>6.3f}  {one.alone:.3f}  "
-            f"{one.phi:+.3f} ± {one.spread:.3f}  {dapl}  {one.hits:.3f}       {one.membership:.3f}{verdict}"
+            f"{one.phi:+.3f} ± {one.spread:.3f}  {gap}  {one.hits:.3f}       {one.membership:.3f}{verdict}"
         )
     if out is not None:
         import pyarrow as pa

@@ -126,10 +126,11 @@ def status(
     console.say(f"{counted(found['answers'], 'answer')}, of which the guidance has counted {found['counted']:,}.")
     epsilon = epsilon_at_most(latest["epsilon"], none="none (no floor)")
     console.say(f"Guidance version {latest['version']}: level {latest['k']}, epsilon {epsilon} for one answer.")
-    if told := found.get("disclosure"):
+    if told := found.get("disclosure_at_even_choices"):
         console.say(
-            f"Its bits disclose {told['share']:.1%} of the answers' entropy if every choice is equally likely, on "
-            f"average over people. No guidance of level {latest['k']} discloses more than "
+            f"Disclosed at even choices: {told['share']:.1%} of the {told['of_bits']:.1f} bits that answers hold if "
+            "every choice is equally likely, on average over people. A plan and an audit take people's own answers, "
+            f"and their shares differ. No guidance of level {latest['k']} discloses more than "
             f"{rounded_up(found['most_bits'])} bits of an answer on average, whoever answers."
         )
     if found["state"] == "closed":

@@ -91,14 +91,15 @@ def plan(
         )
     origin = "assumed people" if population is None else f"people of {population}"
     console.say(f"Simulated with {origin}. Plain answers would reach {found.plain:.3f}, guessing {found.majority:.3f}.")
-    console.say("floor  respondents  accuracy         disclosure  epsilon  level")
+    console.say("floor  respondents  accuracy         disclosed by question  epsilon  level")
     for case in found.cases:
         console.say(
             f"{case.floor:5.2f}  {case.respondents:11,}  {case.accuracy:.3f} +- {case.spread:.3f}"
-            f"  {case.disclosure:10.1%}  {case.epsilon:7.1f}  {case.level:5.1f}"
+            f"  {case.disclosure_by_question:21.1%}  {case.epsilon:7.1f}  {case.level:5.1f}"
         )
         for kind in case.kinds:
             console.say(f"         {_waiting(kind)}")
+    console.say("Disclosed by question: bits that an answer tells, over the sum of the single questions' entropies.")
     for tried in dict.fromkeys(case.floor for case in found.cases):
         needed = found.needed(tried)
         words = f"needs {needed:,} respondents" if needed else "was not reached by any number that was tried"
@@ -107,9 +108,11 @@ def plan(
         told = found.whole_tuple
         console.say(
             f"Whole-tuple response with theta {told['theta']:g} and {told['respondents']:,} respondents: accuracy "
-            f"{told['accuracy']:.3f}, disclosure {told['disclosure']:.1%}, and no epsilon: a row shows the whole "
-            "answer, or all of it turned over."
+            f"{told['accuracy']:.3f}, disclosed by question {told['disclosure_by_question']:.1%}, and no epsilon: a "
+            "row shows the whole answer, or all of it turned over."
         )
+    for warning in found.warnings:
+        console.say(warning)
     console.result({**asdict(found), "needed": {str(case.floor): found.needed(case.floor) for case in found.cases}})
 
 

@@ -67,7 +67,7 @@ class Audit:
     @property
     def measures(self) -> dict[str, Any]:
         """The papers' own measures: average privacy, privacy loss of every released column, the lowest unified privacy
-        over all attacks, and DAPL. They are measured, and guarantee nothing."""
+        over all attacks, and the gap of two density estimates. They are measured, and guarantee nothing."""
         return dict(self.data["measures"])
 
     @property

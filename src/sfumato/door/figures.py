@@ -75,7 +75,8 @@ def figure_condensation(
     schema : Schema or path, optional
         Bounds and categories; learned from the table by default.
     sizes : sequence of int, default (2, 5, 10, 20, 50, 100)
-        Group sizes, at least 2; those above the smallest class are left out.
+        Group sizes, at least 2; those above the largest class are left out (`left_out`), and a class of fewer rows
+        is one group.
     rotations : int, default 50
         Rotations that the search tries, at least 1.
     max_rows : int, default 5000
@@ -86,7 +87,8 @@ def figure_condensation(
     Returns
     -------
     AgainstCondensation
-        `condensed` by group size, `published`, `measured` and `mean` as (minimum, average) standard deviations.
+        `condensed` by group size (with the rows that are in smaller groups), `published`, `measured` and `mean`
+        as (minimum, average) standard deviations.
     """
     given = Schema.load(Path(schema)) if isinstance(schema, str | Path) else schema
     return against_condensation(

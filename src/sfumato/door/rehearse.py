@@ -21,7 +21,7 @@ class Rehearsal:
     Attributes
     ----------
     found : list
-        One entry for each number of sites: errors, phi, DAPL, source hits and membership.
+        One entry for each number of sites: errors, phi, density gap, source hits and membership.
     """
 
     def __init__(self, found: list[AtSites], kind: str) -> None:

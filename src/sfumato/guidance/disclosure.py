@@ -20,17 +20,18 @@ MOST_LISTED = 1 << 20
 
 
 class Disclosure(NamedTuple):
-    """`share` = I(t; R) / sum_j H(a_j); lower is safer. `bits` is I(t; R), `error` its standard error (0: exact).
+    """`by_question` = I(t; R) / sum_j H(a_j); lower is safer. `bits` is I(t; R), `error` its standard error (0: exact).
 
-    `joint` = I(t; R) / H(t), with H(t) of the whole answer as it occurs in the population: what Definition 2 takes the
-    maximum of over all guidance (`most_disclosure`). Where questions hang together, H(t) is smaller than the sum; where
-    rows are few and all different, it is the logarithm of their number. The paper's figures match `share`.
+    `of_whole_answers` = I(t; R) / H(t), with H(t) of the whole answer as it occurs in the population: what Definition 2
+    takes the maximum of over all guidance (`most_disclosure`). Where questions hang together, H(t) is smaller than the
+    sum; where rows are few and all different, it is the logarithm of their number. The paper's figures match
+    `by_question`.
     """
 
-    share: float
+    by_question: float
     bits: float
     error: float
-    joint: float
+    of_whole_answers: float
 
 
 def answer_entropy(codes: ArrayLike, space: AnswerSpace) -> float:
@@ -174,7 +175,10 @@ def published_error_estimate(sigma_1: float, mu: float, rows: int) -> float:
 def published_disclosure_estimate(T: ArrayLike, space: AnswerSpace, k: int) -> float:
     """(rho_1^2 + ... + rho_k^2) / (m n): what Theorem 5.2 calls a bound on disclosure. An estimate only.
 
-    Eight identical binary questions disclose everything at k = 1, where this gives .54.
+    `T` are answers as bits (`space.onehot(codes)`), one choice of every question set; choice numbers are refused. Eight
+    identical binary questions disclose everything at k = 1, where this gives .54.
     """
-    rho = np.linalg.svd(np.asarray(T, dtype=np.float64), compute_uv=False)
-    return float((rho[:k] ** 2).sum() / (len(np.asarray(T)) * len(space.sizes)))
+    space.codes(T)  # refuses rows that no respondent can have
+    bits = space.checked(T).astype(np.float64)
+    rho = np.linalg.svd(bits, compute_uv=False)
+    return float((rho[:k] ** 2).sum() / (len(bits) * len(space.sizes)))

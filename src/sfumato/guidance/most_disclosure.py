@@ -50,18 +50,18 @@ LEAST_CHANCE = 0.02
 
 
 class MostDisclosure(NamedTuple):
-    """The degree of disclosure l_p(k) lies between `found.joint` and `joint`; lower is safer.
+    """The degree of disclosure l_p(k) lies between `found.of_whole_answers` and `of_whole_answers`; lower is safer.
 
     `found`: what the guidance `V` discloses, the worst that was found (drawn, with its standard error, unless the
-    survey is small). `bits`: no guidance of at most k directions makes an answer's bits disclose more. `joint`: the
-    same as a share of H(t), and `share` of the sum of H(a_j); at most 1.
+    survey is small). `bits`: no guidance of at most k directions makes an answer's bits disclose more.
+    `of_whole_answers`: the same as a share of H(t), and `by_question` of the sum of H(a_j); at most 1.
     """
 
     found: Disclosure
     V: Matrix
     bits: float
-    joint: float
-    share: float
+    of_whole_answers: float
+    by_question: float
 
 
 def most_bits(

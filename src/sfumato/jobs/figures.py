@@ -54,11 +54,15 @@ class Filtering:
 
 @dataclass(frozen=True)
 class Condensed:
-    """Sigma of the difference between condensed rows of groups of `k` and the original row nearest to each."""
+    """Sigma of the difference between condensed rows of groups of `k` and the original row nearest to each.
+
+    A class of fewer than k rows is one group; `in_smaller_groups` rows are in such classes.
+    """
 
     k: int
     minimum: float
     average: float
+    in_smaller_groups: int
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class AgainstCondensation:
     """Figs 5-8: condensation by group size, beside the best of some rotations against naive inference and ICA.
 
     Each is a (minimum, average) over the columns; `measured` ones are capped at `mean`, what guessing the mean leaves.
+    `left_out` are sizes that no class has the rows for.
     """
 
     condensed: tuple[Condensed, ...]
@@ -75,10 +80,14 @@ class AgainstCondensation:
     measured_ica: Unified
     mean: Unified
     rotations: int
+    rows: int
+    left_out: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         told = {name: value._asdict() for name, value in vars(self).items() if isinstance(value, Unified)}
-        return {**told, "condensed": [asdict(one) for one in self.condensed], "rotations": self.rotations}
+        condensed = [asdict(one) for one in self.condensed]
+        counts = {"rotations": self.rotations, "rows": self.rows, "left_out": list(self.left_out)}
+        return {**told, "condensed": condensed, **counts}
 
 
 def filtering(
@@ -136,10 +145,10 @@ def against_condensation(
 ) -> AgainstCondensation:
     """Condensation by group size, attacked by the nearest original row, beside a rotation [random-rotation, 5.3]."""
     X, y = encoded_rows(table, label, schema, max_rows, seed)
-    fewest = len(X) if y is None else int(np.bincount(y)[np.bincount(y) > 0].min())
-    tried = [k for k in sizes if 2 <= k <= fewest]
+    most = len(X) if y is None else int(np.bincount(y).max())
+    tried = [k for k in sizes if 2 <= k <= most]
     if not tried:
-        raise UsageError(f"No group size is between 2 and {fewest}, the rows of the smallest class. Give others.")
+        raise UsageError(f"No group size is between 2 and {most}, the rows of the largest class. Give others.")
     condensed = []
     for number, k in enumerate(tried):
         progress("Condensing", number, len(tried) + 1)
@@ -153,7 +162,8 @@ def against_condensation(
     progress("Searching", len(tried) + 1, len(tried) + 1)
     paper, ours = searches
     found = paper.naive, paper.ica, ours.naive, ours.ica_anywhere, ours.mean_guess
-    return AgainstCondensation(tuple(condensed), *found, rotations)
+    left_out = tuple(k for k in sizes if k not in tried)
+    return AgainstCondensation(tuple(condensed), *found, rotations, len(X), left_out)
 
 
 def encoded_rows(
@@ -223,4 +233,5 @@ def _condensed(X: Matrix, y: Codes | None, k: int, repeats: int, seed: int) -> C
             block = Condensation(k).fit(X, y).perturb(X, y, np.random.default_rng([seed, repeat, k]))
         drawn.append(nearest_row_privacy(X, block.X))
     least, mean = np.mean(drawn, axis=0)
-    return Condensed(k, float(least), float(mean))
+    counts = np.array([len(X)]) if y is None else np.bincount(y)
+    return Condensed(k, float(least), float(mean), int(counts[counts < k].sum()))

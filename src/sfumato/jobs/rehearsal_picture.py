@@ -22,11 +22,11 @@ def rehearsal_picture(found: Sequence[AtSites]) -> str:
         "all original rows": [one.original for one in found],
     }
     shown = {"membership": [one.membership for one in found], "source hits": [one.hits for one in found]}
-    if all(one.dapl is not None for one in found):
-        shown["DAPL"] = [one.dapl or 0.0 for one in found]
+    if all(one.density_gap is not None for one in found):
+        shown["density gap"] = [one.density_gap or 0.0 for one in found]
     sites = [one.sites for one in found]
     upper = _panel("What it costs: error on other people", "error", sites, errors)
-    lower = _panel("What it shows: exposure, and the densities' error", "share", sites, shown)
+    lower = _panel("What it shows: exposure, and the gap of densities", "share", sites, shown)
     width, height = SIZE.width, SIZE.height
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{2 * height}" '

@@ -48,9 +48,11 @@ class AtSites:
     """Means over the repeats, for one number of sites.
 
     original: error after training on all original rows; pooled: on what all sites release; alone: on one site's own
-    original rows. phi = pooled - original [Eq. 20], with its standard deviation over the repeats. dapl: Eq. 18 against
-    the rows held apart; None for mechanisms without a density. hits: share of released rows that lie nearest to the row
-    they come from. membership: AUC of telling a row that was released from one held apart, .5 for a coin toss.
+    original rows. phi = pooled - original [Eq. 20], with its standard deviation over the repeats. density_gap:
+    half the L1 distance of the sites' density estimates to the same estimate from the rows held apart, which is Eq. 18
+    with an estimate in place of the truth; None for mechanisms without a density. hits: share of released
+    rows that lie nearest to the row they come from. membership: AUC of telling a row that was released from one held
+    apart, .5 for a coin toss.
     """
 
     sites: int
@@ -59,7 +61,7 @@ class AtSites:
     alone: float
     phi: float
     spread: float
-    dapl: float | None
+    density_gap: float | None
     hits: float
     membership: float
 
@@ -163,7 +165,7 @@ def _trial(
         "pooled": pooled,
         "alone": float(np.mean(alone)),
         "phi": pooled - original,
-        "dapl": _dapl(split, fits, rng),
+        "density_gap": _density_gap(split, fits, rng),
         "hits": source_hit_rate(released, X, source).rate,
         "membership": _membership(released, X, held, encoding),
     }
@@ -188,7 +190,7 @@ def _membership(released: Matrix, inside: Matrix, outside: Matrix, encoding: Enc
     return auc(found.scores[: len(inside)], found.scores[len(inside) :])
 
 
-def _dapl(split: Split, fits: list[tuple[Codes, Mechanism]], rng: np.random.Generator) -> float | None:
+def _density_gap(split: Split, fits: list[tuple[Codes, Mechanism]], rng: np.random.Generator) -> float | None:
     """Over the classes, weighted by rows; against the estimate from the rows held apart."""
     X, y, held, held_y = split.X, split.y, split.held, split.held_y
     first = fits[0][1]
@@ -217,5 +219,5 @@ def _mean(sites: int, trials: list[dict[str, float | None]]) -> AtSites:
         sites=sites,
         **{name: mean(name) for name in ("original", "pooled", "alone", "phi", "hits", "membership")},
         spread=float(np.std(phis, ddof=1)) if len(phis) > 1 else 0.0,
-        dapl=None if trials[0]["dapl"] is None else mean("dapl"),
+        density_gap=None if trials[0]["density_gap"] is None else mean("density_gap"),
     )

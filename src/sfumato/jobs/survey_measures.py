@@ -48,8 +48,9 @@ class SurveyMeasures:
         certain = "" if self.error.exact else "at least "
         return [
             f"Degree of disclosure (Definition 2): guidance of {counted(self.k, 'direction')} can disclose at most "
-            f"{percent_up(self.most.joint)} of an answer's entropy ({rounded_up(self.most.bits)} bits). The worst "
-            f"guidance that was found discloses {self.most.found.joint:.1%}, the survey's own {self.honest.joint:.1%}.",
+            f"{percent_up(self.most.of_whole_answers)} of the entropy of whole answers ({rounded_up(self.most.bits)} "
+            f"bits). The worst guidance that was found discloses {self.most.found.of_whole_answers:.1%}, the survey's "
+            f"own {self.honest.of_whole_answers:.1%}, or {self.honest.by_question:.1%} by question, as a plan counts.",
             f"Whatever the population, no guidance of {counted(self.k, 'direction')} discloses more than "
             f"{rounded_up(self.anybody_bits)} bits of one answer.",
             f"Degree of error (Definition 1): {certain}{self.error.value:.3f}. For one, two, ... answers together: "
@@ -58,11 +59,11 @@ class SurveyMeasures:
 
     def to_dict(self) -> dict[str, Any]:
         """As `--json` prints it."""
-        most = {"bits": self.most.bits, "joint": self.most.joint, "share": self.most.share}
+        shares = {"of_whole_answers": self.most.of_whole_answers, "by_question": self.most.by_question}
         return {
             "k": self.k,
             "disclosure": self.honest._asdict(),
-            "most_disclosure": {"at_most": most, "found": self.most.found._asdict()},
+            "most_disclosure": {"at_most": {"bits": self.most.bits, **shares}, "found": self.most.found._asdict()},
             "anybody_bits": self.anybody_bits,
             "degree_of_error": self.error._asdict(),
         }

@@ -35,16 +35,16 @@ TEST_ROWS = 2_000
 class Planned:
     """One floor with one number of respondents, over several simulated surveys.
 
-    accuracy, spread: mean and standard deviation over repeats, on plain answers of other people. disclosure: share of
-    the answers' entropy at the end. epsilon: of the last guidance, the mean. level: last k*, the mean. kinds: who
-    waited, where people have limits.
+    accuracy, spread: mean and standard deviation over repeats, on plain answers of other people.
+    disclosure_by_question: bits that an answer tells at the end, over the sum of the questions' entropies. epsilon: of
+    the last guidance, the mean. level: last k*, the mean. kinds: who waited, where people have limits.
     """
 
     floor: float
     respondents: int
     accuracy: float
     spread: float
-    disclosure: float
+    disclosure_by_question: float
     epsilon: float
     level: float
     kinds: tuple[Kind, ...] = ()
@@ -54,7 +54,9 @@ class Planned:
 class Plan:
     """All simulated cases, and the accuracies they lie between: of guessing the larger class, and of plain answers.
 
-    whole_tuple: the older scheme as a baseline (`respondents`, `theta`, `accuracy`, `disclosure`), where asked for.
+    whole_tuple: the older scheme as a baseline (`respondents`, `theta`, `accuracy`, `disclosure_by_question`), where
+    asked for.
+    warnings: what the simulation shows to be wrong with the survey itself.
     """
 
     target: float
@@ -62,6 +64,7 @@ class Plan:
     plain: float
     cases: tuple[Planned, ...]
     whole_tuple: dict[str, float] | None = None
+    warnings: tuple[str, ...] = ()
 
     def needed(self, floor: float) -> int | None:
         """The least simulated number of respondents that reaches the target at this floor; None: none of them does."""
@@ -113,7 +116,25 @@ def plan_survey(
     plain = _plain_accuracy(codes, y, space, classifier, repeats, seed)
     largest = max(case.respondents for case in cases)
     baseline = None if theta is None else _whole_tuple(codes, y, space, largest, theta, classifier, repeats, seed)
-    return Plan(target, majority, plain, tuple(cases), baseline)
+    found = Plan(target, majority, plain, tuple(cases), baseline)
+    return found if startup is not None else replace(found, warnings=_of_random_start_up(found, base.k))
+
+
+def _of_random_start_up(plan: Plan, fixed: int | None) -> tuple[str, ...]:
+    """Guidance of one direction that began at random learns only about that direction, and so stays where it was.
+
+    A level that is fixed to 1 begins so for certain; one that follows from mu is judged by what it came to.
+    """
+    last = max(plan.cases, key=lambda case: case.respondents)
+    stuck = last.level == 1 and last.accuracy < (plan.majority + plan.plain) / 2
+    if fixed != 1 and not stuck:
+        return ()
+    return (
+        "With `start_up: random` at level 1 the guidance is one direction drawn at random, and bits tell nothing "
+        f"about any other: accuracy stays near guessing however many respond ({last.accuracy:.3f} with "
+        f"{last.respondents:,}; guessing {plan.majority:.3f}, plain answers {plan.plain:.3f}). Give real rows as "
+        "`start_up`, or a higher level (`k`, or a smaller `mu`).",
+    )
 
 
 def _case(
@@ -141,7 +162,7 @@ def _case(
             kinds.append(waiting_of(run, limits, public, space.width))
         V = run.versions[-1].guidance.V
         hit = _accuracy(classifier, V, rules, run.bits, run.y, space.onehot(codes[test]), y[test])
-        told = disclosure(codes[ask], space, V, rules.floor, rules.link, draws=500, seed=repeat).share
+        told = disclosure(codes[ask], space, V, rules.floor, rules.link, draws=500, seed=repeat).by_question
         record = record_epsilon(V, space, rules.floor, rules.link).value
         found.append((hit, told, record, float(V.shape[1])))
     accuracy, told, epsilon, level = np.mean(found, axis=0)
@@ -173,7 +194,12 @@ def _whole_tuple(
         sent = whole_tuple_response(space.onehot(codes[who]), rng.random(size), theta)
         hits.append(_accuracy(classifier, None, SurveyRules(), sent, y[who], space.onehot(codes[test]), y[test]))
     told = whole_tuple_disclosure(codes, space, theta)
-    return {"respondents": size, "theta": theta, "accuracy": float(np.mean(hits)), "disclosure": told.share}
+    return {
+        "respondents": size,
+        "theta": theta,
+        "accuracy": float(np.mean(hits)),
+        "disclosure_by_question": told.by_question,
+    }
 
 
 def _plain_accuracy(codes: Codes, y: Codes, space: AnswerSpace, classifier: Any, repeats: int, seed: int) -> float:

@@ -27,11 +27,11 @@ UNIFIED_AVERAGE = (
     "The same on average",
     "Over all columns, for the attack that leaves least. Larger is safer.",
 )
-DAPL = (
-    "DAPL",
-    "Half the distance between the density that rows were drawn from and that of the people held apart. Lower means a "
-    "better estimate; with eight columns or more it is near 1 whatever is done. The paper calls it privacy loss; it "
-    "says nothing about the privacy of a person.",
+DENSITY_GAP = (
+    "Gap of two density estimates",
+    "Half the distance between the density that rows were drawn from and the same estimate from the people held apart. "
+    "Both err, so it is not the paper's DAPL, which knows the true density; with eight columns or more it is near 1 "
+    "whatever is done. It says nothing about the privacy of a person.",
 )
 FEW_COLUMNS = 12
 """A table of so many columns stands open."""
@@ -55,7 +55,7 @@ class Measures:
     columns: list[tuple[str, str, str, str, str]]
     has_mean: bool
     open: bool
-    dapl: Measure | None
+    density_gap: Measure | None
 
 
 def shown_measures(found: Mapping[str, Any] | None) -> Measures:
@@ -80,7 +80,7 @@ def shown_measures(found: Mapping[str, Any] | None) -> Measures:
         columns,
         has_mean=any(row[2] != DASH for row in columns),
         open=len(columns) <= FEW_COLUMNS,
-        dapl=_dapl(found.get("dapl")),
+        density_gap=_density_gap(found.get("density_gap") or found.get("dapl")),  # version 0.2 called it so
     )
 
 
@@ -111,7 +111,7 @@ def _columns(
     ]
 
 
-def _dapl(found: Mapping[str, Any] | None) -> Measure | None:
+def _density_gap(found: Mapping[str, Any] | None) -> Measure | None:
     if not found:
         return None
-    return Measure(DAPL[0], figure(found["loss"]), f"standard error {figure(found['error'])}", DAPL[1])
+    return Measure(DENSITY_GAP[0], figure(found["loss"]), f"standard error {figure(found['error'])}", DENSITY_GAP[1])

@@ -1,7 +1,8 @@
 """The papers' own measures of a release, put together from attacks and channels.
 
 Average privacy [principal-laplace, 6.1.3], privacy loss [density-reconstruction, Eq. 19], the final multi-column
-guarantee [random-rotation, 4.2] and DAPL [kernel-resampling, Eq. 18]. All of them are measured, none is a guarantee.
+guarantee [random-rotation, 4.2] and the gap of two density estimates, after [kernel-resampling, Eq. 18]. All of them
+are measured, none is a guarantee.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.jobs.auditing.density_distance import density_distance
+from sfumato.jobs.auditing.density_gap import density_gap
 from sfumato.jobs.auditing.evidence import Evidence
 from sfumato.jobs.auditing.told_bits import told_by_channels
 
@@ -27,7 +28,7 @@ def measures(evidence: Evidence, attacks: Sequence[Mapping[str, Any]]) -> dict[s
         "average_privacy": average_privacy(evidence, expected),
         "unified": final_guarantee(expected),
         "channels": told_by_channels(evidence),
-        "dapl": density_distance(evidence),
+        "density_gap": density_gap(evidence),
     }
 
 

@@ -57,7 +57,7 @@ def _attacks(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _measures(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
     found = audit.get("measures") or {}
-    average, unified, dapl = (found.get(name) for name in ("average_privacy", "unified", "dapl"))
+    average, unified, gap = (found.get(name) for name in ("average_privacy", "unified", "density_gap"))
     if average:
         yield {"kind": "measure", "attack": average["attack"], "metric": "average-privacy", "value": average["width"]}
         for column in average["columns"]:
@@ -76,8 +76,8 @@ def _measures(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if column["privacy_loss"] is not None:
             here = {"kind": "measure", "column": column["name"]}
             yield {**here, "metric": "privacy-loss", "value": column["privacy_loss"]}
-    if dapl:
-        yield {"kind": "measure", "metric": "dapl", "value": dapl["loss"]}
+    if gap:
+        yield {"kind": "measure", "metric": "density-gap", "value": gap["loss"]}
 
 
 def _utility(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -47,7 +47,7 @@ def survey_progress(store: SurveyStore, study: str, survey: SurveyStudy) -> dict
             }
             for place, (entry, _) in enumerate(log)
         ],
-        "disclosure": _disclosure(store, study, survey, log[-1][0]) if log else None,
+        "disclosure_at_even_choices": _disclosure(store, study, survey, log[-1][0]) if log else None,
         "most_bits": most_bits(AnswerSpace(survey.sizes), log[-1][0].k, survey.floor, survey.link) if log else None,
         "codes": {"given": codes, "used": used} if survey.invitations else None,
         "floor": survey.floor,
@@ -98,8 +98,12 @@ def _cached_epsilon(matrix: str, k: int, sizes: tuple[int, ...], floor: float, l
 
 @lru_cache(maxsize=64)
 def _cached_disclosure(matrix: str, k: int, sizes: tuple[int, ...], floor: float, link: Link) -> dict[str, float]:
-    """Disclosure where every choice is as likely as another: the server does not know who answered what."""
+    """Disclosure where every choice is as likely as another: the server does not know who answered what.
+
+    `share` is of `of_bits`, the sum of the questions' log2 choices.
+    """
     rng = np.random.default_rng(0)
     people = np.column_stack([rng.integers(0, size, 1000) for size in sizes])
     found = disclosure(people, AnswerSpace(sizes), decode_matrix(matrix, sum(sizes), k), floor, link, draws=1000)
-    return {"share": found.share, "error": found.error * found.share / found.bits if found.bits else 0.0}
+    of_bits = sum(math.log2(size) for size in sizes)
+    return {"share": found.bits / of_bits, "error": found.error / of_bits, "of_bits": of_bits}

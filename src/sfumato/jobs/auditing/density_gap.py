@@ -1,4 +1,8 @@
-"""DAPL of one site's release: how far the density that its rows are drawn from lies from that of rows held apart."""
+"""How far two density estimates lie apart: the one that rows were drawn from, and the same from rows held apart.
+
+It is what DAPL [kernel-resampling, Eq. 18] comes to with an estimate in place of the true density f. Both sides then
+err, by how much depends on the rows held apart too, so it is another figure and has another name.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +22,11 @@ MOST_ROWS = 2_000
 DRAWS = 400
 
 
-def density_distance(evidence: Evidence) -> dict[str, Any] | None:
-    """Half the L1 distance, weighted over the classes by the table's rows [kernel-resampling, Eq. 18].
+def density_gap(evidence: Evidence) -> dict[str, Any] | None:
+    """Half the L1 distance, weighted over the classes by the table's rows; `held_apart` rows made the other estimate.
 
-    The density that it is held against is the same estimate from the holdout's rows: from the table's own rows it would
-    be 0 by construction. None for other mechanisms, without a holdout, and where no class has rows in both.
+    From the table's own rows it would be 0 by construction. None for other mechanisms, without a holdout, and
+    where no class has rows in both.
     """
     card, holdout = evidence.card, evidence.holdout
     if card is None or holdout is None or card.mechanism["name"] != KernelResampling.name:
@@ -35,7 +39,7 @@ def density_distance(evidence: Evidence) -> dict[str, Any] | None:
     mechanism = make_mechanism(KernelResampling.name, dict(card.mechanism["parameters"]))
     assert isinstance(mechanism, KernelResampling)
     rng = np.random.default_rng(0)  # fixed: measuring twice gives the same figure
-    total, weight, variance = 0.0, 0, 0.0
+    total, weight, variance, held_apart = 0.0, 0, 0.0, 0
     for code in [NO_CLASS] if y is None else np.unique(y).tolist():
         mine = X if y is None else X[y == code]
         theirs = holdout.X if other is None else holdout.X[other == code]
@@ -49,14 +53,13 @@ def density_distance(evidence: Evidence) -> dict[str, Any] | None:
         f = RowDensity.of(apart, theirs[:MOST_ROWS], None, None if y is None else code)
         g = RowDensity(mine[:MOST_ROWS], recipe.of_class(code))
         found = half_l1(f, g, rng, DRAWS)
-        total, variance, weight = (
-            total + len(mine) * found.loss,
-            variance + (len(mine) * found.error) ** 2,
-            weight + len(mine),
-        )
+        total += len(mine) * found.loss
+        variance += (len(mine) * found.error) ** 2
+        weight, held_apart = weight + len(mine), held_apart + len(f.rows)
     if not weight:
         return None
-    return {"loss": total / weight, "error": float(np.sqrt(variance)) / weight, "rows": weight}
+    error = float(np.sqrt(variance)) / weight
+    return {"loss": total / weight, "error": error, "rows": weight, "held_apart": held_apart}
 
 
 def _classes(evidence: Evidence) -> Codes | None:
