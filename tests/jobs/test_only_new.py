@@ -1,5 +1,6 @@
 """`sanitize --only-new`: every row leaves once, whatever happens in between."""
 
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from sfumato.guarantee import Ledger
 from sfumato.guarantee.row_hash import RowHash
 from sfumato.jobs.only_new import forget_release
 from sfumato.jobs.release import Release
-from sfumato.jobs.sanitize import Options, sanitize
+from sfumato.jobs.sanitize import Options, sanitize, sanitize_in_memory
 from sfumato.table import Column, Schema, SqlQuery
 
 PUBLIC = {"source": "public", "reason": "known from the form"}
@@ -139,10 +140,72 @@ def test_a_ledger_that_remembers_rows_remembers_every_release(release):
     assert release(pd.concat([people(20, seed=1), people(5, seed=2)], ignore_index=True), "c") == list(range(20, 25))
 
 
-def test_the_owner_is_warned_when_earlier_releases_are_not_remembered(release):
+OTHER_BOUNDS = Schema((Column("age", "integer", low=0, high=150, **PUBLIC), *SCHEMA.columns[1:]))
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+@pytest.mark.parametrize("first", [SCHEMA, OTHER_BOUNDS, PERSONS], ids=["plain", "another schema", "named"])
+@pytest.mark.parametrize("only_new", [False, True])
+def test_whoever_was_released_in_any_way_is_known(release, engine, first, only_new):
+    release(people(40), "a", first, only_new=only_new)
+    both = pd.concat([people(20, seed=1), people(40)], ignore_index=True)
+    assert release(both, "b", engine=engine) == list(range(20))
+    with pytest.raises(NothingNewError, match="add --again"):
+        release(both, "c", engine=engine)
+
+
+@pytest.mark.parametrize("first", [PERSONS, SCHEMA], ids=["named", "plain"])
+def test_exactly_the_new_people_go_out_after_a_release_of_everybody(release, first):
+    release(people(40), "a", first, only_new=False, max_rows_per_person=2 if first is PERSONS else None)
+    grown = pd.concat([people(40), people(10, seed=1, first=70)], ignore_index=True)
+    assert release(grown, "b", PERSONS, max_rows_per_person=1) == list(range(40, 50, 2))
+    assert release(people(4, seed=2, first=69), "c", PERSONS) == [0, 1], "70 is known by name, 69 is new"
+
+
+@pytest.mark.parametrize("only_new", [False, True])
+def test_new_pseudonyms_are_not_new_people(release, only_new):
+    release(people(40), "a", PERSONS, only_new=only_new)
+    renamed = pd.concat([people(40, first=500), people(10, seed=1, first=70)], ignore_index=True)
+    assert release(renamed, "b", PERSONS) == list(range(40, 50))
+
+
+def test_equal_rows_of_all_releases_are_counted(release):
+    """One in a plain release, then one more with --only-new: of four equal rows two are new."""
+    one, other = people(2)[:1], people(2, seed=5)
+    release(pd.concat([one, other]), "a", only_new=False)
+    assert len(release(pd.concat([one] * 2 + [people(3, seed=6)]), "b")) == 4
+    assert len(release(pd.concat([one] * 4 + [other]), "c")) == 2
+
+
+def test_repeating_needs_a_word_of_its_own(release, tmp_path):
+    release(people(40), "a")
+    both = pd.concat([people(40), people(10, seed=1)], ignore_index=True)
+    assert release(both, "b", again=True) == list(range(50))
+    assert Release.open(tmp_path / "b").card.earlier_releases["count"] == 1
+    with pytest.raises(NothingNewError):
+        release(both, "c")
+    assert len(release(both, "d", only_new=False)) == 50, "a plain repeat is allowed"
+    with pytest.raises(UsageError, match="--again concerns --only-new alone"):
+        release(both, "e", only_new=False, again=True)
+
+
+def test_made_up_rows_make_nobody_known(release):
+    drawn = Options(mechanism="tree-resampling", schema=SCHEMA, epsilon=1.0, delta=1e-6)
+    sanitize_in_memory(people(40), drawn)
+    assert len(release(people(40), "a")) == 40
+
+
+def test_the_owner_is_warned_of_releases_that_left_no_fingerprints(release):
     release(people(40), "a", only_new=False)
-    with pytest.warns(PrivacyLeakWarning, match="remembers no rows of this schema"):
-        release(people(40), "b")
+    data = json.loads(Ledger().path.read_text())
+    for entries in data["tables"].values():
+        entries[0]["when"] = "2020-01-01"
+    Ledger().path.write_text(json.dumps(data))
+    Ledger().set_keep_days(30)
+    with pytest.warns(PrivacyLeakWarning, match="no fingerprints of 1 earlier release "):
+        release(people(40, seed=1), "b")
+    with pytest.warns(PrivacyLeakWarning, match="no fingerprints of 1 earlier release "):
+        release(people(40, seed=2), "c")
 
 
 def test_a_seeded_run_is_remembered_like_any_other(release):
@@ -214,9 +277,9 @@ sanitize(table, out, Options(mechanism="additive-noise", schema=Schema.load(sche
 def killed(tmp_path):
     """A run that dies as by kill -9 at a given moment."""
     people(30).to_csv(tmp_path / "t.csv", index=False)
-    SCHEMA.save(tmp_path / "s.yaml")
 
-    def run(moment):
+    def run(moment, schema=SCHEMA):
+        schema.save(tmp_path / "s.yaml")
         words = [moment, tmp_path / "a", tmp_path / "t.csv", tmp_path / "s.yaml"]
         done = subprocess.run([sys.executable, "-c", KILLED, *map(str, words)], env=dict(os.environ), check=False)
         assert done.returncode == 9
@@ -224,11 +287,12 @@ def killed(tmp_path):
     return run
 
 
+@pytest.mark.parametrize("schema", [SCHEMA, PERSONS], ids=["rows", "people"])
 @pytest.mark.parametrize("moment", ["before the announcement", "before the rename"])
-def test_rows_of_a_run_that_was_killed_before_its_release_stood_are_not_lost(release, killed, tmp_path, moment):
-    killed(moment)
+def test_rows_of_a_run_that_was_killed_before_its_release_stood_are_not_lost(release, killed, tmp_path, moment, schema):
+    killed(moment, schema)
     assert not (tmp_path / "a").exists()
-    assert len(release(people(30), "b")) == 30
+    assert len(release(people(30), "b", schema)) == 30
 
 
 def test_rows_of_a_run_that_was_killed_after_its_release_stood_are_not_released_again(release, killed, tmp_path):

@@ -121,6 +121,9 @@ def sanitize(
     max_rows_per_person: Annotated[int | None, typer.Option(help="Use at most this many rows per person.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Private ledger of releases, if not the usual one.")] = None,
     only_new: Annotated[bool, typer.Option(help="Leave out rows (or people) that were released before.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="With --only-new: release also those again, which counts.")
+    ] = False,
     seed: Annotated[int | None, typer.Option(help="Repeatable noise, for tests only: not for release.")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be released; write nothing, also not in the ledger.")
@@ -199,6 +202,7 @@ def sanitize(
             search_scoring=search_scoring,
             published=as_published,
             only_new=only_new,
+            again=again,
             ledger=ledger,
             seed=seed,
             config=config,
@@ -225,7 +229,8 @@ def sanitize(
 
         console.say(f"To get a proof: {'; '.join(ways_out(card.guarantee['in_the_way']))}.")
     if done.known is not None:
-        console.say(f"Left out because they were released before: {counted(done.known, 'row')}.")
+        what = "Released again, which counts" if again else "Left out because they were released before"
+        console.say(f"{what}: {counted(done.known, 'row')}.")
     if card.target is not None and not dry_run:
         from sfumato.jobs.target import alone
 

@@ -51,6 +51,7 @@ def sanitize(
     search_scoring: str = "measured",
     published: bool = False,
     only_new: bool = False,
+    again: bool = False,
     ledger: Path | str | None = None,
     seed: int | None = None,
     out: Path | str | None = None,
@@ -135,7 +136,9 @@ def sanitize(
     published : bool, default False
         The paper's own variant wherever our default differs: see docs/as-published.md. The card says so.
     only_new : bool, default False
-        Leave out rows (or people) that were released before, under the same schema.
+        Leave out rows (or people) that the ledger knows as released before, in whatever way.
+    again : bool, default False
+        With `only_new`: release them again all the same. It counts, and the ledger remembers the new ones.
     ledger : path, optional
         The owner's private ledger of releases, if not the usual one (or the variable SFUMATO_LEDGER).
     seed : int, optional
@@ -210,6 +213,7 @@ def sanitize(
         seed=seed,
         ledger=None if ledger is None else Path(ledger),
         only_new=only_new,
+        again=again,
         force=force,
         resume=resume,
         epsilon_record=epsilon_record,

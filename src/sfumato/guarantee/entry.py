@@ -28,11 +28,12 @@ def make_entry(
     rows_per_person: int | None = 1,
     roll: Mapping[str, Any] | None = None,
     run: str | None = None,
+    memory: str | None = None,
 ) -> dict[str, Any]:
     """What is usual is not written down: an entry of an earlier version lacks it too.
 
     `columns` and `tags` stand for the names of the table's columns, `roll` says where the fingerprints of its people
-    are kept, `run` names a run that can be killed and go on.
+    are kept, `run` names a run that can be killed and go on, `memory` what `--only-new` remembers of it.
     """
     finite = epsilon if epsilon is not None and math.isfinite(epsilon) else None
     entry: dict[str, Any] = {"when": when, "mechanism": mechanism, "epsilon_record": finite}
@@ -42,5 +43,5 @@ def make_entry(
         entry["rows_per_person"] = rows_per_person
     if tags:
         entry["tags"] = list(tags)
-    others = {"exact_label": exact_label, "columns": columns, "roll": roll and dict(roll), "run": run}
+    others = {"exact_label": exact_label, "columns": columns, "roll": roll and dict(roll), "run": run, "memory": memory}
     return entry | {name: value for name, value in others.items() if value is not None}

@@ -15,7 +15,7 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from sfumato.array_types import Flags
+from sfumato.array_types import Codes, Flags
 from sfumato.errors import CardError
 from sfumato.files import explained, new_file
 from sfumato.guarantee.person_hash import PersonHash, Prints, SealedWords, unsealed
@@ -98,6 +98,18 @@ class Roll:
         strangers = np.concatenate([*self.over(shared)])[~named]
         return named | rows if beyond_chance(strangers, kept.over(shared)) else named
 
+    def times_in(self, kept: KeptRoll) -> Codes | None:
+        """How often the kept roll has each row; where a column names people, 1 for rows that it knows at all."""
+        if self._people is not None:
+            known = self.known_to(kept)
+            return None if known is None else known.astype(np.int64)
+        if _comparable(self.tags, kept) is None:
+            return None
+        shared = _shared(self.tags, kept)
+        theirs = np.sort(kept.over(shared))  # its other file has equal rows once
+        pieces = [np.searchsorted(theirs, p, "right") - np.searchsorted(theirs, p, "left") for p in self.over(shared)]
+        return np.concatenate([np.empty(0, dtype=np.int64), *pieces])
+
     def save(self, folder: Path, name: str) -> None:
         """Keep it, durably, for its owner alone."""
         with explained(folder):
@@ -166,13 +178,19 @@ def rows_known(
 
     Where both have columns of their own, what they share may tell nobody apart. Then nothing says who is who.
     """
+    theirs = _comparable(tags, kept)
+    return None if theirs is None else all_among(over(_shared(tags, kept)), theirs)
+
+
+def _comparable(tags: tuple[str, ...], kept: KeptRoll) -> Prints | None:
+    """The kept roll over the columns that both have, sorted."""
     shared = _shared(tags, kept)
     if not shared:
         return None
     theirs = kept.rows() if shared == kept.tags else np.sort(kept.over(shared))
     if shared not in (tags, kept.tags) and _distinct(theirs) < TELLS_APART * len(kept.rows()):
         return None
-    return all_among(over(shared), theirs)
+    return theirs
 
 
 def _shared(tags: tuple[str, ...], kept: KeptRoll) -> tuple[str, ...]:

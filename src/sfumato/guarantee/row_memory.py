@@ -77,6 +77,16 @@ class RowMemory:
             file.flush()
             os.fsync(file.fileno())
 
+    @property
+    def mark(self) -> str:
+        """By which the ledger's note of the release names the hashes that are pending now."""
+        assert self._pending is not None
+        return f"{self.folder.name}/{self._pending.stem}"
+
+    def holds(self, mark: str) -> bool:
+        """Whether the hashes under this mark are of this series."""
+        return mark.partition("/")[0] == self.folder.name
+
     def announce(self, release: Path, target: Path, note: Mapping[str, Any]) -> None:
         """Say, durably, whose hashes are pending: those of the file `release`, which is to stand at `target`.
 
@@ -153,6 +163,12 @@ def forget(ledger: Ledger, digest: str) -> int:
                 sync_folder(about.parent)
                 return rows
     return 0
+
+
+def was_released(ledger: Ledger, mark: str) -> bool:
+    """Whether the release under this mark stands; one of another series that was not settled yet may."""
+    hashes = memory_home(ledger) / mark
+    return any(hashes.with_suffix(ending).exists() for ending in (KNOWN, PENDING))
 
 
 def memory_home(ledger: Ledger) -> Path:

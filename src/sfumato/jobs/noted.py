@@ -38,11 +38,12 @@ def release_note(
     rows_per_person: int | None,
     roll: Roll | None = None,
     run: str | None = None,
+    memory: str | None = None,
 ) -> dict[str, Any]:
     """What the ledger keeps of a release; without a guarantee, of one that is about to be fitted.
 
     `columns` says, under the ledger's key, what the table's columns are called. `run` names a run that can go on after
-    it was killed, so that it is counted once.
+    it was killed, so that it is counted once; `memory` names what `--only-new` remembers of it.
     """
     central = mechanism.planned if isinstance(mechanism, ModelDrawing) else None
     finite = guarantee is not None and central is None and math.isfinite(guarantee.proved)
@@ -57,6 +58,7 @@ def release_note(
         "rows_per_person": rows_per_person,
         "roll": None if roll is None else new_roll_name(roll),
         "run": run,
+        "memory": memory,
     }
 
 

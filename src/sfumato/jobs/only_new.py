@@ -1,7 +1,9 @@
-"""Find the rows of a table that were not released before, in one pass and in memory of one byte per row.
+"""Find the rows of a table that were not released before, in memory of a few bytes per row.
 
-Rows are hashed block by block and dealt to files by the first bits of their hash. Within such a file equal rows meet,
-so that rows which occur several times are counted, and each file is compared with what the ledger remembers.
+The rolls of releases that were made without `--only-new`, or under another schema, say how often each row was in them.
+Of all others the ledger has hashes of their own. Rows are hashed block by block and dealt to files by the first bits of
+their hash. Within such a file equal rows meet, so that rows which occur several times are counted, and each file is
+compared with what the ledger remembers.
 """
 
 from __future__ import annotations
@@ -20,12 +22,15 @@ from sfumato.array_types import Codes, Flags, Hashes
 from sfumato.errors import NothingNewError, PrivacyLeakWarning, UsageError
 from sfumato.files import explained, file_digest
 from sfumato.guarantee import Ledger
+from sfumato.guarantee.ledger import EXPIRED
+from sfumato.guarantee.roll import KeptRoll
 from sfumato.guarantee.row_hash import HASH_BYTES
-from sfumato.guarantee.row_memory import RowMemory, forget, memory_folder
+from sfumato.guarantee.row_memory import RowMemory, forget, memory_folder, was_released
 from sfumato.jobs.engines.passes import AddsUp, each_block
 from sfumato.jobs.progress import Progress
 from sfumato.jobs.release import release_file
-from sfumato.jobs.source import Source, SourceBlock
+from sfumato.jobs.source import Piece, Source, SourceBlock
+from sfumato.wording import counted
 
 BUCKETS = 64
 BUCKET_STARTS = np.array([bytes([256 // BUCKETS * j]) for j in range(BUCKETS)], dtype=f"S{HASH_BYTES}")
@@ -44,12 +49,13 @@ class Remembered:
 
 
 def remember(
-    ledger: Ledger, source: Source, *, only_new: bool, until: ExitStack, progress: Progress
+    ledger: Ledger, source: Source, *, only_new: bool, again: bool, until: ExitStack, progress: Progress
 ) -> Remembered | None:
-    """Compare the source with what the ledger remembers; with `only_new` the source then gives new rows alone.
+    """Compare the source with what the ledger remembers; with `only_new` the source then gives new rows alone, with
+    `again` all of them.
 
-    Without it nothing is left out, but a ledger that remembers rows of this schema already goes on to. `until` ends
-    when it is certain whether the release stands.
+    Without `only_new` nothing is left out, but a ledger that remembers rows of this schema already goes on to. `until`
+    ends when it is certain whether the release stands.
     """
     series = series_of(source)
     if not only_new and not memory_folder(ledger, series).exists():
@@ -62,23 +68,61 @@ def remember(
     # The label's code is one more cell of a row.
     memory = until.enter_context(RowMemory.opened(ledger, series, source.encoding.width + 1))
     until.callback(memory.settle)
-    first_time = memory.empty
-    found = Remembered(memory, find_new(replace(source, keep_in_memory=False), memory, progress))
-    if only_new and first_time and ledger.releases:
+    times = _times_noted(source, kept_rolls(ledger, source, memory), ledger, progress) if only_new else None
+    found = Remembered(memory, find_new(replace(source, keep_in_memory=False, roll=None), memory, progress, times))
+    if only_new and not again:
+        if not found.new.any():
+            raise NothingNewError(
+                f"None of the {len(found.new):,} rows is new: all were released before. Nothing was written. "
+                "To release them once more (what that reveals adds up), add --again."
+            )
+        source.new = found.new
+    return found
+
+
+def kept_rolls(ledger: Ledger, source: Source, memory: RowMemory) -> list[KeptRoll]:
+    """The rolls of earlier releases that tell more than the memory; the owner is warned of those that left none.
+
+    The memory alone knows how often equal rows were released under its schema. People it knows by their names alone,
+    and their rows may come under other names.
+    """
+    people = source.encoding.schema.person is not None
+    now = Ledger(ledger.path)  # another run may have noted its release while this one waited
+    rolls, lost, first_time = [], 0, memory.empty
+    for _, entry in now.entries():
+        mark, roll = entry.get("memory"), now.roll_of(entry)
+        if entry.get("central") or (mark and not was_released(now, mark)):  # nobody's rows, or a run that was killed
+            continue
+        if mark and memory.holds(mark) and not people:
+            continue
+        if roll is not None:
+            rolls.append(roll)
+        elif not (mark and memory.holds(mark)):
+            lost += bool(first_time or entry.get(EXPIRED))
+    if lost:
         warnings.warn(
-            "The ledger remembers no rows of this schema yet, so all rows count as new, including those that were "
-            "released without --only-new or under another schema.",
+            f"The ledger has no fingerprints of {counted(lost, 'earlier release')} (deleted, or made by an older "
+            "version or in Spark), so whoever was in them counts as new.",
             PrivacyLeakWarning,
             stacklevel=2,
         )
-    if only_new and not found.new.any():
-        raise NothingNewError(
-            f"None of the {len(found.new):,} rows is new: all were released before. Nothing was written. "
-            "To release them once more (what that reveals adds up), leave --only-new out."
-        )
-    if only_new:
-        source.new = found.new
-    return found
+    return rolls
+
+
+def _times_noted(source: Source, rolls: list[KeptRoll], ledger: Ledger, progress: Progress) -> Codes | None:
+    """How often these rolls have each row of the table."""
+    if not rolls:
+        return None
+    roll = ledger.new_roll(source.known_by, people=source.encoding.schema.person is not None)
+    whole = replace(source, keep_in_memory=False, max_rows_per_person=None, roll=roll)
+    for piece in whole.pieces():
+        assert isinstance(piece, Piece)  # nothing was kept
+        told = whole.told(piece)
+        assert told is not None
+        roll.add(told)
+        progress("Comparing", len(roll), source.rows)
+    times = (roll.times_in(one) for one in rolls)
+    return sum((found for found in times if found is not None), np.zeros(len(roll), dtype=np.int64))
 
 
 def forget_release(folder: Path, ledger: Path | None = None) -> int:
@@ -99,20 +143,20 @@ def series_of(source: Source) -> str:
     return f"{unit}/{source.encoding.fingerprint()}"
 
 
-def find_new(source: Source, memory: RowMemory, progress: Progress) -> Flags:
+def find_new(source: Source, memory: RowMemory, progress: Progress, times: Codes | None = None) -> Flags:
     """Which rows (with a person column: rows of which people) the memory does not know; their hashes are left there,
-    pending."""
+    pending. `times` says how often each row is known from elsewhere."""
     buckets = memory.folder / ".dealt"
     shutil.rmtree(buckets, ignore_errors=True)  # of a run that was killed
     try:
         with explained(buckets):
             buckets.mkdir(mode=0o700)
-        return _find_new(source, memory, buckets, progress)
+        return _find_new(source, memory, buckets, progress, times)
     finally:
         shutil.rmtree(buckets, ignore_errors=True)
 
 
-def _find_new(source: Source, memory: RowMemory, buckets: Path, progress: Progress) -> Flags:
+def _find_new(source: Source, memory: RowMemory, buckets: Path, progress: Progress, elsewhere: Codes | None) -> Flags:
     people = source.encoding.schema.person is not None
     rows = _deal(source, memory, buckets, progress)
     new = np.zeros(rows, dtype=np.bool_)
@@ -123,9 +167,9 @@ def _find_new(source: Source, memory: RowMemory, buckets: Path, progress: Progre
             found = found[np.argsort(found["hash"], kind="stable")]
             hashes, places = found["hash"], found["row"]
             first = np.searchsorted(hashes, hashes, side="left")
-            before = _times_known(hashes, memory)
-            if people:  # whoever is known under any of the spellings in this table
-                np.maximum.at(before, first, _times_known(found["written"], memory))
+            before = _times_known(hashes, memory) + (0 if elsewhere is None else elsewhere[places])
+            if people:  # whoever is known under any of the spellings in this table, or by any row
+                np.maximum.at(before, first, np.maximum(before, _times_known(found["written"], memory)))
                 before = before[first]
             # The i-th of equal rows is new if fewer than i were released before; a person is new or is not.
             is_new = before == 0 if people else np.arange(len(hashes)) - first >= before

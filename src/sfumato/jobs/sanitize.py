@@ -171,7 +171,9 @@ def _perturb(
     roll = _roll(ledger, source, options) if not nobodys else None
     remembered = None
     if not (nobodys or options.leaves_no_mark):
-        remembered = remember(ledger, source, only_new=options.only_new, until=run, progress=progress)
+        remembered = remember(
+            ledger, source, only_new=options.only_new, again=options.again, until=run, progress=progress
+        )
     columns = columns_note(
         ledger,
         [column.name for column in schema.columns if column.role in ("private", "label", "target")],
@@ -211,7 +213,8 @@ def _perturb(
     layout = Layout(mechanism, encoding, options.like_original)
     guarantee = _guarantee(mechanism, encoding, source, response, options).hindered(strength.in_the_way)
     per_person = guarantee.rows_per_person
-    note = release_note(mechanism, fingerprint, columns, guarantee, per_person, roll, run_name)
+    mark = None if remembered is None else remembered.memory.mark
+    note = release_note(mechanism, fingerprint, columns, guarantee, per_person, roll, run_name, mark)
     earlier = charged[0] if charged else count_release(ledger, note, options, if_it_fails, roll)
     card = make_card(
         layout,

@@ -49,6 +49,7 @@ class Options:
     seed: int | None = None
     ledger: Path | None = None
     only_new: bool = False
+    again: bool = False
     force: bool = False
     resume: bool = False
     epsilon_record: float | None = None
@@ -152,6 +153,10 @@ class Options:
         self._check_search(mechanism)
         if (public := self.public_rows()) is not None:
             public.check(mechanism, strength.parameters)
+        if self.again and not self.only_new:
+            raise UsageError(
+                "--again concerns --only-new alone: without that, everybody is released, known or not. Leave it out."
+            )
         if self.leaves_no_mark and self.only_new:
             raise UsageError(
                 "--only-new marks rows in the ledger, and a dry run leaves no mark. Leave out one of them."

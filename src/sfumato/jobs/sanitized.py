@@ -24,7 +24,7 @@ class Sanitized:
     notes: Mapping[str, Any] = field(default_factory=dict)
     search: SearchResult | None = None
     known: int | None = None
-    """With `only_new`: rows that were left out because they were released before."""
+    """With `only_new`: rows that were released before; they were left out, except with `again`."""
 
     def __repr__(self) -> str:
         where = "in memory" if self.folder is None else f"into {self.folder}"

@@ -168,7 +168,7 @@ class Source:
         encoded = self.encoding.encode(
             piece.batch, self.out_of_bounds, unknown=unknown, first_row=piece.first_row, out=room
         )
-        told_people = self._told(piece)
+        told_people = self.told(piece)
         if not self.labelled or self.encoding.schema.label is None:
             return SourceBlock(piece.number, piece.rows, encoded.X, None, encoded.clipped, told_people)
         codes = self.encoding.encode_label(
@@ -185,7 +185,8 @@ class Source:
         named = [column.name for column in self.encoding.schema.private]
         return (*named, *([label.name] if label is not None and self.labelled else []))
 
-    def _told(self, piece: Piece) -> Told | None:
+    def told(self, piece: Piece) -> Told | None:
+        """Whose rows those of a piece are, where somebody asks."""
         if self.roll is None:
             return None
         words = np.empty((len(self.known_by), piece.batch.num_rows), dtype=np.uint32)  # one large piece of memory
