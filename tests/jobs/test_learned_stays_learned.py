@@ -11,7 +11,7 @@ import pytest
 from domains import PUBLIC, any_records
 from sfumato.central.planning import public_plan
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Key, Ledger
-from sfumato.guarantee.borrowed import direction_hashes, is_remembered, lent_by, telling
+from sfumato.guarantee.borrowed import Learned, direction_hashes, is_remembered, lent_by, telling
 from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.guarantee.recompute import recomputed as recomputed_guarantee
 from sfumato.jobs.sanitize import Options, sanitize
@@ -151,19 +151,98 @@ def test_another_owner_is_found_out_by_the_cards_a_coordinator_holds(release, tm
 
 
 def test_a_ledger_of_an_earlier_version_is_read_and_kept(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.json")
+    path = tmp_path / "ledger.json"
+    ledger = Ledger(path)
     ledger.record("f", mechanism="additive-noise", epsilon=1.0, when="2026-01-01")
-    assert "learned" not in json.loads((tmp_path / "ledger.json").read_text())
     rows = np.random.default_rng(0).normal(size=(3, 6))
-    assert not Ledger(tmp_path / "ledger.json").has_learned(rows)
-    ledger.remember_learned(rows)
-    again = Ledger(tmp_path / "ledger.json")
+    assert not Ledger(path).has_learned(rows)
+    hashed = json.loads(path.read_text()) | {"learned": direction_hashes(ledger.key, rows)}  # as 0.2.0 noted them
+    path.write_text(json.dumps(hashed))
+    assert Ledger(path).has_learned(rows[2:])
+    other = np.random.default_rng(1).normal(size=(3, 6))
+    ledger.remember_learned(other, 200)
+    again = Ledger(path)
+    assert again.has_learned(other[2:])
     assert again.has_learned(rows[2:])
     assert again.earlier("f").count == 1
-    before = (tmp_path / "ledger.json").read_text()
-    again.remember_learned(-rows[:0])
-    again.remember_learned(rows)
-    assert (tmp_path / "ledger.json").read_text() == before
+    before = path.read_text()
+    again.remember_learned(-other[:0], 200)
+    again.remember_learned(other, 200)
+    assert path.read_text() == before
+
+
+def test_secret_directions_are_kept_as_hashes_alone(release, tmp_path):
+    """A ledger that is stolen must not undo a rotation."""
+    ledger = tmp_path / "own.json"
+    options = Options("random-rotation", schema=NUMBERS, ledger=ledger, search=2, key=tmp_path / "key.json")
+    sanitize(people(NUMBERS), tmp_path / "rotated", options)
+    kept = json.loads(ledger.read_text())
+    assert kept["learned"]
+    assert "directions" not in kept
+    release("guided-projection", CHOICES, ledger)
+    assert len(json.loads(ledger.read_text())["directions"]) == 1
+
+
+@pytest.mark.parametrize("noise", [0.0, 3e-6, 1e-5, 3e-5, 1e-4])
+def test_directions_that_were_moved_a_little_are_recognised(release, noise, tmp_path):
+    """Two samples of 200 rows differ by far more. Before, three directions of four escaped at 1e-5, and all at 3e-5."""
+    rng = np.random.default_rng(0)
+    for mechanism, schema, given in (
+        ("principal-laplace", NUMBERS, "basis"),
+        ("guided-projection", CHOICES, "guidance"),
+    ):
+        first = release(mechanism, schema)
+        if given == "basis":
+            pasted = np.array(first.transform["matrix"])
+            moved = [pasted + noise * rng.normal(size=pasted.shape) for _ in range(50)]
+            second = moved[0].tolist()
+        else:
+            pasted = np.frombuffer(base64.b64decode(first.transform["guidance"]), "<f8").reshape(12, -1)
+            turned = [np.linalg.qr(pasted + noise * rng.normal(size=pasted.shape))[0] for _ in range(50)]
+            moved = [V.T for V in turned]
+            second = base64.b64encode(np.ascontiguousarray(turned[0]).tobytes()).decode()
+        assert all(Ledger().has_learned(rows) for rows in moved)
+        assert all(Ledger().has_learned(rows[-1:]) for rows in moved)
+        told = {given: second, f"{given}_reason": REASON}
+        assert_learned(release(mechanism, schema, **told))
+        elsewhere = release(mechanism, schema, tmp_path / "other.json", **told)
+        assert elsewhere.is_formal
+        assert lent_by(elsewhere, [first]), "a coordinator compares as a ledger does"
+
+
+def components(rows):
+    values, vectors = np.linalg.eigh(np.cov(rows.T))
+    return vectors[:, ::-1].T, values[::-1]
+
+
+@pytest.mark.parametrize("width", [3, 6, 12])
+def test_what_owes_nothing_to_the_rows_is_not_taken_for_learned(width):
+    """Neither a basis of other people of the same population, nor the population's own directions."""
+    rng = np.random.default_rng(width)
+    mistaken = 0
+    for _ in range(300):
+        mixing = rng.normal(size=(width, width)) * np.geomspace(1, 0.2, width)
+        n, m = (int(10 ** rng.uniform(1.7, 3.5)) for _ in range(2))
+        sample, other = (rng.uniform(-1, 1, size=(k, width)) @ mixing for k in (n, m))
+        matrix, variances = components(sample)
+        learned = Learned.of(matrix, n, variances)
+        mistaken += learned.has(components(other)[0])
+        mistaken += learned.has(np.linalg.svd(mixing)[2])
+    assert mistaken <= 4, "1 in 1000 is allowed"
+
+
+@pytest.mark.parametrize("width", [2, 7])
+def test_a_direction_reaches_as_far_as_is_said(monkeypatch, width):
+    """The share of samples whose first component lies within reach of the population's is the stated one."""
+    monkeypatch.setattr("sfumato.guarantee.borrowed.BY_CHANCE", 0.3)
+    rng = np.random.default_rng(width)
+    turn = np.linalg.qr(rng.normal(size=(width, width)))[0]
+    spread = np.geomspace(1.0, 0.3, width)
+    near = 0
+    for _ in range(1500):
+        matrix, variances = components(rng.normal(size=(400, width)) * spread @ turn)
+        near += Learned.of(matrix[:1], 400, variances).has(turn[:1])
+    assert near / 1500 == pytest.approx(0.3, abs=0.06)
 
 
 def test_hashes_tell_nothing_without_the_key_and_forget_what_anybody_writes_down():

@@ -2,11 +2,13 @@
 
 A basis or a guidance that a release learned stands on its card, for everybody to read. Given to the next release as a
 parameter, with a reason beside it, it would look public; yet it tells of the people that shaped it, and whoever knows
-all rows but one reads the last one off it. Two memories recognise it: the owner's ledger keeps keyed hashes of every
-direction that was learned under it, and a coordinator compares what is given with the cards it holds.
+all rows but one reads the last one off it. Two memories recognise it: the owner's ledger keeps the directions that were
+learned under it, and a coordinator compares what is given with the cards it holds.
 
-This finds what was copied, digits cut off or signs turned included. Who turns all directions into others that span the
-same space is not found out: that a thing is public remains the owner's word.
+A direction counts as learned if it lies nearer to a learned one than a direction can that owes nothing to those rows.
+How near that is, the number of rows says: two samples of n rows show directions that differ by about 1 / sqrt(n). So
+what was copied is found, digits cut off, signs turned or noise added. Who turns all directions into others that span
+the same space is not found out: that a thing is public remains the owner's word.
 """
 
 from __future__ import annotations
@@ -15,14 +17,21 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from sfumato.array_types import Matrix
+from sfumato.array_types import Flags, Floats, Matrix
 from sfumato.guarantee.card import Card
 from sfumato.guarantee.proved import LEARNED_MAPS
 
+BY_CHANCE = 1e-3
+"""How probable it may be at most that one of the directions of a release lies near a given one that owes it nothing."""
+UNSETTLED = 0.25
+FARTHEST = 0.3
+"""Angle beyond which nothing counts as near; directions that samples hardly settle would reach farther."""
 STEP = 1e-4
 GRIDS = (0.0, 1 / 3, 2 / 3)
 """Entries of a unit vector are hashed in such steps, from three starts: what was rounded to six digits crosses a border
@@ -33,20 +42,92 @@ NEAR = 1e-5
 HASH_BYTES = 8
 
 
-def telling(rows: Matrix) -> Matrix:
-    """Unit vectors along the rows, without those that anybody writes down: single columns and flat sums of some."""
-    rows = np.atleast_2d(np.asarray(rows, dtype=np.float64))
-    lengths = np.sqrt((rows * rows).sum(axis=1))
-    rows = rows[(lengths > 0) & np.isfinite(lengths)]
-    unit = rows / np.sqrt((rows * rows).sum(axis=1))[:, None]
-    size = np.abs(unit)
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """Unit vectors that a release learned, as rows, and the angle at which another direction still counts as each."""
+
+    directions: Matrix
+    reach: Floats
+
+    @classmethod
+    def of(cls, rows: Matrix, people: int, variances: Matrix | None = None) -> Learned:
+        """The leading directions that were learned from so many people. `variances` are those along all principal
+        components, in the order of the rows, where the directions are such components."""
+        rows = np.atleast_2d(np.asarray(rows, dtype=np.float64))
+        known = variances is not None and len(variances) == rows.shape[1] >= len(rows)
+        tells = _tells(rows)
+        reach = _reach(people, rows.shape, variances if known else None)
+        return cls(_unit(rows[tells])[:LEADING], reach[tells][:LEADING])
+
+    def has(self, rows: Matrix) -> bool:
+        """Whether one of these directions, or its opposite, lies too near to owe nothing to the learned ones."""
+        given = telling(rows)
+        if not len(given) or given.shape[1] != self.directions.shape[1]:
+            return False
+        apart = 2 - 2 * np.abs(self.directions @ given.T)  # the square of a small angle
+        return bool((apart <= np.maximum(self.reach, NEAR)[:, None] ** 2).any())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the ledger keeps it: seven digits of every number are enough."""
+        digits = base64.b64encode(self.directions.astype("<f4").tobytes()).decode()
+        return {"directions": digits, "reach": [float(f"{angle:.3g}") for angle in self.reach]}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Learned:
+        reach = np.array(found["reach"], dtype=np.float64)
+        numbers = np.frombuffer(base64.b64decode(found["directions"], validate=True), "<f4")
+        return cls(_unit(numbers.reshape(len(reach), -1).astype(np.float64)), reach)
+
+
+def _reach(people: int, shape: tuple[int, int], variances: Matrix | None) -> Floats:
+    """Within which angle of each learned direction one that owes it nothing lies with probability BY_CHANCE at most.
+
+    In a sample of n rows the i-th principal component is off along the j-th by about a normal number of variance
+    l_i l_j / (l_i - l_j)^2 / n (Anderson, 1963), so that the square of the angle is a sum of such squares: about chi
+    squared, scaled (Satterthwaite). A direction that was fixed without these rows lies nowhere nearer than at the
+    centre, and two samples differ by more than either does from the centre. Without variances (a guidance) the squares
+    are taken to come to UNSETTLED / n in all, which is less than what samples of surveys show.
+    """
+    from scipy.special import gammaincinv  # slow to load
+
+    count, width = shape
+    off = np.full((count, width), 1.0 / max(people, 1))
+    if variances is None:
+        off *= UNSETTLED / width
+    else:
+        spread = np.asarray(variances, dtype=np.float64)
+        gaps = (spread[:count, None] - spread) ** 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            off *= np.where(gaps > 0, spread[:count, None] * spread / gaps, np.inf)
+    off = np.minimum(off, 1.0)
+    off[np.arange(min(count, width)), np.arange(min(count, width))] = 0.0
+    total, squares = off.sum(axis=1), (off * off).sum(axis=1)
+    freedom = np.where(squares > 0, total**2 / np.where(squares > 0, squares, 1.0), 1.0)
+    quantile = 2 * gammaincinv(freedom / 2, BY_CHANCE / max(count, 1))
+    return np.asarray(np.minimum(np.sqrt(total / freedom * quantile), FARTHEST))
+
+
+def _unit(rows: Matrix) -> Matrix:
+    return np.asarray(rows / np.sqrt((rows * rows).sum(axis=1))[:, None])
+
+
+def _tells(rows: Matrix) -> Flags:
+    """Which rows are not directions that anybody writes down: single columns and flat sums of some."""
+    size = np.abs(rows)
     top = size.max(axis=1, initial=0.0)[:, None]
-    plain = ((size < NEAR) | (size > top - NEAR)).all(axis=1)
-    return np.asarray(unit[~plain])
+    with np.errstate(invalid="ignore"):
+        plain = ((size < NEAR * top) | (size > top - NEAR * top)).all(axis=1)
+    return np.asarray(~plain & np.isfinite(rows).all(axis=1) & (top[:, 0] > 0))
+
+
+def telling(rows: Matrix) -> Matrix:
+    """Unit vectors along the rows that tell something."""
+    rows = np.atleast_2d(np.asarray(rows, dtype=np.float64))
+    return _unit(rows[_tells(rows)])
 
 
 def direction_hashes(key: bytes, rows: Matrix) -> list[str]:
-    """Keyed hashes of the leading directions: without the ledger's key they tell nothing."""
+    """Keyed hashes of the leading directions of a secret map: without the ledger's key they tell nothing."""
     return [_hash(key, row, start) for row in telling(rows)[:LEADING] for start in GRIDS]
 
 
@@ -73,19 +154,23 @@ def is_reason(words: object) -> bool:
 def lent_by(card: Card, earlier: Iterable[Card]) -> bool:
     """Whether this card gives as public a direction that an earlier card says was learned from people's rows."""
     given = _directions(card)
-    if given is None or not len(given := telling(given)) or _says_learned(card):
+    if given is None or _says_learned(card):
         return False
     for other in earlier:
         learned = _directions(other) if _says_learned(other) else None
-        if learned is not None and learned.shape[1] == given.shape[1]:
-            shared = np.abs(telling(learned) @ given.T)
-            if shared.size and shared.max() > 1 - NEAR**2:
-                return True
+        if learned is not None and Learned.of(learned, other.rows, _variances(other)).has(given):
+            return True
     return False
 
 
 def _says_learned(card: Card) -> bool:
     return bool(LEARNED_MAPS & {*card.learned_from_data, *card.guarantee["in_the_way"]})
+
+
+def _variances(card: Card) -> Matrix | None:
+    told = card.transform.get("variances")
+    found = None if told is None else np.array(told, dtype=np.float64)
+    return found if found is not None and np.isfinite(found).all() and (found >= 0).all() else None
 
 
 def _directions(card: Card) -> Matrix | None:

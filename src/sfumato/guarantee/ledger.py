@@ -18,7 +18,7 @@ import numpy as np
 from sfumato.array_types import Flags, Floats
 from sfumato.errors import CardError, UsageError
 from sfumato.files import exclusive, lock_of, other_version, write_whole
-from sfumato.guarantee.borrowed import direction_hashes, is_remembered
+from sfumato.guarantee.borrowed import Learned, direction_hashes, is_remembered
 from sfumato.guarantee.budget import Budget
 from sfumato.guarantee.concentrated import Central
 from sfumato.guarantee.earlier import Earlier, record_epsilon
@@ -32,8 +32,8 @@ FORMAT, VERSION = "sfumato-ledger", 1
 """A later version reads and migrates every earlier one, from 0.1.0 on; what it does not know of an entry it keeps."""
 VARIABLE = "SFUMATO_LEDGER"
 KEY_BYTES = 32
-LEARNED = "learned"
-"""Where hashes of learned directions stand; ledgers of earlier versions have none."""
+LEARNED, DIRECTIONS = "learned", "directions"
+"""Where learned directions stand: hashes of secret ones (up to 0.2.0 of all), and those that cards publish."""
 BUDGET, KEEP_DAYS = "budget", "keep_days"
 """The owner's own settings, where there are any."""
 EXPIRED, ENDED = LATER = "expired", "ended"
@@ -75,6 +75,8 @@ class Ledger:
                     entry.get("central") or record_epsilon(entry)
             if not all(isinstance(item, str) for item in data.get(LEARNED, ())):
                 raise ValueError("what was learned is not a list of hashes")
+            for item in data.get(DIRECTIONS, ()):
+                Learned.from_dict(item)
             if not all(isinstance(times, int) for times in data.get(MODELS, {}).values()):
                 raise ValueError("models are not counts")
         except CardError:
@@ -189,15 +191,23 @@ class Ledger:
     def fingerprint(self, width: int) -> Fingerprint:
         return Fingerprint(self.key, width)
 
-    def remember_learned(self, rows: Floats) -> None:
-        """Directions (rows) that a release learned from people's rows: hashes of them, kept for good."""
+    def remember_learned(
+        self, rows: Floats, people: int, variances: Floats | None = None, *, secret: bool = False
+    ) -> None:
+        """Directions (rows) that a release learned from the rows of so many people, kept for good: themselves, as they
+        stand on its card, or hashes of `secret` ones."""
+        found = Learned.of(rows, people, variances)
+        if not len(found.directions):
+            return
+        kept, new = (LEARNED, direction_hashes(self.key, rows)) if secret else (DIRECTIONS, [found.to_dict()])
         with self._changed():
-            known = self._data.get(LEARNED, [])
-            self._data[LEARNED] = list(dict.fromkeys([*known, *direction_hashes(self.key, rows)]))
+            known = self._data.setdefault(kept, [])
+            known += [item for item in new if item not in known]
 
     def has_learned(self, rows: Floats) -> bool:
         """Whether one of these directions was learned for an earlier release under this ledger."""
-        return is_remembered(self.key, rows, self._data.get(LEARNED, ()))
+        near = any(Learned.from_dict(item).has(rows) for item in self._data.get(DIRECTIONS, ()))
+        return near or is_remembered(self.key, rows, self._data.get(LEARNED, ()))
 
     def columns(self, names: Iterable[str]) -> str:
         """A keyed hash of the names of a table's columns, in any order."""

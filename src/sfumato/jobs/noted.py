@@ -17,7 +17,7 @@ from sfumato.jobs.sanitize_options import Options
 from sfumato.mechanisms import Mechanism, ModelDrawing
 
 
-def recognise(mechanism: Mechanism, ledger: Ledger, options: Options) -> None:
+def recognise(mechanism: Mechanism, ledger: Ledger, rows: int, options: Options) -> None:
     """Remember what was learned, also with a seed: it stands on a card. What was remembered is not public, whatever
     reason is given with it. What a run with a seed estimated counts as learned: anybody can take its noise away."""
     directions = mechanism.directions()
@@ -25,7 +25,7 @@ def recognise(mechanism: Mechanism, ledger: Ledger, options: Options) -> None:
         return
     if mechanism.learns_directions or (options.seed is not None and mechanism.estimates):
         if not options.leaves_no_mark:
-            ledger.remember_learned(directions)
+            ledger.remember_learned(directions, rows, mechanism.variances_, secret=mechanism.needs_key)
     elif ledger.has_learned(directions):
         mechanism.borrow()
 

@@ -206,7 +206,7 @@ def _perturb(
         play_rounds(mechanism, source, streams, progress)
     if shaped_by is not None:
         shaped_by.check(fingerprint, roll, ledger)
-    recognise(mechanism, ledger, options)
+    recognise(mechanism, ledger, rows, options)
     if kept is not None:
         kept.check_fit(mechanism.recipe_.to_dict())
     released = mechanism.released(rows)

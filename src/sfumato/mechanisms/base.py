@@ -83,6 +83,8 @@ class Mechanism(Parameters, ABC):
     """How rows are released: set by the fit, and everything else that is said about the release follows from it."""
     borrowed_: bool = False
     """Whether a basis, guidance or rotation that was given is one that was learned from people's rows."""
+    variances_: Matrix | None = None
+    """How much rows vary along all principal components, where the map's directions are such components."""
 
     def fit(
         self,
