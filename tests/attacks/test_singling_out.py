@@ -81,3 +81,15 @@ def test_a_release_without_anything_unique_singles_out_nobody():
     assert isinstance(SinglingOutOneColumn().run(Knowledge(X, ENCODING)), Abstain)
     mixed = Knowledge(people(20, 0)[:, :2], ENCODING, columnwise=False)
     assert isinstance(SinglingOut().run(mixed), Abstain)
+
+
+def test_a_share_does_not_rest_on_a_few_predicates():
+    """One predicate that happens to be true of one person is no success of 1.000."""
+    records = people(50, 0)
+    one = Predicates(np.ones((1, 1), dtype=np.int64), records[:1, 1:2] - 1e-9, records[:1, 1:2] + 1e-9)
+    found = score_guess(one, Truth(ENCODING, records, register=records))
+    assert isinstance(found, Abstain)
+    assert "only 1 predicate" in found.reason
+    places = np.arange(12)
+    many = Predicates(np.ones((12, 1), dtype=np.int64), records[places, 1:2] - 1e-9, records[places, 1:2] + 1e-9)
+    assert score_guess(many, Truth(ENCODING, records, register=records)).score == 1.0

@@ -9,6 +9,8 @@ from sfumato.jobs.audit import AuditRequest, audit
 from sfumato.jobs.auditing import matching
 from sfumato.jobs.auditing.matching import disjoint, drawn, match_people, rivals, strength
 from sfumato.neighbours import nearest
+from sfumato.report.comparison_parts import copied_rows
+from sfumato.report.three_risks import three_risks
 from sfumato.table import open_table, write_table
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -156,3 +158,57 @@ def test_columns_that_were_dropped_or_renamed(data_folder):
         audit(AuditRequest(people, release=pa.table({"x": [1, 2, 3]}), repeats=0))
     with pytest.raises(TableError, match="--columns names"):
         audit(AuditRequest(people, release=narrower, repeats=0, columns={second: "rename"}))
+
+
+class TestCopiesAmongMadeUpRows:
+    """One row in ten is somebody's; the others are as near to people who are not in the table."""
+
+    COLUMNS = 6
+
+    def rows(self, count, seed):
+        rng = np.random.default_rng(seed)
+        mix = np.random.default_rng(99).normal(size=(3, self.COLUMNS))
+        return rng.normal(size=(count, 3)) @ mix + 0.5 * rng.normal(size=(count, self.COLUMNS))
+
+    def table(self, X):
+        return pa.table({f"x{i}": X[:, i] for i in range(self.COLUMNS)})
+
+    @pytest.mark.parametrize("noise", [0.0, 0.02])
+    def test_only_rows_that_fit_a_person_better_than_strangers_are_matched(self, noise):
+        rng = np.random.default_rng(0)
+        people, strangers = self.rows(800, 1), self.rows(800, 2)
+        rows = np.vstack([self.rows(720, 3), people[:80] + noise * rng.standard_normal((80, self.COLUMNS))])
+        for holdout in (strangers, strangers[:300]):
+            found = match_people(people, rows, holdout, rng)
+            assert np.mean(found.source[720:] == np.arange(80)) > 0.97
+            assert np.count_nonzero(found.source[:720] >= 0) <= 12, "one in twenty is allowed by chance"
+        if noise:
+            assert match_people(people, rows[:720], strangers, rng) is None
+        else:
+            found = match_people(people, rows, None, rng)
+            assert np.array_equal(np.flatnonzero(found.source >= 0), np.arange(720, 800)), "copies need no holdout"
+
+    def test_noise_on_everybody_is_matched_as_before(self):
+        rng = np.random.default_rng(0)
+        people, strangers = self.rows(800, 1), self.rows(800, 2)
+        found = match_people(people, people + 0.4 * rng.standard_normal(people.shape), strangers, rng)
+        assert (found.source >= 0).all()
+
+    def test_the_audit_leads_with_the_copies_and_scores_on_them(self):
+        people, strangers = self.rows(800, 1), self.rows(800, 2)
+        rows = np.random.default_rng(4).permutation(np.vstack([self.rows(720, 3), people[:80]]))
+        found = audit(
+            AuditRequest(self.table(people), release=self.table(rows), holdout=self.table(strangers), repeats=0)
+        ).data
+        assert copied_rows(found["copies"]).startswith("80 of 800 released rows are copies")
+        by_name = {entry["name"]: entry for entry in found["attacks"]}
+        assert not any(entry.get("failed") for entry in found["attacks"])
+        own = by_name["naive-estimate"]["details"]
+        assert 80 <= own["rows_of_people"] <= 92
+        assert own["rows_in_all"] == 800
+        assert by_name["naive-estimate"]["score"] > 0.97, "of those whose row is there, everything"
+        assert by_name["membership"]["score"] < 0.3, "of everybody, one in ten"
+        assert "rows_of_people" not in by_name["membership"]["details"]
+        linking = three_risks(found["attacks"])[1]
+        assert linking.of.endswith("of 800 rows")
+        assert all(entry["record"] <= 80 for entry in found["riskiest"][:5])

@@ -21,19 +21,36 @@ def test_each_risk_is_told_by_the_attack_that_gains_most():
     assert (singling.attack, singling.excess, singling.against) == ("singling-out-one-column", "0.389", "0.100")
     assert (linking.attack, linking.in_short) == ("nearest-row", "gains from the release")
     assert (inference.attack, inference.score) == ("", "not tried")
-    assert three_risks([]) == []
+    assert [risk.score for risk in three_risks([])] == ["not tried"] * 3
 
 
-def test_every_attack_says_which_risk_it_plays_and_what_nobody_has_does_not_count():
+def test_a_risk_that_nobody_tried_has_no_figure_but_a_reason():
+    why = {"score": None, "not_applicable": "needs the transform"}
+    attacks = [entry("naive-estimate", 0.4, 0.1), {"name": "nearest-row", **why}, {"name": "pair", **why}]
+    attacks.append({"name": "top-match", "score": None, "failed": "ValueError"})
+    _, linking, _ = three_risks(attacks)
+    assert (linking.attack, linking.score, linking.excess, linking.against) == ("", "not tried", "", "")
+    assert linking.in_short == "needs the transform"
+
+
+def test_where_rows_are_nobodys_the_figure_says_on_how_many_it_rests():
+    details = {"rows_of_people": 300.0, "rows_in_all": 3000.0}
+    linking = three_risks([{**entry("nearest-row", 0.9, 0.01), "details": details}])[1]
+    assert linking.of == "on 300 of 3,000 rows"
+
+
+def test_every_attack_says_which_risk_it_plays_and_whoever_shares_a_key_counts():
     assert {attack.risk for attack in ATTACKS.values()} == set(RISKS)
     attacks = [
         entry("naive-estimate", 0.4, 0.1),
-        {**entry("linear-estimate", 0.9, 0.1), "assumes": ["the key has leaked"]},
+        {**entry("linear-estimate", 0.9, 0.1), "assumes": ["the attacker shares the key"]},
         {**entry("principal-filter", 0.8, 0.1), "upper_bound": True},
         entry("membership", 0.7, 0.5),
         entry("of-tomorrow", 1.0, 0.0),
     ]
-    assert [risk.attack for risk in three_risks(attacks)] == ["", "membership", "naive-estimate"]
+    found = three_risks(attacks)
+    assert [risk.attack for risk in found] == ["", "membership", "linear-estimate"]
+    assert found[2].in_short == "gains from the release, if the attacker shares the key"
 
 
 def test_the_gain_is_a_share_of_what_was_left():

@@ -164,7 +164,7 @@ def audit(
             **shared,
         )
         found.save_report(page)
-    for lines in (attack_lines, utility_lines, measure_lines, comparison_lines):
+    for lines in (lead_lines, attack_lines, utility_lines, measure_lines, comparison_lines):
         for line in lines(found.data):
             console.say(line)
     for note in found.notes:
@@ -177,6 +177,18 @@ def audit(
 def listed(names: str | None) -> tuple[str, ...]:
     """Names between commas."""
     return tuple(name.strip() for name in (names or "").split(",") if name.strip())
+
+
+def lead_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """The worst news first: rows that were copied, and risks that nobody tried."""
+    from sfumato.report.comparison_parts import copied_rows
+    from sfumato.report.three_risks import three_risks
+
+    if copied := copied_rows(found.get("copies")):
+        yield copied
+    for risk in three_risks(found["attacks"]):
+        if not risk.attack:
+            yield f"{risk.name} was not tried: {risk.in_short}."
 
 
 def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:

@@ -81,7 +81,7 @@ def utility(
         evidence.notes.append(f"No utility: {reason}.")
         return []
     rng = np.random.default_rng(seed)
-    splits = evidence.behind is not None and evidence.people.y is not None
+    splits = evidence.behind is not None and not evidence.nobodys.any() and evidence.people.y is not None
     trials = _splits(evidence, repeats, rng) if splits else [_against_holdout(evidence, rng)]
     trials = [replace(trial, published=published) for trial in trials]
     names = (*CLASSIFIERS, *WITH_CARD) if _noise_is_known(evidence) else CLASSIFIERS
@@ -116,7 +116,8 @@ def _why_not(evidence: Evidence, repeats: int) -> str | None:
         return "the release or the original does not contain the label"
     if evidence.embed(evidence.people.X[:1]) is None:
         return "plain rows cannot be mapped into the release's space without the key"
-    if evidence.behind is None and (evidence.holdout is None or evidence.holdout.y is None):
+    unknown = evidence.behind is None or evidence.nobodys.any()
+    if unknown and (evidence.holdout is None or evidence.holdout.y is None):
         return "it is unknown which release row is whose, and there is no labelled holdout table to test on"
     if len(np.unique(evidence.people.y)) < 2 or len(np.unique(evidence.y)) < 2:
         return "all rows have the same label"

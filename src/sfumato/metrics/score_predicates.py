@@ -11,6 +11,10 @@ from sfumato.attacks.predicates import OPEN, Predicates, Sorted
 from sfumato.metrics.privacy import proportion_interval
 from sfumato.metrics.scored import ScoredGuess, Truth
 from sfumato.table import Encoding
+from sfumato.wording import counted
+
+FEWEST = 10
+"""Predicates that a share can rest on."""
 
 
 def score_predicates(guess: Predicates, truth: Truth) -> ScoredGuess | Abstain:
@@ -21,8 +25,8 @@ def score_predicates(guess: Predicates, truth: Truth) -> ScoredGuess | Abstain:
     these is compared, and the score changed in that proportion. worst: of the 1% of people singled out most often, the
     share who are singled out at all.
     """
-    if not len(guess):
-        return Abstain("no predicate to score")
+    if len(guess) < FEWEST:
+        return Abstain(f"only {counted(len(guess), 'predicate')} could be made, and a share of so few says nothing")
     people = truth.rows if truth.register is None else truth.register
     records = Sorted(people)
     counts = guess.counts(records)

@@ -18,7 +18,8 @@ from sfumato.table import Encoding, Group
 class Truth:
     """What the owner knows and the adversary does not. All rows are encoded source rows.
 
-    rows: the person behind each release row (n x d), in the order of the release. control: people of the same
+    rows: the person behind each release row (n x d), in the order of the release; no number (NaN) where the row is
+    nobody's, and guesses about such rows are not scored. control: people of the same
     population who are not in the table. targets, control_targets: whole records of the people that the attack was
     aimed at. members: of each candidate whether it is in the table. register: everybody in the table.
     lineup: of every line-up the place of the person behind the row. labels, target_labels, register_labels,
@@ -46,12 +47,18 @@ class Truth:
     @property
     def population(self) -> Matrix:
         """Rows from which the baseline learns what is usual: people outside the table where there are any."""
-        return self.rows if self.control is None or not len(self.control) else self.control
+        return self.rows[self._somebodys] if self.control is None or not len(self.control) else self.control
 
     @property
     def population_labels(self) -> Codes | None:
         """Their classes."""
-        return self.labels if self.control is None or not len(self.control) else self.control_labels
+        if self.control is None or not len(self.control):
+            return None if self.labels is None else self.labels[self._somebodys]
+        return self.control_labels
+
+    @property
+    def _somebodys(self) -> Flags:
+        return np.asarray(~np.isnan(self.rows).any(axis=1))
 
 
 @dataclass(frozen=True)

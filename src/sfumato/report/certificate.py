@@ -14,6 +14,7 @@ from sfumato.files import check_free, file_digest, write_whole
 from sfumato.guarantee import Card
 from sfumato.jobs.release import FILES
 from sfumato.jobs.write_release import COUNTS, MODEL
+from sfumato.report.comparison_parts import copied_rows
 from sfumato.report.markup import report_template, report_text
 from sfumato.report.page import CLOSED, is_private
 from sfumato.report.three_risks import three_risks
@@ -42,7 +43,8 @@ def render_certificate(folder: Path, audit: Mapping[str, Any] | None = None) -> 
         columns=[column["name"] for column in card.release_schema["columns"]],
         label=label,
         private=audit is not None and is_private(audit),
-        risks=three_risks(audit["attacks"]) if audit is not None else None,
+        lead="" if audit is None else copied_rows(audit.get("copies")),
+        risks=None if audit is None else three_risks(audit["attacks"]),
         accuracy=_accuracy(audit) if audit is not None else None,
         not_protected=list(card.threat_model["not_protected"]),
         hashes=[(name, file_digest(folder / name)) for name in SHARED if (folder / name).is_file()],

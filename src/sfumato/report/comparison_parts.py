@@ -45,6 +45,17 @@ class Fidelity:
     not_applicable: str
 
 
+def copied_rows(found: Mapping[str, Any] | None) -> str:
+    """What an audit leads with where rows were copied: how many, in a sentence; nothing where chance explains it."""
+    exact = (found or {}).get("exact")
+    if not exact or not exact["share"] or exact["interval"][0] <= (exact.get("control") or 0.0):
+        return ""
+    count = f"{round(exact['share'] * exact['rows']):,} of {exact['rows']:,} released rows"
+    if exact.get("control") is None:
+        return f"{count} are copies of a record in the table; without a holdout it is unknown how many by chance."
+    return f"{count} are copies of a record in the table; of people not in the table, {exact['control']:.1%} have one."
+
+
 def shown_copies(found: Mapping[str, Any] | None) -> tuple[list[Line], str]:
     """The lines, and why there are none."""
     found = found or {}

@@ -14,7 +14,7 @@ from sfumato.report.accuracy import commonest_mark, learned, original_mark, rele
 from sfumato.report.attack_chart import baseline_mark, control_mark, interval_mark
 from sfumato.report.attacks import grouped_reasons, told_attacks
 from sfumato.report.columns import pictures
-from sfumato.report.comparison_parts import shown_copies, shown_crowds, shown_fidelity
+from sfumato.report.comparison_parts import copied_rows, shown_copies, shown_crowds, shown_fidelity
 from sfumato.report.correlations import correlation_maps
 from sfumato.report.exposed import exposure
 from sfumato.report.guarantee import shown_guarantee
@@ -57,6 +57,7 @@ def render_report(audit: Mapping[str, Any]) -> str:
         title=title(release),
         parameters=_parameters(release.get("mechanism") or {}),
         guarantee=shown_guarantee(audit.get("guarantee"), release["earlier_releases"]),
+        lead=copied_rows(audit.get("copies")),
         risks=three_risks(attacks),
         measures=shown_measures(audit.get("measures")),
         copies=copied,

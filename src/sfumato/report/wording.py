@@ -58,6 +58,8 @@ DETAILS = {
     "sigma_avg": ("The same on average over the columns (larger is safer)", "figure"),
     "predicates": ("Predicates tried: each is true of exactly one released row", "count"),
     "people_singled_out": ("People of the table who were singled out", "count"),
+    "rows_of_people": ("Released rows that fit a person, on which success is measured", "count"),
+    "rows_in_all": ("Released rows in all", "count"),
     "known_rows": ("People whose original and released rows are known", "count"),
     "sample_rows": ("Similar people in the adversary's sample", "count"),
     "mean_axis_certainty": ("How surely the sample's principal axes are those of the table (1: certainly)", "figure"),

@@ -82,7 +82,8 @@ class Arena:
 def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Arena:
     """Give the adversaries all they could have: the card, the strength of the noise, the ways of the population."""
     people, people_y, holdout = evidence.people.X, evidence.people.y, evidence.holdout
-    targets = sampled(len(people), MOST_TARGETS, rng)
+    seen = np.arange(len(people)) if evidence.behind is None else np.unique(evidence.behind[~evidence.nobodys])
+    targets = seen[sampled(len(seen), MOST_TARGETS, rng)]
     strangers = None if holdout is None else holdout.X
     aside_of = None if strangers is None else sampled(len(strangers), MOST_TARGETS, rng)
     control_targets = None if strangers is None else strangers[aside_of]
@@ -99,12 +100,13 @@ def set_up(evidence: Evidence, tolerance: float, rng: np.random.Generator) -> Ar
     population = people if strangers is None or len(strangers) < 2 else strangers
     pairs, paired, images, lent = None, targets[:0], None, targets[:0]
     if evidence.behind is not None:
-        first_row = np.searchsorted(np.sort(evidence.behind), np.arange(len(people)))
-        rows = np.argsort(evidence.behind, kind="stable")[first_row]
-        images = rows[targets]
+        order = np.argsort(evidence.behind, kind="stable")
+        row_of = np.zeros(len(people), dtype=np.int64)
+        row_of[seen] = order[np.searchsorted(evidence.behind[order], seen)]
+        images = row_of[targets]
         # No more than half of the people: somebody must be left to be found out.
-        paired = rng.permutation(len(people))[: max(1, min(people.shape[1] + 1, len(people) // 2))]
-        pairs = RowPairs(people[paired], rows[paired])
+        paired = rng.permutation(seen)[: max(1, min(people.shape[1] + 1, len(seen) // 2))]
+        pairs = RowPairs(people[paired], row_of[paired])
         if strangers is None:
             lent = sampled(len(people), min(len(people) // 4, MOST_SAMPLED), rng)
             evidence.notes.append(OWN_SAMPLE.format(count=len(lent)))

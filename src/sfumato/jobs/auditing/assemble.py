@@ -24,11 +24,15 @@ from sfumato.table.unfit import unfit_in_words, warn_of_unfit
 from sfumato.wording import counted
 
 SAME_ORDER = "No trace: comparing the rows showed that release and original are in the same order."
-IDENTICAL = "No trace: release rows were matched to identical original rows; {share:.0%} of the release was matched."
+IDENTICAL = "No trace: release rows were matched to identical original rows."
 MATCHED = (
     "No trace, and the rows are in another order: rows were matched to people as an adversary would who holds the "
     "original ({how}). {sure:.0%} of the matched rows fit one person far better than all others; where several fit, "
     "one was drawn by likelihood. Attacks on values and links were scored against this match."
+)
+PARTLY = (
+    "{own:,} of the {rows:,} audited rows fit a person of the table better than anybody else; the others are nobody's, "
+    "as far as can be told. Attacks on values and links are scored on these {own:,} rows and the people behind them."
 )
 EXACTLY = "optimal assignment by likelihood"
 NOT_EXACTLY = "by likelihood among the {count} nearest people; the table is too large, or has too few people, for the "
@@ -82,7 +86,7 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
         raise TableError(f"The release has {counted(len(draft.Z), 'row')}; an audit needs at least two.")
     whole: People | None = None
     undrawn: People | None = None
-    alignment, source = draft.alignment, draft.source
+    alignment, source, among = draft.alignment, draft.source, np.arange(len(draft.Z))
     strangers: tuple[People, int] | None = None
     if request.holdout is not None:
         strangers = read_holdout(open_table(request.holdout), draft.encoding, request.unknown)
@@ -91,25 +95,28 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
     elif source is None:
         whole = read_people(draft.original, draft.encoding)
         others = None if strangers is None else strangers[0].X
-        alignment, source = _find_source(draft, whole.X, others, request)
+        alignment, source, among = _find_source(draft, whole.X, others, request)
     if source is None:
         assert whole is not None
         people = whole.take(sampled(len(whole.X), request.max_rows, rng))
         positions = sampled(len(draft.Z), request.max_rows, rng)
         behind = None
     else:
-        positions, numbers = _chosen(source, request.max_rows, rng)
+        positions, numbers = _chosen(source, among, request.max_rows, rng)
+        if whole is not None and (source[among] < 0).any():  # who has no row is in the table all the same
+            numbers = _with_others(numbers, len(whole.X), request.max_rows, rng)
         people = _people(draft, whole, numbers)
         undrawn = _undrawn(draft, source, people.total, request.max_rows, rng)
-        behind = np.searchsorted(numbers, source[positions])
+        behind = np.where(source[positions] < 0, -1, np.searchsorted(numbers, source[positions]))
+        if (behind < 0).any():
+            draft.notes.append(PARTLY.format(own=np.count_nonzero(behind >= 0), rows=len(behind)))
     Z = draft.Z[positions]
-    truth = None if behind is None else people.X[behind]
     holdout = _holdout(draft, people, strangers, request.max_rows, rng)
     population = people.X if holdout is None or len(holdout.X) < 2 else holdout.X
     given = _given(draft, population)
     sets = {number: found.take(positions) for number, found in draft.sets.items()}
+    truth = None if behind is None else np.where(behind[:, None] >= 0, people.X[behind], np.nan)
     noise = known_noise(draft.channels, draft.encoding, Z, people.X, truth, given, draft.by_class, sets)
-    available = len(draft.Z) if source is None else int(np.count_nonzero(source >= 0))
     return Evidence(
         encoding=draft.encoding,
         Z=Z,
@@ -126,7 +133,7 @@ def evidence_of(draft: Draft, request: AuditRequest, rng: np.random.Generator) -
         holdout=holdout,
         undrawn=undrawn,
         alignment=alignment,
-        sampled=len(positions) < (draft.rows or available),
+        sampled=len(positions) < (draft.rows or len(draft.Z)),
         notes=draft.notes,
         original=draft.original,
         released=draft.released,
@@ -147,17 +154,19 @@ def _given(draft: Draft, population: Matrix) -> Matrix:
 
 def _find_source(
     draft: Draft, people: Matrix, strangers: Matrix | None, request: AuditRequest
-) -> tuple[str, Codes | None]:
-    """How it is known whose row is whose, and the original row behind each release row (-1: none)."""
+) -> tuple[str, Codes | None, Codes]:
+    """How it is known whose row is whose, the original row behind each release row (-1: none), and the rows that were
+    looked at."""
     rng = np.random.default_rng((request.seed, 1))  # of its own: who is attacked does not depend on the rows' order
+    everything = np.arange(len(draft.Z))
     E, others = _as_released(draft, people), None if strangers is None else _as_released(draft, strangers)
     if same_order(E, draft.Z):
         draft.notes.append(SAME_ORDER)
-        return "same-order", np.arange(len(draft.Z))
+        return "same-order", everything, everything
     identical = identical_rows(E, draft.Z, rng) if E.shape[1] else None
     if identical is not None:
-        draft.notes.append(IDENTICAL.format(share=np.mean(identical >= 0)))
-        return "identical-rows", identical
+        draft.notes.append(IDENTICAL)
+        return "identical-rows", identical, everything
     picked = sampled(len(draft.Z), request.max_rows, rng)
     found = match_people(E, draft.Z[picked], others, rng) if E.shape[1] and not np.isnan(draft.Z).any() else None
     if found is not None:
@@ -165,9 +174,9 @@ def _find_source(
         draft.notes.append(MATCHED.format(how=how, sure=found.sure))
         source = np.full(len(draft.Z), -1, dtype=np.int64)
         source[picked] = found.source
-        return "matched", source
+        return "matched", source, picked
     draft.notes.append(UNKNOWN)
-    return "unknown", None
+    return "unknown", None, everything
 
 
 def _as_released(draft: Draft, X: Matrix) -> Matrix:
@@ -177,15 +186,30 @@ def _as_released(draft: Draft, X: Matrix) -> Matrix:
     return X[:, :0] if draft.affine is None else np.asarray(X @ draft.affine[0].T + draft.affine[1])
 
 
-def _chosen(source: Codes, most: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
+def _chosen(source: Codes, among: Codes, most: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
     """Positions of the release rows to audit, and the numbers of the original rows behind them (sorted)."""
     numbers = np.unique(source[source >= 0])
+    if (source[among] < 0).any():  # an adversary sees the rows that are nobody's too
+        own = source[among] >= 0
+        parts = [among[own], among[~own]]
+        share = min(1.0, most / len(among))
+        positions = np.sort(
+            np.concatenate([part[sampled(len(part), max(2, int(share * len(part))), rng)] for part in parts])
+        )
+        found = np.unique(source[positions])
+        return positions, found[found >= 0]
     numbers = numbers[sampled(len(numbers), most, rng)]
     positions = np.flatnonzero(np.isin(source, numbers))
     if len(positions) > most:  # several release rows of one source
         positions = positions[sampled(len(positions), most, rng)]
         numbers = np.unique(source[positions])
     return positions, numbers
+
+
+def _with_others(numbers: Codes, people: int, most: int, rng: np.random.Generator) -> Codes:
+    """These people and as many others as may be audited, in order."""
+    others = np.setdiff1d(np.arange(people), numbers)
+    return np.union1d(numbers, others[sampled(len(others), max(0, most - len(numbers)), rng)])
 
 
 def _people(draft: Draft, whole: People | None, numbers: Codes) -> People:

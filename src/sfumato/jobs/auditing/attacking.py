@@ -33,7 +33,7 @@ from sfumato.jobs.auditing.arena import Arena
 from sfumato.jobs.auditing.attack_settings import Settings, made_attack
 from sfumato.jobs.engines.workers import all_of, in_order
 from sfumato.jobs.progress import Progress
-from sfumato.metrics import ScoredGuess, auc, recovery_curve, score_guess
+from sfumato.metrics import ScoredGuess, auc, recovery_curve
 from sfumato.wording import WORSE_THAN_GUESSING, is_worse_than_guessing
 
 NO_TRACE = "which release row belongs to which person is unknown (no trace)"
@@ -50,7 +50,7 @@ REASONS = {
 }
 MOST_AT_ONCE = 8
 """Attacks that run side by side on a machine with so many cores: each holds guesses about every row."""
-LEAKED_KEY = "the secret key has leaked"
+LEAKED_KEY = "the attacker shares the secret key, or it has leaked"
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def attempt(attack: Attack, arena: Arena) -> Attempt:
         scored, kept = scored_apart(attack, guess, arena, control)
         if isinstance(scored, Abstain):
             return Attempt(**told, not_applicable=scored.reason)
-        details = {**own_choice(guess, arena), **recovered(attack, arena, kept)}
+        details = {**own_choice(attack, guess, arena), **recovered(attack, arena, kept), **_scope(guess, arena)}
         return Attempt(**told, guess=guess, scored=scored, details=details, kept=kept)
     except Exception as error:
         return Attempt(**told, failed=type(error).__name__)
@@ -159,12 +159,20 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def own_choice(guess: Guess | list[Guess], arena: Arena) -> dict[str, float]:
+def own_choice(attack: Attack, guess: Guess | list[Guess], arena: Arena) -> dict[str, float]:
     """Where the best of several guesses was scored: what the adversary gets without knowing which is best."""
     if not isinstance(guess, Values) or not guess.candidates:
         return {}
-    alone = score_guess(Values(guess.X, aimed=guess.aimed), arena.truth)
+    alone, _ = scored_apart(attack, Values(guess.X, aimed=guess.aimed), arena, None)
     return {"own_choice": alone.score} if isinstance(alone, ScoredGuess) else {}
+
+
+def _scope(guess: Guess | list[Guess], arena: Arena) -> dict[str, float]:
+    """On how many of the rows success was measured, where some are nobody's."""
+    nobodys = arena.evidence.nobodys
+    if not nobodys.any() or isinstance(guess, Predicates | MembershipScores):
+        return {}
+    return {"rows_of_people": float(np.count_nonzero(~nobodys)), "rows_in_all": float(len(nobodys))}
 
 
 def recovered(attack: Attack, arena: Arena, kept: Codes | None) -> dict[str, float]:

@@ -47,8 +47,9 @@ class Evidence:
     """The audited part of a release.
 
     Z: release rows (n x s); positions: their places in the release's file. people: original rows (m x d).
-    behind: for every row of Z the position in `people` of its source, None where nobody can tell. undrawn: people of
-    the table of whom no row was released, where rows are drawn.
+    behind: for every row of Z the position in `people` of its source, -1 where the row is nobody's, as far as can be
+    told; None where nobody can tell of any. undrawn: people of the table of whom no row was released, where rows are
+    drawn.
     affine: (A, c) as far as card and key tell; key_used: it came from a secret key. noise: what the card says of the
     channels, or an estimate; None where nothing is known. original: the table of all people; released: the cells of a
     release without a card, as they stand; whole, whole_y: all release rows and their classes; generalised: which of
@@ -80,8 +81,15 @@ class Evidence:
 
     @property
     def truth(self) -> Matrix | None:
-        """The encoded source row behind every release row (n x d)."""
-        return None if self.behind is None else self.people.X[self.behind]
+        """The encoded source row behind every release row (n x d); no number where the row is nobody's."""
+        if self.behind is None:
+            return None
+        return np.where(self.behind[:, None] >= 0, self.people.X[self.behind], np.nan)
+
+    @property
+    def nobodys(self) -> Flags:
+        """Of the audited rows, those that nobody is known to be behind although somebody is behind others."""
+        return np.zeros(len(self.Z), dtype=bool) if self.behind is None else np.asarray(self.behind < 0)
 
     @property
     def register(self) -> Matrix:

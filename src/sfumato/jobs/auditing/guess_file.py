@@ -9,6 +9,7 @@ import numpy as np
 
 from sfumato.attacks import ATTACKS, Values
 from sfumato.errors import TableError
+from sfumato.jobs.auditing.apart import of_rows
 from sfumato.jobs.auditing.arena import Arena
 from sfumato.jobs.auditing.attacking import NO_TRACE, Attempt
 from sfumato.metrics import Truth
@@ -45,8 +46,11 @@ def attempt_from_file(path: Path, arena: Arena) -> Attempt:
         raise TableError(f"{path} guesses no private column. Give at least one under its name in the original.")
     encoding = Encoding(Schema(tuple(schema.private[number] for number in guessed)))
     X = recode(encoding, table, guessed=True)[evidence.positions]
-    scored = score_values(Values(np.clip(X, 0.0, 1.0)), _narrowed(arena, encoding, guessed))
-    return Attempt(name, STORY, (), guess=Values(X) if len(guessed) == len(schema.private) else None, scored=scored)
+    kept = np.flatnonzero(~evidence.nobodys)
+    scored = score_values(Values(np.clip(X[kept], 0.0, 1.0)), of_rows(_narrowed(arena, encoding, guessed), kept))
+    scored = replace(scored, riskiest=tuple(int(kept[position]) for position in scored.riskiest))
+    guess = Values(X) if len(guessed) == len(schema.private) else None
+    return Attempt(name, STORY, (), guess=guess, scored=scored, kept=kept)
 
 
 def _narrowed(arena: Arena, encoding: Encoding, guessed: list[int]) -> Truth:

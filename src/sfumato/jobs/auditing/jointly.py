@@ -166,7 +166,7 @@ def _differencing(
 
 
 def _check(evidence: Evidence) -> None:
-    if evidence.behind is None or evidence.noise is None:
+    if evidence.behind is None or evidence.nobodys.any() or evidence.noise is None:
         raise UsageError(
             "To attack two releases together, both need their trace and a stated noise: give the owner's folders."
         )

@@ -74,6 +74,9 @@ def _estimated(group: Group, Z: Matrix, people: Matrix, truth: Matrix | None) ->
     randomized response with the share that was kept. A column that was not changed at all is exact.
     """
     slots = group.slice
+    if truth is not None:
+        somebodys = ~np.isnan(truth[:, group.start])
+        Z, truth = Z[somebodys], truth[somebodys]
     if group.is_onehot:
         told = ~np.isnan(Z[:, group.start])
         if truth is None or not told.any():

@@ -20,7 +20,8 @@ def line_up(evidence: Evidence, rng: np.random.Generator) -> tuple[Lineups, Code
     """
     if evidence.behind is None:
         return None
-    rows = sampled(len(evidence.Z), MOST_ROWS, rng)
+    somebodys = np.flatnonzero(~evidence.nobodys)
+    rows = somebodys[sampled(len(somebodys), MOST_ROWS, rng)]
     pools = _pools(evidence, evidence.people.y is not None)
     size = min(MOST_PEOPLE, *(len(pool) + 1 for pool in pools.values()))
     if size < 2:

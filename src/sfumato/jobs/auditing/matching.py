@@ -5,6 +5,10 @@ column (the mixture z_i ~ mean over people of N(x_j, s^2), by EM). The best one-
 Scored against it, every attack would look too good: where two people fit a row alike, the nearer one was taken. So the
 match that is scored against is *drawn* by its likelihood (Metropolis: two rows exchange their people), which is right
 on average if the model is. Where one person fits far better than all others, both are the same.
+
+Rows that are nobody's could be matched too, and would mean nothing. So rows that fit a person better than anybody of
+the holdout are told from the rest, by a margin that chance explains for one in twenty of them; the rest is matched only
+where it lies nearer to the people than strangers' rows do as well.
 """
 
 from __future__ import annotations
@@ -38,12 +42,17 @@ LEAST_NOISE = 1e-3
 FAR_BEYOND_CHANCE = 5.0
 """Standard errors by which the columns' two halves must agree more often on the nearest person than for strangers."""
 LIKELY, SETTLED = 0.9, 0.9999
+FALSE_SHARE = 0.05
+"""Of the rows that are said to fit a person better than strangers, at most so many do by chance."""
+COPY = 1e-9
+"""Distance at which two records are one."""
 
 
 class Match(NamedTuple):
-    """For every release row a person. exact: the best match was computed exactly before the draw.
+    """For every release row a person, -1 where it is nobody's as far as anybody can tell. exact: the best match was
+    computed exactly before the draw.
 
-    sure: share of release rows for which one person has 90% of the likelihood or more.
+    sure: share of matched rows for which one person has 90% of the likelihood or more.
     """
 
     source: Codes
@@ -61,9 +70,18 @@ def match_people(E: Matrix, Z: Matrix, strangers: Matrix | None, rng: np.random.
         return None
     people, rows = E[:, varies], Z[:, varies]
     others = None if strangers is None or len(strangers) < 2 * COMPARED else strangers[:, varies]
-    nearer = others is not None and nearer_than_strangers(people, rows, others, rng)
-    if not nearer and not halves_agree(people, rows, rng):
-        return None
+    own = fit_somebody(people, rows, others, rng)
+    rest = rows[~own]
+    if own.any() and len(rest) >= 2 * COMPARED and not _about_people(people, rest, others, rng):
+        found = _matched(people, rows[own], rng)
+        source = np.full(len(rows), -1, dtype=np.int64)
+        source[own] = found.source
+        return found._replace(source=source)
+    return _matched(people, rows, rng) if own.any() or _about_people(people, rows, others, rng) else None
+
+
+def _matched(people: Matrix, rows: Matrix, rng: np.random.Generator) -> Match:
+    """A person for each of these rows."""
     noise = strength(people, rows, rng)
     people, rows = np.ascontiguousarray(people / noise), np.ascontiguousarray(rows / noise)
     distance, near = nearest(rows, people, k=min(CANDIDATES, len(people)))
@@ -75,6 +93,36 @@ def match_people(E: Matrix, Z: Matrix, strangers: Matrix | None, rng: np.random.
     exact = len(people) <= MOST_EXACT
     source = linear_sum_assignment(cdist(rows, people, "sqeuclidean"))[1] if exact else one_to_one(near, len(people))
     return Match(drawn(np.asarray(source, dtype=np.int64), people, rows, near, share, rng), exact, sure)
+
+
+def fit_somebody(people: Matrix, rows: Matrix, strangers: Matrix | None, rng: np.random.Generator) -> Flags:
+    """Rows that lie nearer to one of the people than to any stranger, by a margin beyond chance.
+
+    A row that is nobody's is as likely to lie nearer to a stranger, by any margin, as to one of as many people. So the
+    rows on the strangers' side count those that are on the people's side by chance, and the margin is the least that
+    leaves 5% of these [Barber and Candes 2015, knockoffs]. Without strangers copies alone count, and rows whose columns
+    were shuffled say how many there are by chance.
+    """
+    spread = people.std(axis=0)
+    people, rows = people / spread, rows / spread
+    if strangers is None:
+        shuffled = np.column_stack([rng.permutation(column) for column in rows.T])
+        copied, by_chance = (nearest(part, people)[0][:, 0] <= COPY for part in (rows, shuffled))
+        return copied & bool(1 + by_chance.sum() <= FALSE_SHARE * copied.sum())
+    strangers = strangers[rng.permutation(len(strangers))[: len(people)]] / spread
+    away = np.log(nearest(rows, strangers)[0][:, 0] + COPY)
+    blocks = np.array_split(rng.permutation(len(people)), -(-len(people) // len(strangers)))
+    margins = np.array([away - np.log(nearest(rows, people[block])[0][:, 0] + COPY) for block in blocks])
+    nearer, farther = np.sort(margins[margins > 0])[::-1], np.sort(-margins[margins < 0])
+    by_chance = 1 + len(farther) - np.searchsorted(farther, nearer)
+    enough = np.flatnonzero(by_chance <= FALSE_SHARE * np.arange(1, len(nearer) + 1))
+    return np.asarray(margins.max(axis=0) >= nearer[enough[-1]]) if len(enough) else np.zeros(len(rows), dtype=bool)
+
+
+def _about_people(people: Matrix, rows: Matrix, strangers: Matrix | None, rng: np.random.Generator) -> bool:
+    """Whether these rows, taken together, are about these people and not about others like them."""
+    nearer = strangers is not None and nearer_than_strangers(people, rows, strangers, rng)
+    return nearer or halves_agree(people, rows, rng)
 
 
 def nearer_than_strangers(people: Matrix, rows: Matrix, strangers: Matrix, rng: np.random.Generator) -> bool:
