@@ -12,6 +12,7 @@ from sfumato.channels import Additive, Exact, RandomizedResponse, Sampled
 from sfumato.jobs.auditing.measures import final_guarantee
 from sfumato.jobs.auditing.told_bits import bits_told
 from sfumato.noise import Normal, Uniform
+from sfumato.report.measures import shown_measures
 
 ATTACKS = ["linear-estimate", "principal-filter", "naive-estimate", "nearest-source"]
 
@@ -100,6 +101,12 @@ def test_the_density_gap_needs_people_held_apart_and_falls_with_a_wider_kernel(w
     )
     other = sf.audit(wide, original=wine[0], holdout=wine[1], repeats=0, attacks=[]).measures["density_gap"]["loss"]
     assert 0 < other < loss - 0.05
+
+
+def test_an_audit_of_version_0_2_shows_its_gap_under_the_new_name():
+    for name in ("density_gap", "dapl"):
+        shown = shown_measures({name: {"loss": 0.25, "error": 0.01, "rows": 90}}).density_gap
+        assert (shown.name, shown.value) == ("Gap of two density estimates", "0.250")
 
 
 def test_one_final_guarantee_and_leaks_left_out(resampled):
