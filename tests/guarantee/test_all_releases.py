@@ -7,6 +7,8 @@ import pytest
 
 from sfumato.errors import CardError
 from sfumato.guarantee import AllReleases, Card, Guarantee
+from sfumato.guarantee.all_releases import total_without_delta
+from sfumato.guarantee.concentrated import Central, epsilon_of
 from sfumato.guarantee.words import card_in_words
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.table import Column, Schema
@@ -70,6 +72,22 @@ def test_a_total_below_the_releases_own_figure_counts_for_nothing():
     assert AllReleases.of(FOUR, earlier(3, 0.5)).record == 4.0
 
 
+def test_what_drawn_rows_cost_is_in_every_total_of_a_perturbed_record():
+    """Also on cards that do not state a total for a person, and for a coordinator, who keeps one figure."""
+    pure, noisy = Central(pure=0.5).to_dict(), Central(rho=0.02, delta=1e-6).to_dict()
+    found = AllReleases.of(FOUR.with_persons(3, learned=False), earlier(2, 8.0, central=pure))
+    assert (found.record, found.person) == (9.0, 27.0)
+    assert found.posteriors() == Guarantee(9.0, 9.0, 9.0).posteriors()
+    with_delta = AllReleases.of(FOUR, earlier(2, 8.0, central=noisy))
+    assert with_delta.record == pytest.approx(8.0 + epsilon_of(0.08, 1e-6))
+    assert with_delta.posteriors() == []
+    assert with_delta.bounded
+    assert total_without_delta(4.0, earlier(2, 8.0, central=pure)) == 9.0
+    assert total_without_delta(4.0, earlier(2, 8.0, central=noisy)) is None
+    assert total_without_delta(4.0, earlier(2, 3.0)) == total_without_delta(4.0, {}) == 4.0
+    assert total_without_delta(None, earlier(2, 3.0)) is None
+
+
 @pytest.fixture
 def released(tmp_path):
     def make(name, **options):
@@ -89,7 +107,8 @@ def test_cards_of_one_table_tell_the_total_first(released, tmp_path):
         "local_epsilon": {"worst": 18.0, "median": 18.0},
         "unproved_releases": {"worst": 0, "median": 0},
     }
-    assert card.earlier_releases == {**earlier(2, 9.0, exact_label=False), "people": people}
+    total = earlier(2, 9.0, exact_label=False, total_epsilon_person=18.0)
+    assert card.earlier_releases == {**total, "people": people}
     assert "by seeing all 3 releases" in card.guarantee["words"]
     assert "epsilon 18 in all" in card.guarantee["words"]  # two rows of a person
     assert "on top" not in card.guarantee["words"]

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 from sfumato.channels.measured import Measurement
-from sfumato.guarantee.concentrated import Central, epsilon_of, rho_for
+from sfumato.guarantee.concentrated import NOTHING_PROVED, Central, Values, epsilon_of, rho_for
 
 
 @pytest.mark.parametrize(("epsilon", "rho"), [(1.0, 0.0244), (8.0, 1.052)])
@@ -56,6 +56,58 @@ def test_a_sum_never_costs_less_than_its_parts_and_a_large_delta_buys_nothing():
     edited = Central(rho=loose.rho + strict.rho, delta=1e-3)
     assert edited.epsilon < strict.epsilon < edited.at_least(strict).epsilon
     assert Central(rho=strict.rho / 2, delta=1e-6).at_least(strict) == strict
+
+
+def test_values_of_both_kinds_against_brute_force():
+    """Somebody's cell is "a" or "b": both counts of a table change by one, and a randomized response of it is seen too.
+
+    Ratios and deltas of all outcomes of both mechanisms together, exactly; the figure for presence would be too small.
+    """
+    local, keep = 0.7, math.exp(0.7) / (1 + math.exp(0.7))
+    responses = np.array([[keep, 1 - keep], [1 - keep, keep]])
+
+    def divergence(law, epsilon):
+        """The least delta for this epsilon; `law` of a count that is 0 and of one that is 1, at every outcome."""
+        zero, one = law
+        worst = 0.0
+        for x, y in ((0, 1), (1, 0)):
+            p = responses[x][:, None, None] * np.multiply.outer(*((one, zero) if x == 0 else (zero, one)))
+            q = responses[y][:, None, None] * np.multiply.outer(*((one, zero) if y == 0 else (zero, one)))
+            worst = max(worst, np.maximum(p - math.exp(epsilon) * q, 0).sum())
+        return worst
+
+    grid = np.arange(-60, 62)
+
+    def laws(weights):
+        return [weights(grid - mean) / weights(np.arange(-2000, 2001)).sum() for mean in (0, 1)]
+
+    pure = laws(lambda x: np.exp(-0.5 * np.abs(x)))
+    values = Values(local, Central(pure=0.5))
+    assert values.epsilon == pytest.approx(0.7 + 2 * 0.5)
+    assert divergence(pure, values.epsilon) < 1e-12
+    assert divergence(pure, 0.7 * values.epsilon) > 1e-3
+    noisy = Central(rho=1 / (2 * 30.0), delta=1e-6)
+    gaussian = laws(lambda x: np.exp(-(x**2) / (2 * 30.0)))
+    values = Values(local, noisy)
+    assert values.delta == 1e-6
+    assert divergence(gaussian, values.epsilon) <= 1e-6
+    assert divergence(gaussian, 0.7 * values.epsilon) > 1e-6
+    assert divergence(gaussian, local + noisy.epsilon) > 1e-6, "presence is not enough"
+
+
+def test_values_add_up_in_any_order():
+    """Rho adds up first and is translated once; a pure cost counts twice; nothing is lost that one part has."""
+    costs = [Central(rho=0.02, delta=1e-6), Central(pure=0.3), Central(rho=0.05, delta=1e-5)]
+    whole = Values(1.5, costs[0] + costs[1] + costs[2])
+    assert whole.epsilon == pytest.approx(1.5 + min(0.6 + epsilon_of(0.28, 1e-6), epsilon_of(0.28 + 0.18, 1e-6)))
+    parts = costs[2].value + costs[0].value + costs[1].value
+    assert whole.central.value.rho == pytest.approx(parts.rho)
+    assert whole.central.value.pure == pytest.approx(parts.pure)
+    assert whole.epsilon > max(Values(1.5, one).epsilon for one in costs)
+    assert not Values(0.0, costs[0] + NOTHING_PROVED).bounded
+    assert Values(2.0).words() == "epsilon 2"
+    assert Values(math.inf).words() == "no bound"
+    assert Central.from_dict((costs[0] + NOTHING_PROVED).to_dict()).epsilon == math.inf
 
 
 def test_measurements_add_up():

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from domains import seeds, steady
 from sfumato.errors import CardError
 from sfumato.guarantee import Ledger
+from sfumato.guarantee.entry import make_entry
 from sfumato.guarantee.ledger import Fingerprint, default_ledger
 
 KEY = bytes(range(32))
@@ -64,8 +65,12 @@ def test_minus_zero_is_zero_and_the_key_matters():
     assert fingerprint(X, key=bytes(32)) != fingerprint(X)
 
 
-def figures(earlier, now):
-    found = earlier.to_dict(now)
+def now(epsilon):
+    return make_entry(mechanism="m", epsilon=epsilon, when="2026-01-01")
+
+
+def figures(earlier, epsilon):
+    found = earlier.to_dict(now(epsilon))
     return found["count"], found["total_epsilon_record"]
 
 
@@ -87,13 +92,17 @@ def test_a_total_is_never_rounded_down(tmp_path):
     ledger = Ledger(tmp_path / "ledger.json")
     for _ in range(9):
         record(ledger, "a", 0.1)
-    total = ledger.earlier("a").to_dict(0.1)["total_epsilon_record"]
+    total = ledger.earlier("a").to_dict(now(0.1))["total_epsilon_record"]
     assert Fraction(total) >= 10 * Fraction(0.1) > Fraction(sum([0.1] * 10))
 
 
 def test_counts_and_sums(tmp_path):
     path = tmp_path / "deep" / "ledger.json"
-    assert Ledger(path).earlier("a").to_dict(2.0) == {"count": 0, "total_epsilon_record": 2.0, "exact_label": False}
+    assert Ledger(path).earlier("a").to_dict(now(2.0)) == {
+        "count": 0,
+        "total_epsilon_record": 2.0,
+        "exact_label": False,
+    }
     for epsilon in (1.5, 2.5):
         record(Ledger(path), "a", epsilon)
     record(Ledger(path), "b", math.inf)

@@ -224,15 +224,15 @@ def test_the_budget_refuses_beforehand_and_a_dry_run_says_so(release, book, tmp_
 
 
 def test_the_budget_of_both_kinds_together(release, book):
-    """Presence by column names; with perturbed records as well, for somebody's values: the cost of two records."""
+    """Somebody's values: of rows that belong to nobody the cost of two records."""
     words = {"mechanism": "tree-resampling", "epsilon_record": None, "delta": 1e-6}
-    Ledger(book).set_budget(Budget(2.0, delta=1e-6))
+    Ledger(book).set_budget(Budget(3.2, delta=1e-6))
     with pytest.raises(BudgetError, match="delta"):
         release(PEOPLE, **{**words, "epsilon": 1.0, "delta": 1e-4})
     release(PEOPLE, **{**words, "epsilon": 1.5})
-    with pytest.raises(BudgetError, match="would bring somebody to epsilon 2"):
+    with pytest.raises(BudgetError, match=r"would bring somebody to epsilon 4\.7, .* Epsilon 0\.00708 is left"):
         release(OTHERS, **{**words, "epsilon": 1.5})
-    with pytest.raises(BudgetError, match="Nothing is left"):
+    with pytest.raises(BudgetError, match=r"to epsilon 3\.3, .* Epsilon 0\.00708 is left"):
         release(PEOPLE, 0.1)
 
 
@@ -258,6 +258,20 @@ def test_people_who_were_named_once_stay_people_where_no_column_names_them(relea
     release(OTHERS, 2.5, dry_run=True)  # other people, of whom nobody said that they have several rows
     Ledger(book).set_budget(Budget(3.0))
     release(PEOPLE, 0.5, dry_run=True)
+
+
+def test_the_owner_sees_releases_with_and_without_names_added_up(release, book):
+    """Two rows of a person at epsilon 1, then both without a name at 0.5: for each of both releases 2 x 1 + 2 x 0.5."""
+    release(PEOPLE.assign(id=np.repeat(np.arange(30), 2)), 1.0, person="id", max_rows_per_person=2)
+    release(PEOPLE, 0.5)
+    release(OTHERS, 4.0)
+    named, unnamed, others = sf.show_ledger(book, people=True).releases
+    assert (named.totals.by, named.totals.releases.worst, named.totals.worst) == ("person", 2, pytest.approx(3.0))
+    assert (unnamed.totals.by, unnamed.totals.worst) == ("row", pytest.approx(1.5))
+    assert [one.values.epsilon for one in (named, unnamed, others)] == pytest.approx([3.0, 3.0, 4.0])
+    release(PEOPLE.assign(id=np.repeat(np.arange(30) + 500, 2)), 2.0, person="id", max_rows_per_person=2)
+    named, *_, pseudonyms = sf.show_ledger(book, people=True).releases
+    assert named.totals.worst == pseudonyms.totals.worst == pytest.approx(7.0)
 
 
 def test_a_refused_release_deletes_nothing_that_the_ledger_still_names(release, book):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +12,13 @@ import pytest
 
 import sfumato as sf
 from sfumato.central.model_file import model_from_dict
-from sfumato.errors import PrivacyLeakWarning, SchemaError, SfumatoError, UsageError
-from sfumato.guarantee import Card, Ledger
+from sfumato.errors import BudgetError, PrivacyLeakWarning, SchemaError, SfumatoError, UsageError
+from sfumato.guarantee import Card, Ledger, posterior_bound
+from sfumato.guarantee.all_releases import hidden_presence
+from sfumato.guarantee.concentrated import epsilon_of, rho_for
 from sfumato.guarantee.recompute import recomputed
+from sfumato.guarantee.rounding import rounded_up
+from sfumato.guarantee.words import card_in_words
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.table import Column, Schema
 
@@ -263,6 +268,126 @@ def test_the_card_does_not_tell_that_these_very_rows_were_released_before(ledger
     assert not ledger.with_name(ledger.name + ".people").exists()
     narrower = Schema((*SCHEMA.columns[1:],))
     assert sf.sanitize(frame, **words(ledger, schema=narrower)).card.earlier_releases["count"] == 1
-    renamed = Schema(tuple(replace(column, name=column.name + "_2") for column in SCHEMA.columns))
-    others = frame.rename(columns={name: name + "_2" for name in SCHEMA.names})
-    assert sf.sanitize(others, **words(ledger, schema=renamed)).card.earlier_releases["count"] == 0
+
+
+RENAMED = Schema(tuple(replace(column, name=column.name + "_2") for column in SCHEMA.columns))
+
+
+def renamed(frame):
+    return frame.rename(columns={name: name + "_2" for name in SCHEMA.names})
+
+
+def test_made_up_rows_add_up_with_the_whole_ledger_however_columns_are_called(ledger):
+    """Names can be changed, and rows must not be compared: only the owner can say that these are other people."""
+    frame, known = renamed(people()), {"schema": RENAMED}
+    sf.sanitize(people(), **words(ledger, delta=0.0))
+    sf.ledger_budget(3.9, ledger=ledger)
+    with pytest.raises(BudgetError, match=r"would bring somebody to epsilon 4, .*--cohort NAME"):
+        sf.sanitize(frame, **words(ledger, **known, delta=0.0))
+    local = {**known, "mechanism": "additive-noise", "epsilon": None, "epsilon_record": 2.0, "private_label": True}
+    with pytest.raises(BudgetError, match="would bring somebody to epsilon 4,"):
+        sf.sanitize(frame, **words(ledger, **local))
+    sf.ledger_budget(None, ledger=ledger)
+    assert sf.sanitize(frame, **words(ledger, **known)).card.earlier_releases["count"] == 1
+    sf.sanitize(frame, **words(ledger, **local))
+    assert sf.sanitize(people(), **words(ledger)).card.earlier_releases["count"] == 3, "a perturbed table counts too"
+
+
+def test_cohorts_are_kept_apart_by_the_owners_word_and_the_card_says_so(ledger):
+    first = sf.sanitize(people(), **words(ledger, cohort="North")).card
+    other = sf.sanitize(people(), **words(ledger, cohort="south")).card
+    assert first.earlier_releases["count"] == other.earlier_releases["count"] == 0
+    assert other.earlier_releases["set_apart"] == 1
+    assert "By the owner's word 1 other release of this ledger had nobody of these people." in other.guarantee["words"]
+    assert Card.from_dict(other.to_dict()).guarantee["words"] == other.guarantee["words"]
+    assert sf.sanitize(people(), **words(ledger, cohort=" NORTH")).card.earlier_releases["count"] == 1
+    assert sf.sanitize(people(), **words(ledger)).card.earlier_releases["count"] == 3, "who names none may be anybody"
+    local = {"mechanism": "additive-noise", "epsilon": None, "epsilon_record": 2.0}
+    south = sf.sanitize(people(), **words(ledger, cohort="south", **local)).card.earlier_releases
+    assert (south["count"], south["set_apart"]) == (2, 2)
+    again = sf.sanitize(people(), **words(ledger, cohort="north", **local)).card.earlier_releases
+    assert again["total_epsilon_record"] == pytest.approx(4.0), "rows that come again count, whatever they are called"
+    for wrong in ("", "   ", "x" * 101, "a\nb"):
+        with pytest.raises(UsageError, match="--cohort"):
+            sf.sanitize(people(), **words(ledger, cohort=wrong))
+
+
+def shown(card):
+    """The largest epsilon in words, and the figures below."""
+    lines = card_in_words(card).splitlines()
+    told = [float(found) for line in lines for found in re.findall(r"epsilon ([\d.]+\d)", line)]
+    totals = [line for line in lines if line.startswith("Epsilon of all")]
+    figures = [float(found) for line in totals for found in re.findall(r"(?:record|person) ([\d.]+)", line)]
+    return max(told), figures, [line for line in lines if "believed with" in line]
+
+
+def test_one_figure_for_values_in_words_figures_and_beliefs(ledger):
+    """Rho of both fits for one record that goes and another that comes, plus the epsilon of the perturbed record."""
+    sf.sanitize(people(), **words(ledger, epsilon=4.0))
+    drawn = sf.sanitize(people(), **words(ledger, epsilon=4.0)).card
+    both = epsilon_of(8 * rho_for(4.0, 1e-6), 1e-6)
+    assert drawn.all_releases().record == pytest.approx(both, rel=1e-6)
+    assert shown(drawn) == (pytest.approx(both, abs=0.1), [pytest.approx(both, abs=0.01)] * 2, [])
+    local = {"mechanism": "additive-noise", "epsilon": None, "epsilon_record": 2.0}
+    perturbed = sf.sanitize(people(), **words(ledger, **local)).card
+    assert shown(perturbed) == (pytest.approx(both + 2, abs=0.1), [pytest.approx(both + 2, abs=0.01)] * 2, [])
+    assert "practically unprotected" in perturbed.guarantee["words"].split("This release alone")[0]
+
+
+def test_pure_totals_lead_to_beliefs(ledger):
+    sf.sanitize(people(), **words(ledger, epsilon=0.5, delta=0.0))
+    card = sf.sanitize(people(), **words(ledger, epsilon=0.25, delta=0.0)).card
+    assert card.all_releases().record == pytest.approx(1.5, rel=1e-9)
+    assert card.all_releases().posteriors()[0]["at_most"] == pytest.approx(posterior_bound(0.001, 1.5))
+
+
+def test_made_up_rows_with_a_seed_prove_nothing_for_those_that_follow(ledger):
+    seeded = sf.sanitize(people(), **words(ledger, seed=1)).card
+    assert not seeded.all_releases().bounded
+    after = sf.sanitize(people(), **words(ledger)).card
+    assert (after.guarantee["kind"], after.all_releases().bounded) == ("central-dp", False)
+    assert "One of them has no bound that is proved" in after.guarantee["words"]
+    assert not [line for line in card_in_words(after).splitlines() if "believed with" in line]
+    assert hidden_presence(after.to_dict()) is None
+    assert sf.show_ledger(ledger).releases[0].kind == "empirical-only"
+    sf.ledger_budget(100, ledger=ledger)
+    with pytest.raises(BudgetError, match="earlier one without a proved bound"):
+        sf.sanitize(people(), **words(ledger))
+    with pytest.raises(BudgetError, match="no bound that is proved"):
+        sf.sanitize(people(), **words(ledger, seed=1, cohort="elsewhere"))
+
+
+def test_the_budget_counts_values_from_the_first_release_on(ledger):
+    """Presence at 1.9 costs 4.1 for values, and stays there when a perturbed record of 0.1 comes."""
+    sf.ledger_budget(4.0, ledger=ledger)
+    values = epsilon_of(4 * rho_for(1.9, 1e-6), 1e-6)
+    with pytest.raises(BudgetError, match=f"to epsilon {rounded_up(values)}, .*one record goes, another comes"):
+        sf.sanitize(people(), **words(ledger, epsilon=1.9))
+    sf.ledger_budget(values + 0.1, ledger=ledger)
+    sf.sanitize(people(), **words(ledger, epsilon=1.9))
+    local = {"mechanism": "additive-noise", "epsilon": None, "private_label": True, "label_epsilon": 0.01}
+    sf.sanitize(people(), **words(ledger, **local, epsilon_record=0.099))
+    with pytest.raises(BudgetError):
+        sf.sanitize(people(), **words(ledger, **local, epsilon_record=0.02))
+
+
+def test_rows_of_people_who_were_named_once_count_where_nobody_is_named(ledger):
+    """Three rows a person at epsilon 0.5, then the same rows without names: 3 x 0.5 twice, of which values cost two."""
+    frame = people().assign(who=[f"P{i // 3}" for i in range(3_000)])
+    named = {"person": "who", "max_rows_per_person": 3}
+    pure = {"epsilon": 0.5, "delta": 0.0}
+    sf.sanitize(frame, **words(ledger, **pure, **named))
+    sf.ledger_budget(5.9, ledger=ledger)
+    with pytest.raises(BudgetError, match="would bring somebody to epsilon 6,"):
+        sf.sanitize(people(), **words(ledger, **pure))
+    sf.ledger_budget(6.0, ledger=ledger)
+    card = sf.sanitize(people(), **words(ledger, **pure)).card
+    assert card.earlier_releases["total_epsilon_person"] == pytest.approx(6.0)
+    assert (card.all_releases().record, card.all_releases().person) == (pytest.approx(2.0), pytest.approx(6.0))
+    assert "A person with all their rows: epsilon 6 in all." in card.guarantee["words"]
+    assert [round(one.values.epsilon, 9) for one in sf.show_ledger(ledger).releases] == [6.0, 6.0]
+    once = {**named, "max_rows_per_person": 1}  # of one row of each person that row is all
+    sf.ledger_budget(7.0, ledger=ledger)
+    sf.sanitize(frame, **words(ledger, **pure, **once))
+    with pytest.raises(BudgetError):
+        sf.sanitize(frame, **words(ledger, **pure, **once))

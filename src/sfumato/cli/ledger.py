@@ -132,8 +132,10 @@ def _line(one: Noted) -> str:
     about = "" if one.people is None else f", {one.people:,} people or different rows"
     epsilon = epsilon_at_most(one.epsilon, none="unbounded")
     line = f"{one.number:>4}  {one.when}  {one.mechanism}: {one.kind}, epsilon {epsilon}{delta}{about}"
+    if one.cohort is not None:
+        line += f", cohort {one.cohort!r}"
     if one.table is not None:
-        line += f"\n      All releases of tables that share a column: {one.table.words()} for presence."
+        line += f"\n      All releases of rows that belong to nobody: {one.table.words()} for presence."
     if one.totals is not None:
         times, proved, unproved = one.totals.releases, one.totals.epsilon, one.totals.unproved
         who = "person" if one.totals.by == "person" else "row"
@@ -142,6 +144,8 @@ def _line(one: Noted) -> str:
             f"proved and {unproved.worst:.0f} unproved; median {times.median:.0f} with epsilon "
             f"{rounded_up(proved.median)} and {unproved.median:.0f}."
         )
+    if one.values is not None:
+        line += f"\n      All releases, for somebody's values with all of their rows: {one.values.words()}."
     return line
 
 

@@ -120,6 +120,10 @@ def sanitize(
     label_epsilon: Annotated[float | None, typer.Option(help="Epsilon of a private label; 1 if not given.")] = None,
     max_rows_per_person: Annotated[int | None, typer.Option(help="Use at most this many rows per person.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Private ledger of releases, if not the usual one.")] = None,
+    cohort: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Your name for these people; releases of other cohorts are not added up."),
+    ] = None,
     only_new: Annotated[bool, typer.Option(help="Leave out rows (or people) that were released before.")] = False,
     again: Annotated[
         bool, typer.Option("--again", help="With --only-new: release also those again, which counts.")
@@ -201,6 +205,7 @@ def sanitize(
             search_goal=search_goal,
             search_scoring=search_scoring,
             published=as_published,
+            cohort=cohort,
             only_new=only_new,
             again=again,
             ledger=ledger,

@@ -53,6 +53,7 @@ def sanitize(
     only_new: bool = False,
     again: bool = False,
     ledger: Path | str | None = None,
+    cohort: str | None = None,
     seed: int | None = None,
     out: Path | str | None = None,
     engine: str = "memory",
@@ -141,6 +142,9 @@ def sanitize(
         With `only_new`: release them again all the same. It counts, and the ledger remembers the new ones.
     ledger : path, optional
         The owner's private ledger of releases, if not the usual one (or the variable SFUMATO_LEDGER).
+    cohort : str, optional
+        Your name for these people, at most 100 characters. Rows that belong to nobody add up with every release of the
+        ledger, because nothing of them may be compared, unless both name a cohort and nobody is in two.
     seed : int, optional
         Repeatable noise, for tests and trials. The card says that it is not for release.
     out : path, optional
@@ -212,6 +216,7 @@ def sanitize(
         published=published,
         seed=seed,
         ledger=None if ledger is None else Path(ledger),
+        cohort=cohort,
         only_new=only_new,
         again=again,
         force=force,

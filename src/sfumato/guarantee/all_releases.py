@@ -1,7 +1,7 @@
 """The headline of a card: what holds for somebody who sees every release of the same rows, then this one alone.
 
-Noise of different releases is independent, so their epsilons add up. The owner's ledger knows how many there were; a
-release that proves nothing leaves no bound for all of them together.
+Noise of different releases is independent, so their costs add up: for somebody's values there is one figure. The
+owner's ledger knows how many there were; a release that proves nothing leaves no bound for all of them together.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.guarantee.concentrated import Central
+from sfumato.guarantee.concentrated import Central, Values
 from sfumato.guarantee.guarantee import (
     CENTRAL_DP,
     LABEL_ON_TOP,
     LOCAL_DP,
     UNPROTECTED,
+    WEAK_CENTRAL,
     Guarantee,
     becoming_sure,
     infinite,
@@ -29,32 +30,42 @@ from sfumato.wording import counted
 
 @dataclass(frozen=True)
 class AllReleases:
-    """This release and the `earlier` ones of the same rows: `record` is the sum of their epsilons, infinite where one
-    of them has none that is proved. Without earlier ones it is this release's own."""
+    """This release and the `earlier` ones of the same people. `values` and `person` are what all come to for one record
+    and for a person with all their rows: infinite where one proves nothing. Without earlier ones, this release's own.
+    """
 
     alone: Guarantee
     earlier: int
-    record: float
+    values: Values
+    person: float
     exact_label: bool
-    central: Central | None = None
-    """What all releases of rows that belong to nobody cost, this one included."""
     people: Mapping[str, Any] | None = None
     """The worst and the median over people, as the card states them."""
+    apart: int = 0
+    """Releases that are of other people by the owner's word."""
 
     @classmethod
     def of(cls, alone: Guarantee, stated: Mapping[str, Any]) -> AllReleases:
         """From a guarantee and a card's `earlier_releases`; a total below the release's own figure counts for none."""
         earlier = int(stated.get("count") or 0)
+        apart = int(stated.get("set_apart") or 0)
+        own = alone.values
         if not earlier:
-            return cls(alone, 0, alone.proved, alone.exact_label, alone.central)
-        total = infinite(stated.get("total_epsilon_record"))
-        central = Central.from_dict(stated["central"]) if stated.get("central") else alone.central
-        if alone.central is None:
-            total = max(total, alone.proved)
+            return cls(alone, 0, own, alone.person_values, alone.exact_label, apart=apart)
+        local = infinite(stated.get("total_epsilon_record"))
+        central = Central.from_dict(stated["central"]) if stated.get("central") else own.central
+        if own.central is None:
+            local = max(local, own.local)
         elif central is not None:
-            central = central.at_least(alone.central)
+            central = central.at_least(own.central)
+        values, people = Values(local, central), stated.get("people")
+        if "total_epsilon_person" in stated:
+            person = infinite(stated["total_epsilon_person"])
+        else:
+            person = _of_a_person(alone.rows_per_person, values, people)
         exact_label = alone.exact_label or bool(stated.get("exact_label"))
-        return cls(alone, earlier, total, exact_label, central, stated.get("people"))
+        person = max(person, values.epsilon, alone.person_values)
+        return cls(alone, earlier, values, person, exact_label, people, apart)
 
     @property
     def count(self) -> int:
@@ -65,51 +76,75 @@ class AllReleases:
         return "both" if self.count == 2 else f"all {self.count:,}"
 
     @property
-    def bounded(self) -> bool:
-        return math.isfinite(self.record)
+    def record(self) -> float:
+        """Epsilon for the values of one record, at the `delta` of what was measured of tables."""
+        return self.values.epsilon
 
     @property
-    def person(self) -> float:
-        """Added up person by person where that could be done; else the cap is that of this release."""
-        rows = self.alone.rows_per_person
-        if self.people is not None and self.people["by"] == "person":
-            unproved = self.people["unproved_releases"]["worst"]
-            return math.inf if unproved else max(self.people["local_epsilon"]["worst"], self.alone.person)
-        return math.inf if rows is None else self.record * rows
+    def central(self) -> Central | None:
+        """What all releases of rows that belong to nobody cost, for the presence of a record."""
+        return self.values.central
+
+    @property
+    def hides_presence(self) -> bool:
+        """Whether nothing but rows that belong to nobody was released, and a bound holds: others show who is there."""
+        return self.central is not None and self.values.local == 0.0 and self.bounded
+
+    @property
+    def bounded(self) -> bool:
+        return self.values.bounded
 
     @property
     def unprotected(self) -> bool:
-        """Whether a rare belief can become likelier than not."""
+        """Whether a rare belief can become likelier than not; of presence alone, whether a test may be certain."""
+        if self.hides_presence and self.central is not None:
+            return self.central.epsilon > WEAK_CENTRAL
         if not self.earlier:
             return self.alone.unprotected
         return self.bounded and posterior_bound(0.001, self.record) > PRACTICALLY_UNPROTECTED
 
     def posteriors(self) -> list[dict[str, float]]:
-        """Beliefs that seeing all of them can lead to; none where there is no bound."""
+        """Beliefs that seeing all of them can lead to; none where there is no bound, or where it holds but for a
+        delta: what happens with that probability can make anybody sure."""
         if not self.earlier:
             return self.alone.posteriors()
-        return Guarantee(self.record, self.record, self.record).posteriors() if self.bounded else []
+        if not self.bounded or self.values.delta:
+            return []
+        return Guarantee(self.record, self.record, self.record).posteriors()
+
+    @property
+    def _which(self) -> str:
+        return f"this one and {self.earlier:,} earlier {'one' if self.earlier == 1 else 'ones'}"
 
     def _with_nobodys_rows(self, prior: float) -> str:
-        """Records that were perturbed, and rows that belong to nobody: kept apart, then what both come to."""
+        """Records that were perturbed, and rows that belong to nobody: what each shows, then what all come to."""
         assert self.central is not None
-        which = f"this one and {self.earlier:,} earlier {'one' if self.earlier == 1 else 'ones'}"
-        some = self.record > 0  # perturbed records show who is in the table
-        seen = "all releases of nobody's rows" if some else f"{self.seen} releases"
-        words = presence(self.central, f"what {seen} show together")
-        words = f"Releases of tables with the same columns, whoever was in them: {which}. {words}"
+        words = f"Releases that may be of the same people, whoever was in them: {self._which}."
         if not self.bounded:
-            words += (
-                " Beside them a release of perturbed records has no bound that is proved, so that none holds for all."
-            )
-        elif self.record > 0:
-            value = self.central.value
-            total = rounded_up(self.record + value.epsilon) + (f", delta {value.delta:g}" if value.delta else "")
-            words += (
-                f" Records were perturbed as well (epsilon {rounded_up(self.record)} in all), which shows who is in "
-                f"the table. For somebody's values all releases together come to epsilon {total}."
-            )
-        return f"{words}{self._spread()} This release alone: {self.alone.in_words(prior)}"
+            words += " One of them has no bound that is proved, so that none holds for all."
+        else:
+            some = not self.hides_presence
+            seen = "all releases of nobody's rows" if some else f"{self.seen} releases"
+            words += f" {presence(self.central, f'what {seen} show together')}"
+            if some:
+                words += (
+                    f" Records were perturbed as well (epsilon {rounded_up(self.values.local)} in all), which shows "
+                    "who is in the table."
+                )
+            words += f" For somebody's values all releases together come to {self.values.words()}."
+            words += self._of_all_rows()
+            words += UNPROTECTED if self.unprotected else ""
+        return f"{words}{self._spread()}{self._set_apart()} This release alone: {self.alone.in_words(prior)}"
+
+    def _of_all_rows(self) -> str:
+        if not self.person > self.record or not math.isfinite(self.person):
+            return ""
+        return f" A person with all their rows: epsilon {rounded_up(self.person)} in all."
+
+    def _set_apart(self) -> str:
+        if not self.apart:
+            return ""
+        return f" By the owner's word {counted(self.apart, 'other release')} of this ledger had nobody of these people."
 
     def _spread(self) -> str:
         """That people differ in how often they were released."""
@@ -117,6 +152,7 @@ class AllReleases:
             return ""
         releases, epsilon, unproved = (self.people[name] for name in ("releases", "local_epsilon", "unproved_releases"))
         who = "person" if self.people["by"] == "person" else "record"
+        kind = "" if self.central is None else ", perturbed"
 
         def of(which: str) -> str:
             times = counted(int(releases[which]), "release")
@@ -125,22 +161,23 @@ class AllReleases:
             return f"epsilon {rounded_up(epsilon[which])} over {times}"
 
         worst, median = of("worst"), of("median")
-        return f" Every {who}: {worst}." if worst == median else f" A {who} at worst: {worst}; the median: {median}."
+        if worst == median:
+            return f" Every {who}{kind}: {worst}."
+        return f" A {who}{kind} at worst: {worst}; the median: {median}."
 
     def in_words(self, prior: float = 0.001) -> str:
         """One paragraph for a data steward."""
         if not self.earlier:
-            return self.alone.in_words(prior)
+            return self.alone.in_words(prior) + self._set_apart()
         if self.central is not None:
             return self._with_nobodys_rows(prior)
-        which = f"this one and {self.earlier:,} earlier {'one' if self.earlier == 1 else 'ones'}"
         if not self.bounded:
             culprit = "an earlier one" if self.alone.kind == LOCAL_DP else "this one"
             return (
-                f"No bound holds against somebody who sees {self.seen} releases of these rows ({which}): {culprit} "
-                f"has no proved bound.{self._spread()} This release alone: {self.alone.in_words(prior)}"
+                f"No bound holds against somebody who sees {self.seen} releases of these rows ({self._which}): "
+                f"{culprit} has no proved bound.{self._spread()} This release alone: {self.alone.in_words(prior)}"
             )
-        figure = f"epsilon {rounded_up(self.record)} for the whole record in all: {which}"
+        figure = f"epsilon {rounded_up(self.record)} for the whole record in all: {self._which}"
         words = becoming_sure(prior, self.record, f"{self.seen} releases of that person's record", figure)
         if self.exact_label:
             words += LABEL_ON_TOP
@@ -149,9 +186,29 @@ class AllReleases:
         rows = self.alone.rows_per_person
         if rows is not None and rows > 1:
             words += f" A person with {rows:,} rows: epsilon {rounded_up(self.person)} in all."
-        words += self._spread()
+        else:
+            words += self._of_all_rows()
+        words += self._spread() + self._set_apart()
         sure = posterior_bound(prior, self.alone.record)
         return f"{words} This release alone: {at_most(sure)} (epsilon {rounded_up(self.alone.record)})."
+
+
+def _of_a_person(rows: int | None, values: Values, people: Mapping[str, Any] | None) -> float:
+    """On a card that does not state it: perturbed records as they were added up person by person, where they were."""
+    if rows is None:
+        return math.inf
+    local = values.local * rows
+    if people is not None and people["by"] == "person":
+        local = math.inf if people["unproved_releases"]["worst"] else people["local_epsilon"]["worst"]
+    return Values(local, None if values.central is None else values.central.group(rows)).epsilon
+
+
+def total_without_delta(epsilon: float | None, stated: Mapping[str, Any]) -> float | None:
+    """What all releases come to for somebody's values, by the epsilon of this one and a card's `earlier_releases`; None
+    where there is no bound, or only one with a delta."""
+    alone = infinite(epsilon)
+    values = AllReleases.of(Guarantee(alone, alone, alone), stated).values
+    return values.epsilon if values.bounded and not values.delta else None
 
 
 def hidden_presence(card: Mapping[str, Any]) -> Central | None:
@@ -166,4 +223,5 @@ def hidden_presence(card: Mapping[str, Any]) -> Central | None:
     if earlier.get("total_epsilon_record") != 0:
         return None
     together = Central.from_dict(earlier["central"]) if earlier.get("central") else alone
-    return together.at_least(alone)
+    together = together.at_least(alone)
+    return together if math.isfinite(together.epsilon) else None

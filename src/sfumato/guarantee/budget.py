@@ -1,8 +1,8 @@
 """A limit that the owner set, and what counts against it.
 
-Perturbed records: the sum of the epsilons that anybody in the release has. Rows that belong to nobody: what the table's
-releases come to for a person's presence. Where both were released, both are seen: the sum, with the second for
-somebody's values (one record goes, another comes).
+What all releases come to for anybody's values counts, with all of their rows: epsilons of perturbed records, plus what
+was measured of tables, as if one record went and another came. A figure for presence alone would jump with the first
+perturbed record.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import BudgetError, CardError
-from sfumato.guarantee.concentrated import Central
-from sfumato.guarantee.earlier import Earlier, times
-from sfumato.guarantee.rounding import rounded_up, sum_up
+from sfumato.guarantee.earlier import Earlier, Entry
+from sfumato.guarantee.rounding import rounded_up
 from sfumato.wording import counted
 
 ROUNDING = 1e-9
 """Figures are rounded up: a release of exactly what is left fits."""
+DRAWN_COUNT = "Rows that belong to nobody count for somebody's values: one record goes, another comes."
 RAISE = "or raise the budget: sfumato ledger budget --epsilon E"
 
 
@@ -52,50 +52,33 @@ class Budget:
     def words(self) -> str:
         return f"epsilon {self.epsilon:g}" + ("" if self.delta is None else f", delta {self.delta:g}")
 
-    def check(self, earlier: Earlier, epsilon: float, central: Central | None, rows_per_person: int | None) -> None:
+    def check(self, earlier: Earlier, entry: Entry) -> None:
         """Refuse a release that would exceed it, given what was released before."""
-        now, total = _now(epsilon, central, rows_per_person), _total(earlier, epsilon, central, rows_per_person)
-        fits = total <= self.epsilon * (1 + ROUNDING)
-        if fits and self._delta_fits(earlier, central):
+        now, total = Earlier().person(entry), earlier.person(entry)
+        fits = total.epsilon <= self.epsilon * (1 + ROUNDING)
+        if fits and (self.delta is None or max(now.delta, total.delta) <= self.delta):
             return
         before = "" if not earlier.count else f" with {counted(earlier.count, 'earlier release')}"
         limit = f"the ledger's budget is {self.words()}. Nothing was released."
-        if not math.isfinite(now):
+        if not now.bounded:
             raise BudgetError(
                 f"This release has no bound that is proved, and {limit} Choose a mechanism and a schema that give "
                 "one, or remove the budget: sfumato ledger budget --none."
             )
-        if not math.isfinite(total):
+        if not total.bounded:
             raise BudgetError(
                 f"People in this release were in an earlier one without a proved bound, so that none holds for all, "
                 f"and {limit} Leave them out, or remove the budget: sfumato ledger budget --none."
             )
         if fits:
             raise BudgetError(f"The delta of this release{before} is larger, and {limit} Use a smaller --delta.")
-        left = self.epsilon - (total - now)
-        advice = f"At most epsilon {left:.3g} is left: release less" if left > 1e-9 else "Nothing is left: wait"
+        left = self.epsilon - earlier.person({**entry, "epsilon_record": 0.0, "central": None}).epsilon
+        advice = f"Epsilon {left:.3g} is left: release less" if left > 1e-9 else "Nothing is left: wait"
+        counts = f" {DRAWN_COUNT}" if total.central is not None else ""
+        less = ["leave out who was released before"] if earlier.count else []
+        if total.central is not None and earlier.count:
+            less.append("set other people apart (--cohort NAME)")
         raise BudgetError(
-            f"This release{before} would bring somebody to epsilon {rounded_up(total)}, and {limit} {advice}, leave "
-            f"out who was released before, {RAISE}."
+            f"This release{before} would bring somebody to epsilon {rounded_up(total.epsilon)}, and {limit}{counts} "
+            f"{', '.join([advice, *less, RAISE])}."
         )
-
-    def _delta_fits(self, earlier: Earlier, central: Central | None) -> bool:
-        costs = [one for one in (earlier.central_person, central) if one is not None]
-        return self.delta is None or all(one.delta <= self.delta for one in costs)
-
-
-def _now(epsilon: float, central: Central | None, rows: int | None) -> float:
-    if central is not None:
-        return central.group(rows or 1).epsilon
-    return times(epsilon, rows)
-
-
-def _total(earlier: Earlier, epsilon: float, central: Central | None, rows: int | None) -> float:
-    before, local = earlier.central_person, earlier.epsilon_of_a_person(rows)
-    if central is None:
-        worst = earlier.worst(epsilon, rows)
-        local = worst if worst is not None else sum_up([local, times(epsilon, rows)])
-        return local if before is None else sum_up([local, before.value.epsilon])
-    now = central.group(rows or 1)
-    together = now if before is None else before + now
-    return together.epsilon if not local else sum_up([local, together.value.epsilon])

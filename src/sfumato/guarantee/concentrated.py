@@ -8,6 +8,9 @@ Canonne, Kamath & Steinke (2020), which holds for every alpha > 1:
     epsilon = rho alpha + ln(1 / (alpha delta)) / (alpha - 1) + ln(1 - 1 / alpha)
 
 A group of m records costs m^2 rho. Changing a record is taking one away and adding another: a group of two.
+
+Perturbed records have an epsilon for their values, whoever else is in the table. Beside what was measured of tables
+both are seen, so that they add up for values, the one notion of neighbours that both have.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from sfumato.channels.measured import Measurement
-from sfumato.guarantee.rounding import rounded_up
+from sfumato.guarantee.rounding import rounded_up, sum_up
 
 LARGEST_RHO = 1e6
 _STEPS = 100
@@ -49,7 +52,7 @@ class Central:
             return self.pure
         if self.delta == 0.0:
             return math.inf
-        apart = _up(self.pure + epsilon_of(self.rho, self.delta))
+        apart = sum_up([self.pure, epsilon_of(self.rho, self.delta)])
         return min(apart, epsilon_of(_up(self.rho + self.pure**2 / 2.0), self.delta))
 
     def group(self, size: int) -> Central:
@@ -58,13 +61,17 @@ class Central:
 
     @property
     def value(self) -> Central:
-        """For somebody who is in the table anyway, and whose values are guessed at: one record goes, another comes."""
+        """For somebody who is in the table anyway, and whose values are guessed at: one record goes, another comes.
+
+        The only place where a cost of presence becomes one of values. What is stated holds for one record that comes
+        or goes, so that replacing it is a group of two: 4 rho, and twice a pure epsilon.
+        """
         return self.group(2)
 
     def __add__(self, other: Central) -> Central:
         """Both were seen: at the smaller delta, so that no sum is below what one of them costs alone."""
         smaller = min(self.delta, other.delta) or max(self.delta, other.delta)  # 0 is that of a pure cost
-        return Central(_up(self.pure + other.pure), _up(self.rho + other.rho), smaller)
+        return Central(sum_up([self.pure, other.pure]), sum_up([self.rho, other.rho]), smaller)
 
     def at_least(self, other: Central) -> Central:
         """This cost, which is said to include the other: read at its delta where that is smaller, and never below."""
@@ -73,7 +80,7 @@ class Central:
 
     def words(self) -> str:
         """The figures in a few characters."""
-        return f"epsilon {rounded_up(self.epsilon)}" + (f", delta {self.delta:g}" if self.delta else "")
+        return _in_short(self.epsilon, self.delta)
 
     def to_dict(self) -> dict[str, Any]:
         finite = math.isfinite(self.epsilon)
@@ -89,6 +96,35 @@ class Central:
         """Its epsilon is computed, whatever stands there."""
         pure = found["pure"]
         return cls(math.inf if pure is None else float(pure), float(found["rho"]), float(found["delta"]))
+
+
+NOTHING_PROVED = Central(pure=math.inf)
+"""Of rows that belong to nobody, where something voids the claim: a seed, or a choice that looked."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """What releases come to for somebody's values: `local`, the sum of the epsilons of perturbed records, and what was
+    measured of tables (`central`), under replacement."""
+
+    local: float = 0.0
+    central: Central | None = None
+
+    @cached_property
+    def epsilon(self) -> float:
+        return self.local if self.central is None else sum_up([self.local, self.central.value.epsilon])
+
+    @property
+    def delta(self) -> float:
+        return 0.0 if self.central is None else self.central.delta
+
+    @property
+    def bounded(self) -> bool:
+        return math.isfinite(self.epsilon)
+
+    def words(self) -> str:
+        """The figures in a few characters."""
+        return _in_short(self.epsilon, self.delta)
 
 
 def epsilon_of(rho: float, delta: float) -> float:
@@ -120,6 +156,12 @@ def rho_for(epsilon: float, delta: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if epsilon_of(middle, delta) <= epsilon else (low, middle)
     return low
+
+
+def _in_short(epsilon: float, delta: float) -> str:
+    if not math.isfinite(epsilon):
+        return "no bound"
+    return f"epsilon {rounded_up(epsilon)}" + (f", delta {delta:g}" if delta else "")
 
 
 def _bound(rho: float, delta: float, more: float) -> float:

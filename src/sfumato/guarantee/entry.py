@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from sfumato.guarantee.concentrated import Central
@@ -23,17 +23,18 @@ def make_entry(
     when: str,
     exact_label: bool | None = None,
     central: Central | None = None,
-    columns: str | None = None,
-    tags: Sequence[str] = (),
     rows_per_person: int | None = 1,
+    named: bool = False,
+    cohort: str | None = None,
     roll: Mapping[str, Any] | None = None,
     run: str | None = None,
     memory: str | None = None,
 ) -> dict[str, Any]:
     """What is usual is not written down: an entry of an earlier version lacks it too.
 
-    `columns` and `tags` stand for the names of the table's columns, `roll` says where the fingerprints of its people
-    are kept, `run` names a run that can be killed and go on, `memory` what `--only-new` remembers of it.
+    `named`: a column says whose row each is. `cohort`: the owner's name for these people, of whom nobody is in another
+    cohort. `roll` says where their fingerprints are kept, `run` names a run that can be killed and go on, `memory` what
+    `--only-new` remembers of it.
     """
     finite = epsilon if epsilon is not None and math.isfinite(epsilon) else None
     entry: dict[str, Any] = {"when": when, "mechanism": mechanism, "epsilon_record": finite}
@@ -41,7 +42,7 @@ def make_entry(
         entry["central"] = central.to_dict()
     if rows_per_person != 1:
         entry["rows_per_person"] = rows_per_person
-    if tags:
-        entry["tags"] = list(tags)
-    others = {"exact_label": exact_label, "columns": columns, "roll": roll and dict(roll), "run": run, "memory": memory}
+    if named:
+        entry["named"] = True
+    others = {"exact_label": exact_label, "cohort": cohort, "roll": roll and dict(roll), "run": run, "memory": memory}
     return entry | {name: value for name, value in others.items() if value is not None}

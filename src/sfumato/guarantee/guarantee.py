@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sfumato.guarantee.concentrated import Central
+from sfumato.guarantee.concentrated import NOTHING_PROVED, Central, Values
 from sfumato.guarantee.own_words import listed, quoted
 from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, amplification, posterior_bound
 from sfumato.guarantee.rounding import at_most, rounded_up
@@ -81,6 +81,20 @@ class Guarantee:
         return math.inf if self.kind == EMPIRICAL else self.record
 
     @property
+    def values(self) -> Values:
+        """What really holds for the values of a record: infinite where the figures are only conditional."""
+        if self.central is None:
+            return Values(self.proved)
+        return Values(0.0, self.central if self.kind == CENTRAL_DP else NOTHING_PROVED)
+
+    @property
+    def person_values(self) -> float:
+        """Epsilon of the same for all rows of a person."""
+        if self.rows_per_person is None or not self.values.bounded:
+            return math.inf
+        return self.person if self.central is None else self.central.group(self.rows_per_person).value.epsilon
+
+    @property
     def person(self) -> float:
         """Rows of one person are perturbed independently, so their epsilons add up."""
         return math.inf if self.rows_per_person is None else self.record * self.rows_per_person
@@ -118,10 +132,6 @@ class Guarantee:
     def beside_exact_label(self) -> Guarantee:
         """The label is released as it is: what it tells is not bounded."""
         return replace(self, exact_label=True)
-
-    def beside_target(self, name: str | None) -> Guarantee:
-        """A number is released as it is, and a number can be anybody's own: no claim about the record is left."""
-        return self if name is None else self.hindered([exact_target(name)])
 
     def with_persons(self, rows: int | None, *, learned: bool) -> Guarantee:
         """One person owns up to `rows` rows; a cap counted in the data is not public."""
@@ -236,7 +246,8 @@ class Guarantee:
 
 
 def exact_target(name: str) -> str:
-    """What stands in the way of a guarantee where a number to predict is released as it is."""
+    """What stands in the way of a guarantee where a number to predict is released as it is: a number can be anybody's
+    own, so that no claim about the record is left."""
     return f"the number to predict, {name!r}, which is released as it is"
 
 

@@ -20,8 +20,7 @@ from sfumato.errors import CardError, UsageError
 from sfumato.files import exclusive, lock_of, other_version, write_whole
 from sfumato.guarantee.borrowed import Learned, direction_hashes, is_remembered
 from sfumato.guarantee.budget import Budget
-from sfumato.guarantee.concentrated import Central
-from sfumato.guarantee.earlier import Earlier, record_epsilon
+from sfumato.guarantee.earlier import Earlier, is_drawn, record_epsilon
 from sfumato.guarantee.entry import make_entry
 from sfumato.guarantee.fingerprint import Fingerprint
 from sfumato.guarantee.people_totals import Tally
@@ -36,8 +35,10 @@ LEARNED, DIRECTIONS = "learned", "directions"
 """Where learned directions stand: hashes of secret ones (up to 0.2.0 of all), and those that cards publish."""
 BUDGET, KEEP_DAYS = "budget", "keep_days"
 """The owner's own settings, where there are any."""
-EXPIRED, ENDED = LATER = "expired", "ended"
+EXPIRED, ENDED = "expired", "ended"
 """What becomes of an entry after it was noted: its fingerprints were deleted; its run ended."""
+UNREAD = (EXPIRED, ENDED, "columns", "tags")
+"""What does not tell one note from another; earlier versions noted what columns are called."""
 MODELS = "models"
 """Digests of models that fits have left, and how often rows were drawn from each again."""
 
@@ -72,7 +73,7 @@ class Ledger:
                 raise ValueError("the key was cut short")
             for releases in data["tables"].values():
                 for entry in releases:
-                    entry.get("central") or record_epsilon(entry)
+                    is_drawn(entry) or record_epsilon(entry)
             if not all(isinstance(item, str) for item in data.get(LEARNED, ())):
                 raise ValueError("what was learned is not a list of hashes")
             for item in data.get(DIRECTIONS, ()):
@@ -220,32 +221,24 @@ class Ledger:
         return Roll(self.people_hash, columns, people=people, beside=beside)
 
     def earlier(
-        self,
-        fingerprint: str,
-        columns: str | None = None,
-        *,
-        nobodys: bool = False,
-        tags: Iterable[str] = (),
-        roll: Roll | None = None,
+        self, fingerprint: str, *, nobodys: bool = False, cohort: str | None = None, roll: Roll | None = None
     ) -> Earlier:
-        """What was released of these people before, and what was drawn from models of tables like this one.
+        """What was released of these people before, and all that was drawn from models of tables.
 
-        People are known by the `roll`, or where an entry has none by the fingerprint of the whole table. Tables whose
-        rows belong to `nobodys` are alike if they share a private column (`tags`), whoever is in them. "These very
-        rows were released before" is an exact fact about the table, and the card shows the count.
+        People are known by the `roll`, or where an entry has none by the fingerprint of the whole table. Of rows that
+        belong to `nobodys` nothing may be compared: that some came again is an exact fact about the table. So they add
+        up with every release of this ledger, however its columns are called, unless the owner said that these people
+        (`cohort`) are others.
         """
-        shared = set(tags)
-        alike = [
-            entry
-            for _, entry in self.entries()
-            if (columns and entry.get("columns") == columns) or shared & set(entry.get("tags", ()))
-        ]
+        alike = [(found, entry) for found, entry in self.entries() if not _set_apart(entry, cohort)]
         if nobodys:
-            return Earlier.add_up(alike)
-        drawn = [entry for entry in alike if entry.get("central")]
-        perturbed = [(found, entry) for found, entry in self.entries() if not entry.get("central")]
+            return Earlier(tuple(entry for _, entry in alike), apart=self.releases - len(alike))
+        drawn = [entry for _, entry in alike if is_drawn(entry)]
+        apart = sum(is_drawn(entry) for _, entry in self.entries()) - len(drawn)
+        perturbed = [(found, entry) for found, entry in self.entries() if not is_drawn(entry)]
         if roll is None:
-            return Earlier.add_up([*(entry for found, entry in perturbed if found == fingerprint), *drawn])
+            known = [entry for found, entry in perturbed if found == fingerprint]
+            return Earlier((*known, *drawn), apart=apart)
         counted: list[dict[str, Any]] = []
         tally = Tally(len(roll), roll.people())
         for found, entry in perturbed:
@@ -256,7 +249,7 @@ class Ledger:
                 seen = None if kept is None else roll.known_to(kept)
             if seen is not None and tally.add(len(counted), seen):
                 counted.append(entry)
-        return Earlier.add_up([*counted, *drawn], tally)
+        return Earlier((*counted, *drawn), tally, apart)
 
     def record(self, fingerprint: str, *, people: Roll | None = None, **note: Any) -> Earlier:
         """Note one more release, durably and before it becomes visible; returns what was released before it.
@@ -272,8 +265,8 @@ class Ledger:
             if "run" in entry:
                 self._notes_of_unended(entry["run"])
                 self._take_back(fingerprint, lambda one: one.get("run") == entry["run"])
-            nobodys, tags = "central" in entry, entry.get("tags", ())
-            earlier = self.earlier(fingerprint, entry.get("columns"), nobodys=nobodys, tags=tags, roll=people)
+            cohort = entry.get("cohort")
+            earlier = self.earlier(fingerprint, nobodys=is_drawn(entry), cohort=cohort, roll=people)
             self.check_budget(earlier, entry)
             if people is not None and "roll" in entry:
                 people.save(self.people_folder, entry["roll"]["name"])
@@ -298,8 +291,7 @@ class Ledger:
     def check_budget(self, earlier: Earlier, entry: Mapping[str, Any]) -> None:
         """Refuse a release that the budget has no room for."""
         if self.budget is not None:
-            central = Central.from_dict(entry["central"]) if entry.get("central") else None
-            self.budget.check(earlier, record_epsilon(entry), central, entry.get("rows_per_person", 1))
+            self.budget.check(earlier, entry)
 
     def keep_model(self, digest: str) -> None:
         """A fit that was paid for has left this model: drawing from it again is free."""
@@ -318,9 +310,9 @@ class Ledger:
 
     def strike(self, fingerprint: str, **note: Any) -> None:
         """Take the note of a release back: it failed and never became visible."""
-        entry = make_entry(**note)
+        entry = make_entry(**_compared(note))
         with self._changed():  # of several that read alike one is as good as another
-            self._take_back(fingerprint, lambda one: one | dict.fromkeys(LATER) == entry | dict.fromkeys(LATER), most=1)
+            self._take_back(fingerprint, lambda one: _compared(one) == entry, most=1)
 
     def _take_back(self, fingerprint: str, which: Callable[[dict[str, Any]], bool], most: int | None = None) -> None:
         releases = self._data["tables"].get(fingerprint, [])
@@ -328,3 +320,18 @@ class Ledger:
             releases.remove(entry)
         if not releases:
             self._data["tables"].pop(fingerprint, None)
+
+
+def _compared(note: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in note.items() if name not in UNREAD}
+
+
+def _set_apart(entry: Mapping[str, Any], cohort: str | None) -> bool:
+    """Whether the owner said that these are other people; a release that names no cohort may be of anybody."""
+    theirs = entry.get("cohort")
+    return cohort is not None and theirs is not None and _spelt(cohort) != _spelt(theirs)
+
+
+def _spelt(name: str) -> str:
+    """In doubt two names are one."""
+    return "".join(name.split()).casefold()

@@ -94,7 +94,7 @@ class Roll:
         named = all_among(self._people.pieces(), kept.people())
         if rows is None or not (rows & ~named).any():
             return named
-        shared = _shared(self.tags, kept)
+        shared = shared_tags(self.tags, kept)
         strangers = np.concatenate([*self.over(shared)])[~named]
         return named | rows if beyond_chance(strangers, kept.over(shared)) else named
 
@@ -105,7 +105,7 @@ class Roll:
             return None if known is None else known.astype(np.int64)
         if _comparable(self.tags, kept) is None:
             return None
-        shared = _shared(self.tags, kept)
+        shared = shared_tags(self.tags, kept)
         theirs = np.sort(kept.over(shared))  # its other file has equal rows once
         pieces = [np.searchsorted(theirs, p, "right") - np.searchsorted(theirs, p, "left") for p in self.over(shared)]
         return np.concatenate([np.empty(0, dtype=np.int64), *pieces])
@@ -179,12 +179,12 @@ def rows_known(
     Where both have columns of their own, what they share may tell nobody apart. Then nothing says who is who.
     """
     theirs = _comparable(tags, kept)
-    return None if theirs is None else all_among(over(_shared(tags, kept)), theirs)
+    return None if theirs is None else all_among(over(shared_tags(tags, kept)), theirs)
 
 
 def _comparable(tags: tuple[str, ...], kept: KeptRoll) -> Prints | None:
     """The kept roll over the columns that both have, sorted."""
-    shared = _shared(tags, kept)
+    shared = shared_tags(tags, kept)
     if not shared:
         return None
     theirs = kept.rows() if shared == kept.tags else np.sort(kept.over(shared))
@@ -193,7 +193,7 @@ def _comparable(tags: tuple[str, ...], kept: KeptRoll) -> Prints | None:
     return theirs
 
 
-def _shared(tags: tuple[str, ...], kept: KeptRoll) -> tuple[str, ...]:
+def shared_tags(tags: tuple[str, ...], kept: KeptRoll) -> tuple[str, ...]:
     return tuple(tag for tag in tags if tag in kept.tags)
 
 

@@ -83,13 +83,12 @@ def _levels(card: Card, together: AllReleases) -> list[str]:
         level: stated[f"epsilon_{level}"] for level in ("component", "column", "record", "person")
     }
     lines = []
-    if together.central is not None:
-        lines.append(
-            f"For the presence of a record: {together.central.words()}. Values: {together.central.value.words()}."
-        )
+    if together.hides_presence and together.central is not None:
+        lines.append(f"For the presence of a record: {together.central.words()}. Values: {together.values.words()}.")
     if together.earlier:
         total = {"record": together.record, "person": together.person}
-        lines.append(f"Epsilon of all {together.count:,} releases: {_figures(total)}")
+        delta = f"  (delta {together.values.delta:g})" if together.values.delta and together.bounded else ""
+        lines.append(f"Epsilon of all {together.count:,} releases: {_figures(total)}{delta}")
     if figures["record"] is not None:
         which = " of this release alone" if together.earlier else ""
         which += " (conditional)" if conditional else ""

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sfumato.array_types import Flags
 from sfumato.errors import UsageError
 from sfumato.files import check_free, write_whole
 from sfumato.guarantee import CENTRAL_DP, EMPIRICAL, LOCAL_DP, Ledger
 from sfumato.guarantee.budget import Budget
-from sfumato.guarantee.concentrated import Central
-from sfumato.guarantee.earlier import Earlier, record_epsilon
+from sfumato.guarantee.concentrated import Central, Values
+from sfumato.guarantee.earlier import Earlier, cost_of, is_drawn, record_epsilon
+from sfumato.guarantee.guarantee import finite
 from sfumato.guarantee.people_totals import PeopleTotals, Tally
-from sfumato.guarantee.roll import KeptRoll, among, rows_known
+from sfumato.guarantee.roll import KeptRoll, among, beyond_chance, rows_known, shared_tags
 
 FORMAT = "sfumato-ledger-export"
 MOST_DAYS = 36_500
@@ -39,14 +40,19 @@ class Noted:
     totals: PeopleTotals | None = None
     """What all releases, later ones included, come to for its people."""
     table: Central | None = None
-    """Of rows that belong to nobody: what all releases of tables that share a column come to."""
+    """Of rows that belong to nobody: what all such releases come to for presence, unless they are of other cohorts."""
+    values: Values | None = None
+    """What all releases of both kinds come to for the values of anybody in this one, with all of their rows."""
+    cohort: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        told = {name: value for name, value in vars(self).items() if name not in ("totals", "table")}
+        told = {name: value for name, value in vars(self).items() if name not in ("totals", "table", "values")}
+        values = self.values
         return {
             **told,
             **({} if self.totals is None else {"totals": self.totals.to_dict()}),
             **({} if self.table is None else {"table": self.table.to_dict()}),
+            **({} if values is None else {"values": {"epsilon": finite(values.epsilon), "delta": values.delta}}),
         }
 
 
@@ -118,27 +124,34 @@ def _noted(
     ledger: Ledger, number: int, entries: list[dict[str, Any]], rolls: list[KeptRoll | None], people: bool
 ) -> Noted:
     entry, roll = entries[number], rolls[number]
-    central = Central.from_dict(entry["central"]) if entry.get("central") else None
-    epsilon = record_epsilon(entry) if central is None else central.epsilon
+    epsilon = cost_of(entry).epsilon if is_drawn(entry) else record_epsilon(entry)
     unproved = not math.isfinite(epsilon)
-    alike = None
-    if central is not None:
-        alike = ledger.earlier("", entry.get("columns"), nobodys=True, tags=entry.get("tags", ())).central
+    beside = [one for one in ledger.earlier("", nobodys=True, cohort=entry.get("cohort")).entries if one is not entry]
+    others: Earlier | None = None
+    if is_drawn(entry):
+        others = Earlier(tuple(beside))
+    elif people and roll is not None:
+        found, tally = _tallied(number, entries, rolls)
+        others = Earlier((*found, *filter(is_drawn, beside)), tally)
     return Noted(
         number + 1,
         str(entry.get("when", "")),
         str(entry.get("mechanism", "")),
-        EMPIRICAL if unproved else LOCAL_DP if central is None else CENTRAL_DP,
+        EMPIRICAL if unproved else CENTRAL_DP if is_drawn(entry) else LOCAL_DP,
         None if unproved else epsilon,
-        0.0 if central is None else central.delta,
+        cost_of(entry).delta if is_drawn(entry) else 0.0,
         None if roll is None else len(roll.people() if roll.has_people else roll.rows()),
-        _totals(number, entries, rolls) if people and roll is not None else None,
-        alike,
+        None if others is None else others.people(entry),
+        others.record(entry).central if others is not None and is_drawn(entry) else None,
+        None if others is None else others.person(entry),
+        entry.get("cohort"),
     )
 
 
-def _totals(number: int, entries: list[dict[str, Any]], rolls: list[KeptRoll | None]) -> PeopleTotals:
-    """For the people of one release, over all others whose fingerprints are kept."""
+def _tallied(
+    number: int, entries: list[dict[str, Any]], rolls: list[KeptRoll | None]
+) -> tuple[list[dict[str, Any]], Tally]:
+    """Which other releases whose fingerprints are kept have people of one release, and which of them."""
     own = rolls[number]
     assert own is not None
     known = own.people() if own.has_people else own.over(own.tags)
@@ -147,13 +160,20 @@ def _totals(number: int, entries: list[dict[str, Any]], rolls: list[KeptRoll | N
     for other, roll in enumerate(rolls):
         if roll is None or other == number:
             continue
-        if own.has_people:  # names say who is who; rows are not kept with them
-            seen = among(known, roll.people()) if roll.has_people else None
-        else:
-            seen = rows_known(own.tags, lambda tags: [own.over(tags)], roll)
+        seen = _seen(own, roll)
         if seen is not None and tally.add(len(found), np.asarray(seen)):
             found.append(entries[other])
-    now: Mapping[str, Any] = entries[number]
-    totals = Earlier.add_up(found, tally).people(record_epsilon(now), now.get("rows_per_person", 1))
-    assert totals is not None
-    return totals
+    return found, tally
+
+
+def _seen(own: KeptRoll, other: KeptRoll) -> Flags | None:
+    """Who of one release is in another: by name, or by their rows where nobody is found by name. A roll does not keep
+    which row is whose: where people are named and some row came again, anybody may be the one whose it is."""
+    if own.has_people and other.has_people:
+        named, shared = among(own.people(), other.people()), shared_tags(own.tags, other)
+        if named.any() or not (shared and beyond_chance(own.over(shared), other.over(shared))):
+            return named
+    seen = rows_known(own.tags, lambda tags: [own.over(tags)], other)
+    if seen is None or not own.has_people:
+        return seen
+    return np.full(len(own.people()), bool(np.any(seen)))

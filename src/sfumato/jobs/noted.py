@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from sfumato.guarantee import Guarantee, Ledger
-from sfumato.guarantee.earlier import Earlier
+from sfumato.guarantee.concentrated import NOTHING_PROVED
+from sfumato.guarantee.earlier import is_drawn
 from sfumato.guarantee.entry import make_entry, new_roll_name
 from sfumato.guarantee.fingerprint import Fingerprint
 from sfumato.guarantee.roll import Roll
@@ -33,38 +33,45 @@ def recognise(mechanism: Mechanism, ledger: Ledger, rows: int, options: Options)
 def release_note(
     mechanism: Mechanism,
     fingerprint: Fingerprint,
-    columns: Mapping[str, Any],
-    guarantee: Guarantee | None,
-    rows_per_person: int | None,
+    guarantee: Guarantee,
+    options: Options,
     roll: Roll | None = None,
     run: str | None = None,
     memory: str | None = None,
 ) -> dict[str, Any]:
-    """What the ledger keeps of a release; without a guarantee, of one that is about to be fitted.
-
-    `columns` says, under the ledger's key, what the table's columns are called. `run` names a run that can go on after
-    it was killed, so that it is counted once; `memory` names what `--only-new` remembers of it.
-    """
-    central = mechanism.planned if isinstance(mechanism, ModelDrawing) else None
-    finite = guarantee is not None and central is None and math.isfinite(guarantee.proved)
+    """What the ledger keeps of a release of perturbed records. `run` names a run that can go on after it was killed, so
+    that it is counted once; `memory` names what `--only-new` remembers of it."""
     return {
         "fingerprint": fingerprint.hexdigest(),
         "mechanism": mechanism.name,
-        "epsilon": guarantee.proved if guarantee is not None and finite else None,
+        "epsilon": guarantee.proved if math.isfinite(guarantee.proved) else None,
         "when": today(),
-        "exact_label": guarantee is not None and guarantee.exact_label,
-        "central": central,
-        **columns,
-        "rows_per_person": rows_per_person,
+        "exact_label": guarantee.exact_label,
+        "cohort": options.cohort,
+        "rows_per_person": guarantee.rows_per_person,
         "roll": None if roll is None else new_roll_name(roll),
         "run": run,
         "memory": memory,
     }
 
 
-def columns_note(ledger: Ledger, names: Sequence[str], private: Sequence[str]) -> dict[str, Any]:
-    """What the ledger keeps of the names of a table's columns."""
-    return {"columns": ledger.columns(names), "tags": [ledger.people_hash.tag(name) for name in private]}
+def fit_note(
+    mechanism: ModelDrawing, fingerprint: Fingerprint, options: Options, *, proves: bool, run: str | None = None
+) -> dict[str, Any]:
+    """The same of rows that belong to nobody, before the noise of their fit is drawn; where something stands in the
+    way of the claim, it costs more than any budget."""
+    return {
+        "fingerprint": fingerprint.hexdigest(),
+        "mechanism": mechanism.name,
+        "epsilon": None,
+        "when": today(),
+        "exact_label": False,
+        "central": mechanism.planned if proves else NOTHING_PROVED,
+        "cohort": options.cohort,
+        "rows_per_person": options.max_rows_per_person or 1,
+        "named": options.max_rows_per_person is not None,  # refused without a column that names people
+        "run": run,
+    }
 
 
 def count_release(
@@ -73,19 +80,19 @@ def count_release(
     options: Options,
     if_it_fails: ExitStack | None = None,
     roll: Roll | None = None,
-) -> Earlier:
-    """Earlier releases of the same people; this one is noted in the same moment, before it becomes visible.
+) -> dict[str, Any]:
+    """What the card says of earlier releases; this one is noted in the same moment, before it becomes visible.
 
     A dry run notes nothing, and is refused as the release would be. A trial is neither.
     """
+    entry = make_entry(**{name: value for name, value in note.items() if name != "fingerprint"})
     if options.leaves_no_mark:
-        about = dict(note)
-        fingerprint, nobodys = about.pop("fingerprint"), about["central"] is not None
-        earlier = ledger.earlier(fingerprint, about["columns"], nobodys=nobodys, tags=about["tags"], roll=roll)
+        nobodys = is_drawn(entry)
+        earlier = ledger.earlier(note["fingerprint"], nobodys=nobodys, cohort=options.cohort, roll=roll)
         if options.trial is None:
-            ledger.check_budget(earlier, make_entry(**about))
-        return earlier
+            ledger.check_budget(earlier, entry)
+        return earlier.to_dict(entry)
     earlier = ledger.record(**note, people=roll)
     if if_it_fails is not None:
         if_it_fails.callback(ledger.strike, **note)
-    return earlier
+    return earlier.to_dict(entry)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,15 +15,15 @@ import pyarrow as pa
 
 from sfumato.channels import RandomizedResponse
 from sfumato.errors import PrivacyLeakWarning, SchemaError, UsageError
-from sfumato.guarantee import Guarantee, Key, Ledger
-from sfumato.guarantee.earlier import Earlier
+from sfumato.guarantee import CENTRAL_DP, Guarantee, Key, Ledger
+from sfumato.guarantee.guarantee import exact_target
 from sfumato.guarantee.recompute import SEEDED
 from sfumato.guarantee.roll import Roll
 from sfumato.jobs.engines import BlockCounts, draw_blocks, fit_on_source, in_order, play_rounds
 from sfumato.jobs.engines.here import Engine, Here, Work
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import learned_classes, make_card
-from sfumato.jobs.noted import columns_note, count_release, recognise, release_note
+from sfumato.jobs.noted import count_release, fit_note, recognise, release_note
 from sfumato.jobs.only_new import remember
 from sfumato.jobs.privacy_loss import with_privacy_loss
 from sfumato.jobs.progress import Progress, silent
@@ -174,12 +174,7 @@ def _perturb(
         remembered = remember(
             ledger, source, only_new=options.only_new, again=options.again, until=run, progress=progress
         )
-    columns = columns_note(
-        ledger,
-        [column.name for column in schema.columns if column.role in ("private", "label", "target")],
-        [column.name for column in schema.private],
-    )
-    kept, streams = _begin(landing, opened, schema, strength, columns, options, ledger, remembered is None)
+    kept, streams = _begin(landing, opened, schema, strength, options, ledger, remembered is None)
     source.kept = kept
     streams = engine.streams(streams)
     run.callback(streams.destroy)
@@ -188,15 +183,17 @@ def _perturb(
     block_counts: BlockCounts = {}
     public = options.public_rows()
     shaped_by = None if public is None else public.shape(mechanism, encoding, ledger)
-    charged: list[Earlier] = []
+    charged: list[dict[str, Any]] = []
     run_name = None if kept is None else str(kept.plan["run"])
     if kept is not None and run_name is not None:
         kept.spend = partial(ledger.end_run, run_name)
+    in_the_way = [*_in_the_way(schema, options), *strength.in_the_way]
 
     def charge() -> None:
         """A fit that draws noise is paid for whatever becomes of it: choosing among fits would tell something."""
-        cap = options.max_rows_per_person or 1
-        note = release_note(mechanism, fingerprint, columns, None, cap, run=run_name)
+        assert isinstance(mechanism, ModelDrawing)
+        proves = not (in_the_way or mechanism.in_the_way())
+        note = fit_note(mechanism, fingerprint, options, proves=proves, run=run_name)
         charged.append(count_release(ledger, note, options))
 
     if isinstance(mechanism, ModelDrawing):
@@ -211,17 +208,16 @@ def _perturb(
         kept.check_fit(mechanism.recipe_.to_dict())
     released = mechanism.released(rows)
     layout = Layout(mechanism, encoding, options.like_original)
-    guarantee = _guarantee(mechanism, encoding, source, response, options).hindered(strength.in_the_way)
-    per_person = guarantee.rows_per_person
+    guarantee = _guarantee(mechanism, encoding, source, response, options).hindered(in_the_way)
     mark = None if remembered is None else remembered.memory.mark
-    note = release_note(mechanism, fingerprint, columns, guarantee, per_person, roll, run_name, mark)
+    note = release_note(mechanism, fingerprint, guarantee, options, roll, run_name, mark)
     earlier = charged[0] if charged else count_release(ledger, note, options, if_it_fails, roll)
     card = make_card(
         layout,
         guarantee,
         rows=released,
         label_keep=response.keep if response else 1.0,
-        earlier=earlier.to_dict(guarantee.proved, guarantee.central, per_person),
+        earlier=earlier,
         labelled=not options.unlabelled,
         reproducible=options.seed is not None,
         chosen_by=strength.chosen_by,
@@ -236,7 +232,7 @@ def _perturb(
         landing.take_model(mechanism.model())
         if (counts := mechanism.counts()) is not None:
             landing.take_counts(card, counts)
-        if options.seed is None and not options.leaves_no_mark and mechanism.recipe_.model is not None:
+        if guarantee.kind == CENTRAL_DP and not options.leaves_no_mark and mechanism.recipe_.model is not None:
             ledger.keep_model(mechanism.recipe_.model)
     streams.destroy()
     if remembered is not None:
@@ -252,7 +248,6 @@ def _begin(
     opened: Table,
     schema: Schema,
     strength: Strength,
-    columns: Mapping[str, Any],
     options: Options,
     ledger: Ledger,
     compares_no_rows: bool,
@@ -270,7 +265,7 @@ def _begin(
         **{
             "schema": schema.to_yaml(),
             "mechanism": [strength.mechanism, dict(strength.parameters), strength.label_epsilon],
-            "--ledger": columns["columns"],
+            "--ledger": ledger.columns(schema.names),
         },
     )
     return landing.unfinished, landing.unfinished.begin(plan, seed)
@@ -335,11 +330,13 @@ def _guarantee(
         guarantee = guarantee.with_label(response.epsilon).hindered(learned_classes(encoding.schema))
     elif encoding.schema.label is not None and not options.unlabelled and guarantee.central is None:
         guarantee = guarantee.beside_exact_label()
-    target = encoding.schema.target
-    guarantee = guarantee.beside_target(None if target is None else target.name)
     if encoding.schema.person is not None:
         cap = options.max_rows_per_person
         guarantee = guarantee.with_persons(cap or source.most_rows_of_a_person, learned=cap is None)
-    if options.seed is not None:
-        guarantee = guarantee.hindered([SEEDED])
     return guarantee
+
+
+def _in_the_way(schema: Schema, options: Options) -> list[str]:
+    """What voids every claim and is known before anything is fitted."""
+    target = [] if schema.target is None else [exact_target(schema.target.name)]
+    return [*target, *([] if options.seed is None else [SEEDED])]

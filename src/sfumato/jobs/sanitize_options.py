@@ -48,6 +48,7 @@ class Options:
     search_scoring: str = "measured"
     seed: int | None = None
     ledger: Path | None = None
+    cohort: str | None = None
     only_new: bool = False
     again: bool = False
     force: bool = False
@@ -146,6 +147,8 @@ class Options:
         cap = self.max_rows_per_person
         if cap is not None and cap < 1:
             raise UsageError(f"--max-rows-per-person must be at least 1. Got {cap} instead.")
+        if self.cohort is not None and not (0 < len(self.cohort.strip()) <= 100 and self.cohort.isprintable()):
+            raise UsageError("--cohort must be a name of at most 100 characters, on one line.")
         self._check_spark()
         mechanism = make_mechanism(strength.mechanism, dict(strength.parameters))
         if mechanism.whole_table and self.engine != "memory":

@@ -253,6 +253,7 @@ def plan_of(options: Options, table: Table, **about: Any) -> dict[str, Any]:
         "--unlabelled": options.unlabelled,
         "--private-label": options.private_label,
         "--seed": options.seed,
+        "--cohort": options.cohort,
         "--key": None if key is None else key.commitment(),
         **about,
     }

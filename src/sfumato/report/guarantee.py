@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.guarantee import AllReleases, Guarantee
-from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP, WEAK_CENTRAL, summarized
+from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP, summarized
 from sfumato.guarantee.own_words import own_words
 from sfumato.guarantee.rounding import amplification_at_most, epsilon_at_most, percent_down, percent_up
 
@@ -92,12 +92,6 @@ def shown_guarantee(guarantee: Mapping[str, Any] | None, earlier: Mapping[str, A
 
 
 def _state(together: AllReleases) -> str:
-    if (
-        together.alone.kind == CENTRAL_DP
-        and together.central is not None
-        and (together.bounded or not together.earlier)
-    ):
-        return "weak" if together.central.epsilon > WEAK_CENTRAL else "formal"
     if together.bounded:
         return "weak" if together.unprotected else "formal"
     if together.alone.kind in (LOCAL_DP, CENTRAL_DP):
@@ -118,8 +112,14 @@ def _levels(together: AllReleases) -> list[tuple[str, str, str, str, bool]]:
     ]
     if not several:
         return levels
-    total = (f"All {together.count:,} releases together", *_both(together.record), ALL_RELEASES, True)
-    return [total, *levels]
+    return [_total(together), *levels]
+
+
+def _total(together: AllReleases) -> tuple[str, str, str, str, bool]:
+    """One figure for somebody's values, over all releases."""
+    epsilon, factor = _both(together.record)
+    delta = f", delta {together.values.delta:g}" if together.bounded and together.values.delta else ""
+    return f"All {together.count:,} releases together", epsilon + delta, factor, ALL_RELEASES, True
 
 
 def _both(epsilon: float | None) -> tuple[str, str]:
@@ -137,11 +137,14 @@ def _central_levels(together: AllReleases) -> list[tuple[str, str, str, str, boo
         told.append(
             ("A person's presence, with all their rows", alone.central_person, "records that go together", False)
         )
-    if together.earlier and together.central is not None:
-        told.insert(0, ("All releases of this kind together", together.central, ALL_RELEASES, True))
+    if together.earlier and together.hides_presence and together.central is not None:
+        told.insert(0, ("All releases of this kind together", together.central, "presence", False))
     return [
-        (title, figure.words().removeprefix("epsilon "), amplification_at_most(figure.epsilon), meaning, head)
-        for title, figure, meaning, head in told
+        *([_total(together)] if together.earlier else []),
+        *(
+            (title, figure.words().removeprefix("epsilon "), amplification_at_most(figure.epsilon), meaning, head)
+            for title, figure, meaning, head in told
+        ),
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, case, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from sfumato.guarantee.all_releases import hidden_presence
+from sfumato.guarantee.all_releases import hidden_presence, total_without_delta
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.protocol.messages import Receipt, ReleaseInfo
 from sfumato.protocol.quota import Quota
@@ -219,11 +219,8 @@ def _all_releases(epsilon: float | None, card: dict[str, Any]) -> dict[str, Any]
     stated = card.get("earlier_releases") or {}
     hidden = hidden_presence(card)
     presence = {} if hidden is None else {"presence_epsilon": hidden.epsilon, "presence_delta": hidden.delta}
-    earlier, total = min(int(stated.get("count") or 0), MOST_EARLIER), stated.get("total_epsilon_record")
-    if not earlier:
-        return {"earlier": 0, "total_epsilon": epsilon, **presence}
-    bounded = None if total is None or epsilon is None else max(total, epsilon)
-    return {"earlier": earlier, "total_epsilon": bounded, **presence}
+    earlier = min(int(stated.get("count") or 0), MOST_EARLIER)
+    return {"earlier": earlier, "total_epsilon": total_without_delta(epsilon, stated), **presence}
 
 
 def _find(connection: Connection, study: str, sha256: str, *, lock: bool = False) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sfumato.guarantee import AllReleases
 from sfumato.guarantee import Guarantee as Stated
-from sfumato.guarantee.all_releases import hidden_presence
+from sfumato.guarantee.all_releases import hidden_presence, total_without_delta
 from sfumato.guarantee.concentrated import Central
 from sfumato.guarantee.guarantee import LOCAL_DP, WEAK_CENTRAL, infinite, presence
 from sfumato.protocol.messages import ReleaseInfo, SiteInfo
@@ -69,7 +69,7 @@ def used_guarantee(used: Mapping[str, Any]) -> Guarantee:
     earlier = used.get("earlier_releases") or {}
     if "epsilon_record" not in used:
         return Guarantee("proved" if used.get("guarantee") == LOCAL_DP else "none that is proved", "none", "")
-    count, total = int(earlier.get("count") or 0), earlier.get("total_epsilon_record")
+    count, total = int(earlier.get("count") or 0), total_without_delta(used["epsilon_record"], earlier)
     hidden = hidden_presence({"guarantee": {"kind": used.get("guarantee"), **used}, "earlier_releases": earlier})
     figures = None if hidden is None else {"epsilon": hidden.epsilon, "delta": hidden.delta}
     return guarantee(used["epsilon_record"], count, total, figures)
