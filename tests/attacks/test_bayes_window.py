@@ -68,6 +68,19 @@ def test_it_beats_the_best_line_and_guessing_by_far_where_no_line_describes_peop
     assert bayes.score > bayes.baseline + 0.2
 
 
+def test_in_many_columns_a_long_list_is_read_whole_and_no_line_does_better():
+    """A list cut to 1,000 people is a poor prior in 24 columns: somebody who fits a line to 6,000 does better."""
+    rng, loads = np.random.default_rng(0), np.random.default_rng(7).normal(size=(12, 24))
+    X = np.clip(0.5 + 0.035 * (rng.normal(size=(8_500, 12)) @ loads + rng.normal(size=(8_500, 24))), 0.0, 1.0)
+    rows, sample = X[:500], X[500:]
+    noise = told(*[Laplace(0.1)] * 24, given=sample)
+    Z = draw(noise.channels, rows.copy(), rng)
+    known = Knowledge(Z, Encoding.unit(24), noise=noise, sample=sample, transform=Transform.identity(24))
+    attacks = (BayesWindow(), BayesWindow(people=1_000), ATTACKS["learned-inversion"](trees=1))
+    whole, cut, line = ((np.abs(one.run(known).aimed - rows) <= 0.05).mean() for one in attacks)
+    assert cut < line < whole
+
+
 def calibrated(hit, believed):
     """Whether of guesses held with some probability so many are right, in five parts of the scale."""
     for low, high in ((0.0, 0.5), (0.5, 0.65), (0.65, 0.8), (0.8, 0.9), (0.9, 1.01)):

@@ -54,3 +54,16 @@ def test_the_audit_computes_exact_posteriors_and_says_so(folder):
 def test_plain_answers_are_classified_after_training_on_bits(folder):
     model = train([folder / "release"], "naive-bayes", folder / "model.skops")
     assert model.about["transform"] == {"kind": "identity"}
+
+
+def test_a_release_in_stages_has_no_line_and_no_key_is_missed(tmp_path):
+    rng = np.random.default_rng(1)
+    pyarrow.csv.write_csv(pa.table({name: rng.random(120) for name in "abc"}), tmp_path / "t.csv")
+    columns = tuple(Column(name, "numeric", low=0.0, high=1.0, **PUBLIC) for name in "abc")
+    options = Options(mechanism="staged-release", schema=Schema(columns), ledger=tmp_path / "ledger")
+    sanitize(tmp_path / "t.csv", tmp_path / "release", options)
+    asked = ("known-transform", "linear-estimate")
+    found = audit(AuditRequest(folder=tmp_path / "release", original=tmp_path / "t.csv", attacks=asked)).data
+    for entry in found["attacks"]:
+        assert "in stages" in entry["not_applicable"]
+        assert "key" not in entry["not_applicable"]

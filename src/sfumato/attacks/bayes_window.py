@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -39,13 +39,10 @@ class Beliefs(Protocol):
     def smooth(self, share: float) -> None:
         """Let people stand for others like them."""
 
-    def told(self, Z: Matrix) -> list[Any]:
-        """What the channels say, given these rows."""
-
     def simulated(self, own: Codes, rng: np.random.Generator) -> Matrix:
         """People of the list, released as the channels would."""
 
-    def fit(self, Z: Matrix, told: Sequence[Any], own: Codes) -> float:
+    def fit(self, Z: Matrix, own: Codes) -> float:
         """How much is believed of the truth behind simulated rows, by a list without these people."""
 
     def guess(self, Z: Matrix, tolerance: float, out: Matrix, mean: Matrix, sure: Matrix) -> None:
@@ -60,13 +57,15 @@ class BayesWindow(Attack):
     label is randomized), smoothed by a normal kernel. The kernel's width is the one with which the adversary, who
     releases people of the list anew and leaves each out in turn, believes most in what is true. The weight of a person
     is the product of the likelihoods of all channels on `cells` of each column, exact for the smoothed people where
-    columns are released one by one. A category is guessed by its highest posterior probability. `details` say how sure
-    the adversary is: if its prior is right, it is right so often.
+    columns are released one by one; where the release is no line of the columns, smoothed people are drawn. A category
+    is guessed by its highest posterior probability. `details` say how sure the adversary is: if its prior is right, it
+    is right so often.
 
     Parameters
     ----------
-    people : int, default=1000
-        Most people of a class who stand for the population, from 2 to 1,000,000.
+    people : int, default=10000
+        Most people of a class who stand for the population, from 2 to 1,000,000. In many columns a short list is a
+        poor prior: it costs more than all else that this adversary approximates.
     cells : int, default=100
         Cells of a number's range, from 20 to 2,000.
     """
@@ -77,7 +76,7 @@ class BayesWindow(Attack):
     helps = frozenset({"labels", "sample_labels", "transform", "guided"})
     accepts = MappingProxyType({"people": Whole(2, 1_000_000), "cells": Whole(20, 2_000)})
 
-    def __init__(self, people: int = 1000, cells: int = 100) -> None:
+    def __init__(self, people: int = 10_000, cells: int = 100) -> None:
         self.people, self.cells = people, cells
 
     def guess(self, known: Knowledge) -> Guess:
@@ -154,8 +153,7 @@ def _best_share(everybody: Sequence[tuple[Likely, Beliefs]]) -> float:
             continue
         own = rng.choice(len(chances), size=some, replace=False, p=chances / chances.sum())
         Z = beliefs.simulated(own, rng)
-        told = beliefs.told(Z)
         for place, share in enumerate(SHARES):
             beliefs.smooth(share)
-            found[place] += beliefs.fit(Z, told, own)
+            found[place] += beliefs.fit(Z, own)
     return SHARES[int(np.argmax(found))]

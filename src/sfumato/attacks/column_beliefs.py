@@ -59,9 +59,9 @@ class ColumnBeliefs:
         """These people of the list, released as the channels would."""
         return draw(self.noise.channels, np.array(self.X[own]), rng)
 
-    def fit(self, Z: Matrix, told: Sequence[Any], own: Codes) -> float:
+    def fit(self, Z: Matrix, own: Codes) -> float:
         """How much is believed of the truth behind simulated rows, in logarithms, by a list without these people."""
-        beliefs = self._beliefs(told, own)
+        beliefs = self._beliefs(self.told(Z), own)
         truths = [self.X[own][:, group.slice] for group, _, _ in self.parts]
         places = [support.places(truth) for support, truth in zip(self.supports, truths, strict=True)]
         found = [belief[np.arange(len(Z)), place] for belief, place in zip(beliefs, places, strict=True)]

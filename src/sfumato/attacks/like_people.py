@@ -1,16 +1,19 @@
-"""Whom an adversary can think of behind a released row: people of the released class, in blocks that fit memory."""
+"""Whom an adversary can think of behind a released row: people of the released class, and made-up people like them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
-from sfumato.array_types import Codes, Matrix
+from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.attacks.base import Knowledge
+from sfumato.attacks.window import half_step
 from sfumato.statistics import NO_CLASS
+from sfumato.table import Group
 
 FEWEST = 10
 """With fewer people of a class in the sample, everybody stands for them."""
@@ -45,6 +48,62 @@ def likely_people(known: Knowledge, most: int) -> Iterator[Likely]:
         if len(possible) < FEWEST:
             possible, told = everybody, np.zeros(len(everybody))
         yield _likely(known, code, rows, possible, told, most)
+
+
+class Alike(NamedTuple):
+    """Made-up people `X`, and after whom each was made."""
+
+    X: Matrix
+    after: Codes
+
+
+def made_up(X: Matrix, groups: Sequence[Group], share: float, wanted: int, rng: np.random.Generator) -> Alike:
+    """About `wanted` people drawn from the people X, smoothed.
+
+    Each keeps somebody's categories and gaps. Its numbers, as normal scores in their columns, are those that are usual
+    beside the categories, plus sqrt(1 - share^2) of what was this person's own, plus `share` of normal noise with the
+    covariance of what is people's own. So at every share columns are spread as they are among the people, and stay
+    correlated; at 1 they depend on each other as normal scores do.
+    """
+    numbers = [group for group in groups if not group.is_onehot]
+    copies = -(-wanted // len(X)) if numbers else 1
+    after = np.repeat(np.arange(len(X)), copies)
+    found = np.array(X[after])
+    if not numbers or len(X) < 2:
+        return Alike(found, after)
+    starts = [group.start for group in numbers]
+    gaps = np.column_stack([_missing(X, group) for group in numbers])
+    columns = [np.sort(X[~gap, start]) for gap, start in zip(gaps.T, starts, strict=True)]
+    scores = np.column_stack([_scores(X[:, start], column) for start, column in zip(starts, columns, strict=True)])
+    beside = np.column_stack([np.ones(len(X)), np.delete(X, starts, axis=1)])
+    usual = beside @ np.linalg.solve(beside.T @ beside + np.eye(beside.shape[1]), beside.T @ scores)
+    own = np.where(gaps, 0.0, scores - usual)
+    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(own, rowvar=False)))
+    noise = (rng.standard_normal((len(after), len(starts))) * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    moved = usual[after] + math.sqrt(1.0 - share**2) * own[after] + share * noise
+    for number, (group, column) in enumerate(zip(numbers, columns, strict=True)):
+        there = ~gaps[after, number]
+        found[there, group.start] = _values(moved[there, number], column, group)
+    return Alike(found, after)
+
+
+def _missing(X: Matrix, group: Group) -> Flags:
+    return X[:, group.stop - 1] > 0.5 if group.has_indicator else np.zeros(len(X), dtype=bool)
+
+
+def _scores(x: Matrix, column: Matrix) -> Matrix:
+    """Normal scores of values, by their ranks in a sorted column; equal values share a rank."""
+    if not len(column):
+        return np.zeros(len(x))
+    rank = (np.searchsorted(column, x, "left") + np.searchsorted(column, x, "right")) / 2.0
+    return np.asarray(ndtri(np.clip(rank, 0.5, len(column) - 0.5) / len(column)))
+
+
+def _values(scores: Matrix, column: Matrix, group: Group) -> Matrix:
+    """The inverse, on the column's own steps where it has steps."""
+    found = np.interp(ndtr(scores) * len(column) - 0.5, np.arange(len(column)), column)
+    step = 2.0 * half_step(group)
+    return np.asarray(np.rint(found / step) * step if step else found)
 
 
 def label_likelihood(same: Matrix, keep: float, classes: int) -> Matrix:

@@ -11,13 +11,19 @@ from scipy.spatial.distance import cdist
 from sfumato.array_types import Matrix
 from sfumato.attacks.base import Knowledge, KnownNoise
 from sfumato.attacks.observation import own_columns, transform_of
-from sfumato.channels import apart
+from sfumato.channels import apart, draw
 
 
 def embed(known: Knowledge, X: Matrix) -> Matrix:
     """Where the source rows X would lie in the release on average: A x + c, or their own numbers' lines."""
     matrix, offset = own_columns(known) if known.transform is None and known.columnwise else transform_of(known)
     return np.asarray(X @ matrix.T + offset)
+
+
+def released(known: Knowledge, noise: KnownNoise, X: Matrix, rng: np.random.Generator) -> Matrix:
+    """Source rows X released anew under these channels: each goes the way that the map chooses, where it chooses."""
+    chosen = None if known.guided is None else known.guided.perturb(noise.channels, X, rng)
+    return draw(noise.channels, np.array(Suspects.of(known, X).given), rng) if chosen is None else chosen
 
 
 class Suspects(NamedTuple):

@@ -107,11 +107,11 @@ class MixedBeliefs:
         """These people of the list, released as the channels would."""
         return draw(self.noise.channels, np.array(self.given[own]), rng)
 
-    def fit(self, Z: Matrix, told: Sequence[Any], own: Codes) -> float:
+    def fit(self, Z: Matrix, own: Codes) -> float:
         """How much is believed of the truth behind simulated rows, in logarithms, by a list without these people."""
         self._place()
         assert self.back is not None
-        weights = self.placed.weights(self._smoothed(told), own)
+        weights = self.placed.weights(self._smoothed(self.told(Z)), own)
         moved, at, total = self._moved(Z), self.back.at_places(weights), 0.0
         mean = np.clip(weights.T @ self.fixed + moved, 0.0, 1.0)
         for number, (group, support, S) in enumerate(self.sources):

@@ -8,8 +8,8 @@ import numpy as np
 
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Knowledge, Simulated
-from sfumato.attacks.likelihood import Suspects
-from sfumato.channels import NotApplicableError, draw
+from sfumato.attacks.likelihood import released
+from sfumato.channels import NotApplicableError
 
 MOST_PAIRS, FEWEST_PAIRS = 6_000, 1_000
 MOST_CELLS = 300_000
@@ -58,10 +58,7 @@ def _released(known: Knowledge, X: Matrix, y: Codes | None, rng: np.random.Gener
         raise NotApplicableError("needs to know how the release was made, and nobody says")
     if not known.columnwise and known.transform is None and known.guided is None:
         raise NotApplicableError("needs the transform of a release that mixes columns")
-    Z = None if known.guided is None else known.guided.perturb(noise.channels, X, rng)
-    if Z is None:
-        Z = draw(noise.channels, np.array(Suspects.of(known, X).given), rng)
-    return Simulated(Z, y, np.arange(len(X)))
+    return Simulated(released(known, noise, X, rng), y, np.arange(len(X)))
 
 
 def _told(known: Knowledge, y: Codes, rng: np.random.Generator) -> Codes:

@@ -37,7 +37,10 @@ from sfumato.metrics import ScoredGuess, auc, recovery_curve
 from sfumato.wording import WORSE_THAN_GUESSING, is_worse_than_guessing
 
 NO_TRACE = "which release row belongs to which person is unknown (no trace)"
-NOT_LINEAR = "the bits of a guided survey are not a linear function of the answers"
+NOT_LINEAR = {
+    "guided": "the bits of a guided survey are not a linear function of the answers",
+    "staged": "a release in stages is not a linear function of the columns: most rows are vectors of their ranks",
+}
 REASONS = {
     "candidates": "needs people who are not in the table: give a holdout table",
     "sample": "needs people who are not in the table: give a holdout table",
@@ -130,8 +133,8 @@ def attempt(attack: Attack, arena: Arena) -> Attempt:
     known = arena.known_to(attack)
     missing = [item for item in known.missing(attack.knows) if item != "secret"]
     if missing:
-        linear = missing[0] == "transform" and arena.evidence.is_guided
-        return Attempt(**told, not_applicable=NOT_LINEAR if linear else reason_for(missing[0]))
+        curved = arena.known.guided if missing[0] == "transform" else None
+        return Attempt(**told, not_applicable=reason_for(missing[0]) if curved is None else NOT_LINEAR[curved.kind])
     try:
         guess = aimed(attack, known)
         has_control = arena.aside is not None and "targets" in attack.knows and "images" not in attack.knows
