@@ -15,6 +15,7 @@ import sfumato as sf
 from sfumato.errors import CardError, OutputError, SchemaError, TableError, UsageError
 from sfumato.guarantee import Ledger
 from sfumato.jobs.only_new import forget_release
+from sfumato.jobs.predict import predict as predict_to_file
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
 PUBLIC = {"source": "public", "reason": "known from the form"}
@@ -294,6 +295,44 @@ class TestLearning:
         assert np.array_equal(again.predict(pl.from_pandas(people)), found)
         assert np.array_equal(sf.predict(tmp_path / "model.skops", people), found)
         assert sf.evaluate(tmp_path / "model.skops", people).error == judged.error
+
+    @pytest.mark.parametrize(
+        "classes",
+        [
+            [0, 1],
+            [-1, 2],
+            [0.5, 1.5],
+            [1.0, 2.5],
+            [False, True],
+            ["no", "yes"],
+            ["0", "1"],
+            ["0.5", "1.5"],
+            ["01", "2"],
+        ],
+        ids=str,
+    )
+    def test_answers_are_of_the_labels_type(self, classes, tmp_path):
+        """Compared with the frame that they came from; a file of answers likewise."""
+        people = make_people(200, 3)
+        people["ill"] = np.asarray(classes, dtype=object if isinstance(classes[0], str) else None)[
+            (people["ill"] == "yes").to_numpy().astype(int)
+        ]
+        release = sf.sanitize(people, label="ill", mechanism="additive-noise", epsilon_record=30, seed=1)
+        model = sf.train(release, classifier="noise-aware-lda")
+        judged = model.evaluate(people)
+        truth = people["ill"].to_numpy()
+        found = np.asarray(model.predict(people))
+        assert np.mean(found == truth) == pytest.approx(1 - judged.error)
+        assert judged.error < 0.3
+        assert list(judged.classes) == classes
+        assert [type(one) for one in judged.classes] == [type(one) for one in classes]
+        model.save(tmp_path / "m.skops")
+        people.to_parquet(tmp_path / "people.parquet")
+        predict_to_file(tmp_path / "m.skops", tmp_path / "people.parquet", tmp_path / "found.parquet")
+        assert np.array_equal(pd.read_parquet(tmp_path / "found.parquet")["prediction"].to_numpy(), found)
+        if not isinstance(classes[0], str):
+            assert np.array_equal(model.predict(people.drop(columns="ill")), found)
+            assert np.array_equal(np.asarray(model.classes)[model.predict_proba(people).argmax(axis=1)], found)
 
     def test_a_folder_and_the_object_train_alike(self, releases, people, tmp_path):
         releases[0].save(tmp_path / "r", force=True)

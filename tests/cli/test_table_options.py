@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.cli.app import app
-from sfumato.cli.console import run_guarded
-from sfumato.table import Schema
+from sfumato.cli.console import Console, run_guarded
+from sfumato.table import Schema, write_table
 
 ROWS = 60
 
@@ -122,3 +122,62 @@ def test_arrow_goes_in_and_comes_out_through_pipes(run, tmp_path, monkeypatch):
     assert (code, out) == (3, "")
     assert "damaged or truncated" in err
     assert "--json" in run(*words, "--out", "json", "--json", piped=piped.getvalue())[2]
+
+
+GAPPY = {
+    "x": [*map(str, range(1, 57)), "-", "n/a", None, "4"],
+    "town": [*["a", "b"] * 28, "n/a", "-", "none", "a"],
+    "ill": ["no", "yes"] * 30,
+}
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "xlsx", "-"])
+def test_words_for_missing_values(run, kind, tmp_path):
+    """A column of numbers with such words is a column of numbers, in a file of any kind."""
+    table = pa.table(GAPPY)
+    given, piped = f"gappy.{kind}", None
+    if kind == "-":
+        sink = io.BytesIO()
+        pq.write_table(table, sink)
+        given, piped = "-", sink.getvalue()
+    else:
+        write_table(table, tmp_path / given)
+    assert run("schema", given, "--label", "ill", piped=piped)[0] == 3, "the column looks numeric"
+    code, _, err = run("schema", given, "--label", "ill", "--missing", "n/a, -", "--out", "s.yaml", piped=piped)
+    assert code == 0, err
+    schema = Schema.load(tmp_path / "s.yaml")
+    assert (schema["x"].kind, schema["x"].bounds, schema["x"].missing) == ("integer", (1, 56), True)
+    assert (schema["town"].categories, schema["town"].missing) == (("a", "b", "none"), True)
+    noise = ("--mechanism", "additive-noise", "--param", "scale=0.05", "--missing", "n/a,-")
+    code, _, err = run("sanitize", given, "--schema", "s.yaml", *noise, "--out", "r", piped=piped)
+    assert code == 0, err
+    assert pq.read_table(tmp_path / "r" / "release.parquet")["x"].null_count > 0
+
+
+def test_missing_needs_words_and_a_file(run):
+    code, _, err = run("schema", "t.csv", "--missing", "n/a,,-")
+    assert (code, '--missing "n/a,-"' in err) == (2, True)
+    code, _, err = run("schema", "sqlite:///t.db", "--query", "select 1", "--missing", "-")
+    assert (code, "NULLIF" in err) == (2, True)
+
+
+def test_a_person_that_the_schema_knows_as_something_else(run, tmp_path):
+    """In one step: a schema is written, and then somebody says that one of its columns is the person."""
+    rows = {"pid": [n // 2 for n in range(ROWS)], "x": [n % 7 for n in range(ROWS)], "ill": ["no", "yes"] * (ROWS // 2)}
+    write_table(pa.table(rows), tmp_path / "people.csv")
+    assert run("schema", "people.csv", "--label", "ill", "--out", "s.yaml")[0] == 0
+    assert Schema.load(tmp_path / "s.yaml")["pid"].role == "private"
+    noise = ("--mechanism", "additive-noise", "--param", "scale=1", "--max-rows-per-person", 2)
+    code, _, err = run("sanitize", "people.csv", "--schema", "s.yaml", "--person", "pid", *noise, "--out", "r")
+    assert code == 0, err
+    assert pq.read_table(tmp_path / "r" / "release.parquet").column_names == ["x", "ill"]
+    assert json.loads((tmp_path / "r" / "card.json").read_text())["guarantee"]["rows_per_person"] == 2
+    code, _, err = run("sanitize", "people.csv", "--schema", "s.yaml", "--person", "ill", *noise, "--out", "r2")
+    assert (code, "cannot say whose rows" in err) == (4, True)
+
+
+def test_json_has_no_infinity(capsys):
+    console = Console(as_json=True)
+    console.result({"epsilon": float("inf"), "inner": [{"x": float("nan")}, (1.5, -float("inf"))], "n": 3})
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert found == {"epsilon": None, "inner": [{"x": None}, [1.5, None]], "n": 3, "warnings": []}

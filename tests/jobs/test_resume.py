@@ -314,6 +314,27 @@ def test_what_cannot_be_resumed_is_refused_with_words(tmp_path, words, why):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.parquet"]
 
 
+@pytest.mark.parametrize("planted", [SCHEMA, (None, {}, 1), 7], ids=["ours", "alike", "number"])
+def test_a_sum_that_the_run_did_not_write_is_refused(stopped, planted):
+    """One of our own classes too, or something shaped like a sum."""
+    folder, given = stopped
+    given = replace(given, mechanism="principal-laplace", parameters={"basis": "private", "epsilon_record": 4.0})
+
+    def interrupt(step, _, __):
+        if step == "Perturbing":
+            raise KeyboardInterrupt
+
+    with pytest.raises(InterruptedRunError):
+        sanitize(folder / "t.parquet", folder / "fitted", given, interrupt)
+    path = folder / ".fitted.unfinished" / ".run" / "pass-0"
+    whole = path.read_bytes()
+    path.write_bytes(pickle.dumps(planted))
+    with pytest.raises(UsageError, match=r"pass-0 is not what it wrote.*--force"):
+        sanitize(folder / "t.parquet", folder / "fitted", given)
+    path.write_bytes(whole)
+    assert sanitize(folder / "t.parquet", folder / "fitted", given).card.rows == ROWS
+
+
 def test_a_planted_sum_runs_nothing():
     """A pickle may name what a module of ours imports; only classes that are ours are built."""
     for module, name in (("sfumato.server.child_process", "subprocess.Popen"), ("os", "system"), ("builtins", "eval")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import signal
@@ -79,6 +80,15 @@ def complain(message: str, code: int) -> int:
     return code
 
 
+def _finite(data: Any) -> Any:
+    """The same without numbers that JSON does not have."""
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
 @dataclass
 class Console(OptionBlock):
     """Prints for people, or collects for one JSON object."""
@@ -94,9 +104,9 @@ class Console(OptionBlock):
             print(text, file=self.stream)
 
     def result(self, data: dict[str, Any]) -> None:
-        """The object of `--json`."""
+        """The object of `--json`; null is infinite, as on a card."""
         if self.as_json:
-            print(json.dumps({**data, "warnings": self.warnings}, indent=1, default=str))
+            print(json.dumps(_finite({**data, "warnings": self.warnings}), indent=1, default=str, allow_nan=False))
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[Progress]:

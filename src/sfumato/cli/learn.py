@@ -189,10 +189,11 @@ def evaluate(
     )
     if words := commonest_words(found.than_commonest):
         console.say(words)
-    width = max(len(name) for name in found.classes)
+    names = [str(name) for name in found.classes]
+    width = max(len(name) for name in names)
     console.say("Counts, true class by answer (they stay here):")
-    console.say(f"  {'':{width}}  " + "  ".join(f"{name:>{max(8, len(name))}}" for name in found.classes))
-    for name, counts in zip(found.classes, found.confusion.tolist(), strict=True):
-        cells = (f"{count:>{max(8, len(other))},}" for other, count in zip(found.classes, counts, strict=True))
+    console.say(f"  {'':{width}}  " + "  ".join(f"{name:>{max(8, len(name))}}" for name in names))
+    for name, counts in zip(names, found.confusion.tolist(), strict=True):
+        cells = (f"{count:>{max(8, len(other))},}" for other, count in zip(names, counts, strict=True))
         console.say(f"  {name:{width}}  " + "  ".join(cells))
     console.result({"model": str(model), "out": None if out is None else str(out), **found.to_dict()})

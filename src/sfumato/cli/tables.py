@@ -32,6 +32,9 @@ TablesArgument = Annotated[
 Query = Annotated[str | None, typer.Option(metavar="SQL", help="Read this query; TABLE is then a database URL.")]
 Decimal = Annotated[str, typer.Option(metavar="MARK", help="Decimal mark in CSV files: . or a comma.")]
 Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of CSV files, for example cp1252 or utf-16.")]
+Missing = Annotated[
+    str | None, typer.Option(metavar="WORD,WORD", help='Words in files that mean an empty cell, for example "n/a,-".')
+]
 
 
 @dataclass
@@ -40,28 +43,37 @@ class Tables(OptionBlock):
 
     decimal: Decimal = "."
     encoding: Encoding = "utf-8"
+    missing: Missing = None
     _piped: bool = field(default=False, init=False, repr=False)
 
     def open(self, given: str, query: str | None = None, *, encoding: str | None = None) -> Any:
         """A table, or a query that becomes one; `encoding` is its own, where it differs from the others'."""
         from sfumato.table import SqlQuery, open_table
-        from sfumato.table.csv_dialect import Dialect
 
-        dialect = Dialect(self.decimal, encoding or self.encoding)
+        dialect = self._dialect(encoding)
         if query is not None:
+            if self.missing is not None:
+                raise UsageError("--missing is for files. In a query, write NULLIF(column, 'word').")
             return SqlQuery(given, query)
         return self._standard_input(dialect) if given == "-" else open_table(given, dialect=dialect)
 
     def open_all(self, given: list[str], query: str | None = None) -> Any:
         """One table of all files that were named."""
         from sfumato.table import open_table
-        from sfumato.table.csv_dialect import Dialect
 
         if len(given) == 1:
             return self.open(given[0], query)
         if query is not None or "-" in given:
             raise UsageError("Several tables must be files. Give standard input or a database alone.")
-        return open_table(given, dialect=Dialect(self.decimal, self.encoding))
+        return open_table(given, dialect=self._dialect())
+
+    def _dialect(self, encoding: str | None = None) -> Any:
+        from sfumato.table.csv_dialect import Dialect
+
+        words = [] if self.missing is None else [word.strip() for word in self.missing.split(",")]
+        if not all(words):
+            raise UsageError('--missing needs words with commas between them, for example --missing "n/a,-".')
+        return Dialect(self.decimal, encoding or self.encoding, tuple(words))
 
     def open_if_given(self, given: str | None, *, encoding: str | None = None) -> Any:
         """The same for an option that may be left out."""

@@ -35,13 +35,14 @@ class Model(ModelFile):
     ----------
     about : mapping
         Plain JSON: classifier, space, schema, classes, and the releases that were used.
-    classes : list of str
-        The classes, in the order of the columns of `predict_proba`.
+    classes : list
+        The classes in the order of the columns of `predict_proba`: integers, numbers or truth values where all of them
+        are spelt so, else text.
     """
 
     def predict(self, table: Any, *, key: Key | Path | str | None = None, unknown: str = "missing") -> NDArray[Any]:
-        """The class of every row, in the words of the label; see `sfumato.predict`."""
-        return np.asarray(self.classes, dtype=object)[self._classified(table, key, unknown).codes]
+        """The class of every row, as the label has it; see `sfumato.predict`."""
+        return np.asarray(self._classified(table, key, unknown).labels)
 
     def predict_proba(self, table: Any, *, key: Key | Path | str | None = None, unknown: str = "missing") -> Floats:
         """The probability of every class for every row; the parameters are those of `predict`."""
@@ -134,8 +135,9 @@ def predict(
 
     Returns
     -------
-    numpy.ndarray of str
-        One class for each row, in the words of the label.
+    numpy.ndarray
+        One class for each row, of the label's type: integers, numbers or truth values where all classes are spelt so,
+        else text; text also where the table has the label as text.
     """
     return _model(model).predict(table, key=key, unknown=unknown)
 

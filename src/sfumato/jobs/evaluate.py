@@ -25,14 +25,15 @@ from sfumato.wording import counted, than_commonest
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """Counts of true class (rows) against answer (columns), and what follows from them.
+    """Counts of true class (rows) against answer (columns), and what follows from them; `classes` are of the label's
+    own type.
 
     `interval` is Wilson's 95% interval of the error; `commonest` is the error of always answering the commonest class.
     `unseen`: rows of classes that training did not see; every answer to them is wrong, and they count as errors.
     `unknown`: cells per column whose category training did not see.
     """
 
-    classes: tuple[str, ...]
+    classes: tuple[str | int | float | bool, ...]
     confusion: Codes
     unseen: int = 0
     unknown: Mapping[str, int] = field(default_factory=dict)
@@ -108,7 +109,7 @@ def evaluate(
 def compare(model: Model, source: Any, *, key: Path | Key | None = None, unknown: str = MISSING_INSTEAD) -> Evaluation:
     """The same with a model that is open, of rows wherever they are; nothing is written."""
     source = opened(source)
-    Z, truth, unfit = rows_to_classify(model, source, key, unknown)
+    Z, truth, unfit, like = rows_to_classify(model, source, key, unknown)
     if truth is None or not len(truth):
         raise TableError(
             f"The table has no rows with the label {model.about['label']!r}, so there is nothing to compare with. "
@@ -120,12 +121,13 @@ def compare(model: Model, source: Any, *, key: Path | Key | None = None, unknown
             "Fill it in, or leave these rows out."
         )
     classifier = classifier_for(model, source)
-    confusion = np.zeros((len(model.classes), len(model.classes)), dtype=np.int64)
+    classes = tuple(model.encoding().decode_label(range(len(model.classes)), like).to_pylist())
+    confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
     seen = truth != UNLISTED
     with model.answering():
         answers = np.asarray(classifier.predict(Z), dtype=np.int64)
         np.add.at(confusion, (truth[seen], answers[seen]), 1)
-    found = Evaluation(tuple(model.classes), confusion, int(np.count_nonzero(~seen)), unfit)
+    found = Evaluation(classes, confusion, int(np.count_nonzero(~seen)), unfit)
     if found.unseen:
         warnings.warn(
             f"{counted(found.unseen, 'row')} of classes that training did not see: no answer for them can be right, "

@@ -47,8 +47,12 @@ class Model:
         return choose_classifier(name, self.about.get("parameters")).text
 
     @property
-    def classes(self) -> list[str]:
-        return list(self.about["classes"])
+    def classes(self) -> list[str | int | float | bool]:
+        """In the order of codes and probabilities, as integers, numbers or truth values where all are spelt so."""
+        found: list[str | int | float | bool] = (
+            self.encoding().decode_label(range(len(self.about["classes"]))).to_pylist()
+        )
+        return found
 
     def encoding(self) -> Encoding:
         return Encoding.from_dict(self.about["source_schema"])
@@ -97,7 +101,7 @@ class Model:
         """The description describes a space, and the classifier fits into it."""
         encoding, public = self.encoding(), self.affine()
         label = encoding.schema.label
-        if label is None or label.name != self.about["label"] or list(label.categories or ()) != self.classes:
+        if label is None or label.name != self.about["label"] or list(label.categories or ()) != self.about["classes"]:
             raise UnsoundModelError("its classes are not those of its schema")
         if public is not None and (
             public[0].ndim != 2
@@ -106,7 +110,7 @@ class Model:
             or not (np.isfinite(public[0]).all() and np.isfinite(public[1]).all())
         ):
             raise UnsoundModelError("its map of rows is not a valid map")
-        check_structure(self.classifier, len(self.classes))
+        check_structure(self.classifier, len(self.about["classes"]))
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:

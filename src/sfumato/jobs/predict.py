@@ -25,7 +25,8 @@ from sfumato.wording import counted, than_commonest
 
 @dataclass(frozen=True, repr=False)
 class Predicted:
-    """Class codes, probabilities where the classifier has them, and how often the label, if present, was met.
+    """Class codes, what they mean (`labels`: of the label's own type), probabilities where the classifier has them, and
+    how often the label, if present, was met.
 
     Rows without a label do not count; a class that training did not see is missed. `commonest` is what always answering
     the commonest class would have reached: the figure to beat. `unknown`: cells per column whose category training did
@@ -33,6 +34,7 @@ class Predicted:
     """
 
     codes: Codes
+    labels: pa.Array
     probabilities: Matrix | None
     accuracy: float | None
     commonest: float | None
@@ -69,7 +71,7 @@ def predict(
     check_free(out, force=force)
     model = Model.load(model_path)
     predicted = classify(model, source, key=key, unknown=unknown)
-    columns = {"prediction": model.encoding().decode_label(predicted.codes)}
+    columns = {"prediction": predicted.labels}
     if predicted.probabilities is not None:
         columns["probability"] = pa.array(predicted.probabilities.max(axis=1))
     write_table(pa.table(columns), out)
@@ -79,7 +81,7 @@ def predict(
 def classify(model: Model, source: Any, *, key: Path | Key | None = None, unknown: str = MISSING_INSTEAD) -> Predicted:
     """The same with a model that is open, of rows wherever they are; nothing is written."""
     source = opened(source)
-    Z, truth, unfit = rows_to_classify(model, source, key, unknown)
+    Z, truth, unfit, like = rows_to_classify(model, source, key, unknown)
     if not len(Z):
         raise TableError("The table contains no rows, so there is nothing to classify.")
     classifier = classifier_for(model, source)
@@ -92,7 +94,8 @@ def classify(model: Model, source: Any, *, key: Path | Key | None = None, unknow
         told = truth[truth != NOT_TOLD]
         accuracy = float(np.mean(told == codes[truth != NOT_TOLD]))
         commonest = float(np.bincount(told[told >= 0], minlength=1).max() / len(told))
-    return Predicted(codes, probabilities, accuracy, commonest, len(codes), unfit, len(told))
+    labels = model.encoding().decode_label(codes, like)
+    return Predicted(codes, labels, probabilities, accuracy, commonest, len(codes), unfit, len(told))
 
 
 def opened(source: Any) -> Any:
@@ -137,11 +140,13 @@ def _without_noise(card: Card) -> bool:
 
 class Rows(NamedTuple):
     """Rows in the model's space with their true classes: `NOT_TOLD` where the cell is empty, `UNLISTED` where training
-    saw no such class, None where no row tells. `unfit`: cells per column whose category training did not see."""
+    saw no such class, None where no row tells. `unfit`: cells per column whose category training did not see.
+    `label_type`: of the table's own label column, where it has one."""
 
     Z: Matrix
     truth: Codes | None
     unfit: Mapping[str, int]
+    label_type: pa.DataType | None = None
 
 
 def rows_to_classify(model: Model, source: Any, key: Path | Key | None, unknown: str) -> Rows:
@@ -175,10 +180,12 @@ def _embedded(model: Model, source: Any, key: Path | Key | None, unknown: str) -
         )
         raise type(error)(f"{error} {whose}") from None
     warn_of_unfit(unfit, "the training data")
+    name = model.about["label"]
+    like = table.schema.field(name).type if name in table.column_names else None
     if model.about["transform"]["kind"] == "identity":
-        return Rows(X, truth, unfit)
+        return Rows(X, truth, unfit, like)
     matrix, offset = _map(model, key)
-    return Rows(X @ matrix.T + offset, truth, unfit)
+    return Rows(X @ matrix.T + offset, truth, unfit, like)
 
 
 def _classes(encoding: Encoding, table: pa.Table, unknown: str) -> Codes | None:

@@ -138,7 +138,9 @@ def _perturb(
     engine: Engine,
 ) -> _Made:
     """The road that every release takes, wherever it lands. `run` ends when it is certain whether it stands."""
-    schema = schema_for(opened, options.agreed_schema(), options.label, options.person)
+    schema = schema_for(
+        opened, options.agreed_schema(), options.label, options.person, agreed=options.terms is not None
+    )
     if options.target is not None:
         schema = schema.with_target(options.target)
     schema = options.with_own_noise(schema)
@@ -281,13 +283,15 @@ def _roll(ledger: Ledger, source: Source, options: Options) -> Roll | None:
     return source.roll
 
 
-def schema_for(table: Any, given: Path | str | Schema | None, label: str | None, person: str | None = None) -> Schema:
-    """The declared schema, or one inferred from the table (with a `PrivacyLeakWarning`); `label` names the label, and
-    `person` the column that says whose rows they are."""
+def schema_for(
+    table: Any, given: Path | str | Schema | None, label: str | None, person: str | None = None, *, agreed: bool = False
+) -> Schema:
+    """The declared schema (a study's where it is `agreed`), or one inferred from the table (with a
+    `PrivacyLeakWarning`); `label` names the label, and `person` the column that says whose rows they are."""
     if given is None:
         return Schema.infer(table, label=label, person=person)
     schema = given if isinstance(given, Schema) else Schema.load(given)
-    schema = schema if person is None else with_person(schema, person)
+    schema = schema if person is None else with_person(schema, person, agreed=agreed)
     if label is not None and label not in schema:
         raise SchemaError(f"The schema has no column {label!r} to be the label. It has: {', '.join(schema.names)}.")
     if label is not None and (schema.label is None or schema.label.name != label):

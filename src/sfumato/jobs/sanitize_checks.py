@@ -71,15 +71,16 @@ def label_response(encoding: Encoding, options: Options, strength: Strength) -> 
     return RandomizedResponse.of_epsilon(strength.label_epsilon, len(encoding.classes))
 
 
-def with_person(schema: Schema, name: str) -> Schema:
-    """The schema with the column that says whose rows they are; what it declares as released stays as it is."""
+def with_person(schema: Schema, name: str, *, agreed: bool) -> Schema:
+    """The schema with the column that says whose rows they are, which is not released then. A schema that was `agreed`
+    on with others releases what it says."""
     known = schema.person
     if known is not None and known.name != name:
         raise SchemaError(f"In the schema the person is {known.name!r}, not {name!r}. Leave --person out.")
-    if name in schema and schema[name].role not in ("person", "identifier"):
-        raise SchemaError(
-            f"The schema releases the column {name!r}, so it cannot say whose rows they are. Give it `role: person`."
-        )
+    role = schema[name].role if name in schema else "identifier"
+    if role in ("label", "target") or (agreed and role == "private"):
+        whose = "study" if agreed else "schema"
+        raise SchemaError(f"The {whose} releases the column {name!r} ({role}), so it cannot say whose rows they are.")
     others = tuple(column for column in schema.columns if column.name != name)
     return Schema((*others, Column(name, "categorical", role="person")))
 

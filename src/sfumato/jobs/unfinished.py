@@ -1,8 +1,8 @@
 """What a streaming run keeps so that, killed, it can go on where it stopped: beside the release, private, until commit.
 
-A pass that is finished left its sums; a block that is perturbed lies in the file of buckets, under a hash. The run key
-rests with them (0600) and is overwritten and removed right before the release gets its name. Streams depend on what a
-block holds, so even a table that changed unnoticed meets no noise a second time.
+A pass that is finished left its sums, a block that is perturbed lies in the file of buckets, both under a hash. The run
+key rests with them (0600) and is overwritten and removed right before the release gets its name. Streams depend on what
+a block holds, so even a table that changed unnoticed meets no noise a second time.
 """
 
 from __future__ import annotations
@@ -114,17 +114,22 @@ class Unfinished:
     def saved_sum(self) -> Any:
         """The sum of the pass that comes next, if the killed run finished it; None otherwise."""
         path = self._pass_file()
-        if not path.exists():
+        if path.name not in self.plan:  # not finished, or killed before it was noted
             return None
         self._passes += 1
         try:
-            return _SumsOnly(io.BytesIO(path.read_bytes())).load()
-        except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, ValueError, TypeError):
+            content = path.read_bytes()
+            if hashlib.sha256(content).hexdigest() != self.plan[path.name]:
+                raise self._hopeless(f"{path} is not what it wrote")
+            return _SumsOnly(io.BytesIO(content)).load()
+        except (OSError, pickle.UnpicklingError):
             raise self._hopeless("its notes are damaged") from None
 
     def save_sum(self, found: Any) -> None:
         """Keep the sum of the pass that was just made."""
-        write_whole(self._pass_file(), pickle.dumps(found), private=True)
+        path, content = self._pass_file(), pickle.dumps(found)
+        write_whole(path, content, private=True)
+        self._note({**self.plan, path.name: hashlib.sha256(content).hexdigest()})
         self._passes += 1
 
     def _pass_file(self) -> Path:
@@ -246,6 +251,7 @@ def plan_of(options: Options, table: Table, **about: Any) -> dict[str, Any]:
         "files": [[str(mark.path), mark.size, mark.changed, mark.node] for mark in marks],
         "version of sfumato": __version__,
         "type of a column": [f"{one.name}: {one.type}" for one in table.arrow_schema],
+        "--missing": list(table.missing),
         "--format": options.format,
         "--like-original": options.like_original,
         "--out-of-bounds": options.out_of_bounds,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,9 +163,11 @@ def _spelt(value: float) -> str:
 
 
 def typed_categories(categories: tuple[str, ...]) -> pa.Array:
-    """Categories as integers or truth values where all of them are spelt so, else as text."""
+    """Categories as integers, numbers or truth values where all of them are spelt as `text` spells these, else text."""
     if all(_is_integer_text(category) for category in categories):
         return pa.array([int(category) for category in categories], pa.int64())
+    if all(_is_number_text(category) for category in categories):
+        return pa.array([float(category) for category in categories], pa.float64())
     if set(categories) == {"false", "true"}:
         return pa.array([category == "true" for category in categories], pa.bool_())
     return pa.array(categories, pa.string())
@@ -173,6 +176,14 @@ def typed_categories(categories: tuple[str, ...]) -> pa.Array:
 def _is_integer_text(category: str) -> bool:
     digits = category.removeprefix("-")
     return digits.isascii() and digits.isdigit() and len(digits) <= 18 and str(int(category)) == category
+
+
+def _is_number_text(category: str) -> bool:
+    try:
+        value = float(category)
+    except ValueError:
+        return False
+    return math.isfinite(value) and _spelt(value) == category
 
 
 COMMA_NUMBER = r"^\s*[+-]?\d+,\d+\s*$"

@@ -1,4 +1,4 @@
-"""How a CSV file is written: its decimal mark and its encoding."""
+"""How a file is written: its decimal mark, its encoding, its words for empty cells."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ _WHOLE = r"^\s*[+-]?\d+\s*$"
 
 @dataclass(frozen=True)
 class Dialect:
-    """What a CSV file does not say of itself.
+    """What a file does not say of itself.
 
-    decimal : "." or ",".
+    decimal : "." or ",", of a CSV file.
     encoding : any of Python's text encodings, for example "cp1252"; "utf-8" may begin with a byte order mark.
+    missing : words that stand for an empty cell, in files of any kind.
     """
 
     decimal: str = "."
     encoding: str = "utf-8"
+    missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.decimal not in DECIMALS:

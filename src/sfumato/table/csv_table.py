@@ -21,7 +21,7 @@ from sfumato.table.file_mark import FileMark
 from sfumato.table.tables import Table
 
 EMPTY_CELLS = ["", "NA", "N/A", "NaN", "nan", "NAN", "null", "NULL"]
-"""What counts as an empty cell. Words such as none or ? are categories to somebody, so they are not in the list."""
+"""What counts as an empty cell. Words such as none or ? are categories to somebody: --missing names them."""
 
 BYTES_PER_READ = 1 << 24
 
@@ -47,6 +47,7 @@ class CsvTable(Table):
         self._mark = FileMark.of(path.absolute()) if content is None else None
         self.files = () if content is not None else (path,)
         self._dialect = dialect or Dialect()
+        self.missing = self._dialect.missing
         self._delimiter, self._header = self._read_header()
         self._selected = self._select(self._header)
         self._schema: pa.Schema | None = None
@@ -108,7 +109,7 @@ class CsvTable(Table):
                     pacsv.ConvertOptions(
                         column_types=types,
                         include_columns=self._selected,
-                        null_values=EMPTY_CELLS,
+                        null_values=[*EMPTY_CELLS, *self.missing],
                         strings_can_be_null=True,
                         decimal_point=self._dialect.decimal,
                     ),

@@ -189,9 +189,12 @@ class Encoding:
         ]
         return pa.Table.from_arrays(columns, names=[group.column.name for group in self.groups])
 
-    def decode_label(self, codes: npt.ArrayLike) -> pa.Array:
-        """Labels of the codes: integers where all classes are spelt as integers, else text."""
-        return arrays.typed_categories(self.classes).take(pa.array(np.asarray(codes, dtype=np.int64)))
+    def decode_label(self, codes: npt.ArrayLike, like: pa.DataType | None = None) -> pa.Array:
+        """Labels of the codes: numbers or truth values where all classes are spelt so, else text; always text where
+        they are to be compared with a column `like` that."""
+        as_text = like is not None and arrays.is_text(arrays.plain(pa.nulls(0, like)).type)
+        classes = pa.array(self.classes, pa.string()) if as_text else arrays.typed_categories(self.classes)
+        return classes.take(pa.array(np.asarray(codes, dtype=np.int64)))
 
     def person_codes(self, batch: pa.RecordBatch | pa.Table, *, first_row: int = 0) -> npt.NDArray[np.uint64]:
         """Who each row belongs to, as keyed 64-bit hashes that mean nothing outside this process."""

@@ -95,6 +95,7 @@ class PartsTable(Table):
         self._values = list(values or [{} for _ in parts])
         self.folders = tuple(folders)
         self.files = tuple(file for part in parts for file in part.files)
+        self.missing = parts[0].missing
         self._check_alike()
         self._stated = _kinds_of(self._values)
         self._selected = self._select([*self.parts[0].names, *self._stated])

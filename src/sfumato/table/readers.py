@@ -19,7 +19,7 @@ from sfumato.table.parts import PartsTable, files_of_folder, files_of_pattern, f
 from sfumato.table.spreadsheet import SHEETS, SheetTable
 from sfumato.table.sql import SqlQuery, SqlTable
 from sfumato.table.statistical import READERS, StatisticalTable
-from sfumato.table.tables import MemoryTable, SelectedTable, Table, bare
+from sfumato.table.tables import MemoryTable, SelectedTable, Table, WithoutWords, bare
 from sfumato.wording import counted
 
 CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.bz2", ".tsv.bz2", ".csv.zst", ".tsv.zst")
@@ -32,8 +32,8 @@ ENDINGS = {"CSV": CSV_ENDINGS, "Parquet": PARQUET_ENDINGS, "Arrow": ARROW_ENDING
 def open_table(source: Any, columns: Sequence[str] | None = None, dialect: Dialect | None = None) -> Table:
     """Open a path, a pandas / polars / pyarrow object, or an `SqlQuery`, without reading more than is needed.
 
-    A folder, a glob ("2024/*.parquet") or a list of paths is one table in parts. `dialect` says how a CSV file writes
-    its numbers and letters; other sources know that themselves.
+    A folder, a glob ("2024/*.parquet") or a list of paths is one table in parts. `dialect` says how a file writes
+    its numbers, letters and empty cells, where it does not say so itself.
 
     >>> open_table(pa.table({"a": [1, 2]})).names
     ('a',)
@@ -141,10 +141,16 @@ def _open_file(path: Path, columns: Sequence[str] | None, dialect: Dialect | Non
     if not path.exists():
         raise TableError(f"{path} does not exist.")
     ending = path.name.lower()
-    if ending.endswith(PARQUET_ENDINGS):
-        return ParquetTable(path, columns)
     if ending.endswith(CSV_ENDINGS):
         return CsvTable(path, columns, dialect, part=part)
+    table = _open_typed(path, ending, columns)
+    return WithoutWords(table, dialect.missing) if dialect is not None and dialect.missing else table
+
+
+def _open_typed(path: Path, ending: str, columns: Sequence[str] | None) -> Table:
+    """A file that says of itself what its cells are."""
+    if ending.endswith(PARQUET_ENDINGS):
+        return ParquetTable(path, columns)
     if ending.endswith(ARROW_ENDINGS):
         return IpcTable(path, columns)
     if ending.endswith(tuple(READERS)):

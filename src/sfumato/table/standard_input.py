@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from sfumato.errors import TableError
 from sfumato.table.csv_dialect import Dialect
 from sfumato.table.csv_table import CsvTable
-from sfumato.table.tables import MemoryTable, Table
+from sfumato.table.tables import MemoryTable, Table, WithoutWords
 
 NAME = "Standard input"
 
@@ -21,6 +21,12 @@ def table_from(stream: IO[bytes], dialect: Dialect | None = None) -> Table:
     content = stream.read()
     if not content:
         raise TableError(f"{NAME} is empty. Pipe a table into it.")
+    if (typed := _typed(content)) is not None:
+        return WithoutWords(typed, dialect.missing) if dialect is not None and dialect.missing else typed
+    return CsvTable(Path(NAME), dialect=dialect, content=content)
+
+
+def _typed(content: bytes) -> Table | None:
     try:
         if content.startswith(b"PAR1"):
             return MemoryTable(pq.read_table(pa.BufferReader(content)), NAME)
@@ -30,4 +36,4 @@ def table_from(stream: IO[bytes], dialect: Dialect | None = None) -> Table:
             return MemoryTable(pa.ipc.open_stream(pa.BufferReader(content)).read_all(), NAME)
     except (pa.ArrowException, OSError):
         raise TableError(f"{NAME} looks like Parquet or Arrow, but is damaged or truncated.") from None
-    return CsvTable(Path(NAME), dialect=dialect, content=content)
+    return None

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.array_types import Codes
 from sfumato.errors import TableError
+from sfumato.table.arrays import is_text, plain
 from sfumato.table.column import nearest
 
 BLOCK_ROWS = 65_536
@@ -25,6 +27,8 @@ class Table(ABC):
     """The files that it is read from, where it is read from files."""
     folders: tuple[Path, ...] = ()
     """The folders whose content is the table."""
+    missing: tuple[str, ...] = ()
+    """Words that are read as empty cells, beside those that every CSV file may have."""
 
     def __init__(self, where: str, columns: Sequence[str] | None = None) -> None:
         self.where = where
@@ -153,6 +157,34 @@ class SelectedTable(Table):
     def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
         for batch in self._table._batches(rows):
             yield batch.select(self._selected)
+
+
+class WithoutWords(Table):
+    """Another table, in which some words are empty cells."""
+
+    def __init__(self, table: Table, missing: tuple[str, ...]) -> None:
+        super().__init__(table.where)
+        self._table, self.missing = table, missing
+        self.files, self.folders = table.files, table.folders
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        return self._table.arrow_schema
+
+    @property
+    def rows(self) -> int | None:
+        return self._table.rows
+
+    def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        for batch in self._table._batches(rows):
+            yield pa.RecordBatch.from_arrays([self._emptied(column) for column in batch.columns], schema=batch.schema)
+
+    def _emptied(self, column: pa.Array) -> pa.Array:
+        words = plain(column)
+        if not is_text(words.type):
+            return column
+        unsaid = pc.is_in(words, value_set=pa.array(self.missing, words.type))
+        return pc.if_else(unsaid, pa.scalar(None, words.type), words).cast(column.type)
 
 
 def bare(schema: pa.Schema) -> pa.Schema:
