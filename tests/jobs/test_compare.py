@@ -19,6 +19,7 @@ from sfumato.errors import OutputError, TableError, UsageError
 from sfumato.guarantee.concentrated import epsilon_of
 from sfumato.jobs.comparing.audited import audited_by_canaries, audited_epsilon, told_apart, worst_pair
 from sfumato.jobs.comparing.cells import run_cell
+from sfumato.jobs.comparing.summary import settings
 from sfumato.report.comparison import render_comparison
 from sfumato.report.frontier import free_place
 from sfumato.table import Encoding
@@ -194,3 +195,43 @@ def test_what_cannot_be_compared_is_refused(tmp_path):
     (tmp_path / "b").write_text("mine")
     with pytest.raises(OutputError, match="a folder must be written there"):
         sf.compare(people(), tmp_path / "b", schema=SCHEMA)
+
+
+def cell(mechanism, accuracy, gains, reasons=()):
+    nothing = {"untrained": {}, "majority": 0.5, "ceiling": 0.9, "kind": "empirical", "epsilon": None, "delta": None}
+    return {
+        "mechanism": mechanism,
+        "parameters": {"b": 1},
+        "openness": 0.5,
+        "refused": None,
+        "gains": gains,
+        "intervals": {name: [gain, gain] for name, gain in gains.items()},
+        "columns": {name: {} for name in gains},
+        "exposed": {name: [] for name in gains},
+        "not_applicable": dict.fromkeys(reasons, "needs the transform"),
+        "learners": {"linear": accuracy},
+        "conditional_epsilon": None,
+        **nothing,
+    }
+
+
+def test_a_risk_that_nobody_tried_is_not_0_and_beats_nobody():
+    known = cell("known", 0.8, {"naive-estimate": 0.1, "nearest-row": 0.2})
+    secret = cell("secret", 0.85, {"naive-estimate": 0.0}, ["nearest-row", "membership", "known-rows"])
+    worse = cell("worse", 0.7, {"naive-estimate": 0.3}, ["nearest-row"])
+    nobody = cell("nobody", 0.89, {}, ["naive-estimate"])
+    found = {one["mechanism"]: one for one in settings([known, secret, worse, nobody])}
+    assert (found["secret"]["risk"], found["secret"]["untried"]) == (0.0, ["linkability"])
+    assert not found["known"]["dominated"], "whom nobody linked with beats nobody"
+    assert found["worse"]["dominated"], "it gains that much at least"
+    assert (found["nobody"]["risk"], found["nobody"]["untried"]) == (None, ["inference"])
+    assert found["known"]["untried"] == []
+
+
+def test_whoever_shares_the_key_of_a_rotation_is_an_adversary(tmp_path):
+    attacks = ["nearest-row", "known-transform"]
+    found = compared(tmp_path / "out", mechanisms=["random-rotation"], attacks=attacks, strengths=(1.0,))
+    (one,) = found.data["settings"]
+    assert one["untried"] == []
+    assert one["risk"] > 0.2, "the key undoes the rotation"
+    assert "not tried" not in (tmp_path / "out" / "compare.html").read_text().split("<script")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +15,10 @@ from sfumato.errors import TableError, UsageError
 from sfumato.jobs.advising import ground
 from sfumato.jobs.advising.candidates import Candidate, candidates
 from sfumato.jobs.advising.ground import split
+from sfumato.jobs.advising.recommendation import refuted
 from sfumato.jobs.advising.search import search
 from sfumato.jobs.advising.simulated import simulate
-from sfumato.jobs.advising.trial import Outcome
+from sfumato.jobs.advising.trial import Outcome, averaged
 from sfumato.jobs.advising.wish import USUAL_RISK, Wish
 from sfumato.jobs.config import Config
 from sfumato.mechanisms import MECHANISMS
@@ -259,3 +261,17 @@ def test_a_dry_run_has_a_card_no_rows_and_leaves_no_mark(ledger):
     sf.sanitize(people(), schema=SCHEMA, mechanism="additive-noise", epsilon_record=1.0)
     again = sf.sanitize(people(), schema=SCHEMA, mechanism="additive-noise", epsilon_record=1.0, dry_run=True)
     assert again.card.earlier_releases["count"] == 1
+
+
+def test_a_risk_that_nobody_could_try_keeps_no_limit():
+    tried = replace(outcome(0.0, 0.9), gains={"naive-estimate": 0.0}, intervals={"naive-estimate": (0.0, 0.0)})
+    assert tried.risk == 0.0
+    untried = replace(tried, not_applicable={"nearest-row": "needs the transform"})
+    assert (untried.untried, untried.risk) == (["linkability"], 1.0)
+    assert replace(tried, gains={}, intervals={}).risk == 1.0
+    wish = Wish(max_risk=0.2)
+    assert not wish.keeps(untried.risk, untried.loss)
+    assert refuted(untried, wish)
+    assert not refuted(tried, wish)
+    again = averaged([tried, untried])
+    assert again.untried == ["linkability"], "one trial in which nobody could link is enough"

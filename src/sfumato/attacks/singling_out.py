@@ -16,7 +16,6 @@ from sfumato.table import Encoding
 TRIES = 40
 """Predicates that are drawn for each that is wanted, before the adversary gives up."""
 NO_TRANSFORM = "needs the transform of a release that mixes columns"
-NOBODY = "no predicate of this kind is true of exactly one row of the release"
 
 
 class SinglingOut(Attack):
@@ -67,8 +66,7 @@ class SinglingOut(Attack):
         whole = Predicates.joined(found)
         # One for each released row: several about the same row come true together, and would feign certainty.
         first = np.unique(np.concatenate(about), return_index=True)[1]
-        whole = whole.take(np.sort(first)[: self.predicates])
-        return whole if len(whole) else Abstain(NOBODY)
+        return whole.take(np.sort(first)[: self.predicates])
 
 
 class SinglingOutOneColumn(Attack):
@@ -115,8 +113,7 @@ class SinglingOutOneColumn(Attack):
         table = np.concatenate(found)
         table = table[np.random.default_rng(0).permutation(len(table))]
         whole = Predicates(table[:, :1].astype(np.int64), table[:, 1:2], table[:, 2:])
-        whole = whole.take(np.flatnonzero(whole.counts(records) == 1)).take(np.arange(self.predicates))
-        return whole if len(whole) else Abstain(NOBODY)
+        return whole.take(np.flatnonzero(whole.counts(records) == 1)).take(np.arange(self.predicates))
 
 
 def away_from_median(R: Matrix, rows: Codes, groups: Codes, encoding: Encoding) -> Predicates:

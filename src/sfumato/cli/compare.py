@@ -67,10 +67,11 @@ def compare(
         if one["refused"] is not None:
             continue
         accuracy = "  none" if one["accuracy"] is None else f"{one['accuracy']:6.1%}"
-        mark = " " if one["dominated"] or one["accuracy"] is None else "*"
+        mark = " " if one["dominated"] or one["untried"] or None in (one["accuracy"], one["risk"]) else "*"
+        worst = "  none" if one["risk"] is None else f"{one['risk']:+6.1%} ({one['strongest']})"
+        worst += f", not tried: {', '.join(one['untried'])}" if one["untried"] else ""
         console.say(
-            f"{mark} {one['mechanism']:<22} {one['setting']:<32} accuracy {accuracy}  strongest adversary "
-            f"{one['risk']:+6.1%} ({one['strongest']})"
+            f"{mark} {one['mechanism']:<22} {one['setting']:<32} accuracy {accuracy}  strongest adversary {worst}"
         )
     for name, why in found.data["no_learner"].items():
         console.say(f"  no learner for {name}: {why}")

@@ -33,7 +33,7 @@ from sfumato.table import Schema, open_table, write_table
 LADDER = (0.25, 0.5, 0.75)
 MOST_ROWS = 5_000
 SPLITS = 3
-CELLS = "cells-3"
+CELLS = "cells-4"
 """What a kept cell holds; those of another kind are not taken up."""
 
 

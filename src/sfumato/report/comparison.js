@@ -4,6 +4,7 @@
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const chosen = (kind) => new Set(all(`input[data-kind="${kind}"]`).filter((box) => box.checked).map((box) => box.value));
   const signed = (share) => `${share < 0 ? "\u2212" : "+"}${Math.abs(100 * share).toFixed(1)}`;
+  const boxed = new Set(all(`input[data-kind="attack"]`).map((box) => box.value));
   const element = (name, text, look) => {
     const made = document.createElement(name);
     if (text !== undefined) made.textContent = text;
@@ -26,12 +27,20 @@
     const strongest = believed.reduce((best, name) => (best === null || gains[name] > gains[best] ? name : best), null);
     const trained = Object.keys(one.learners).filter((name) => learners.has(name));
     const best = trained.reduce((top, name) => (top === null || one.learners[name] > one.learners[top] ? name : top), null);
-    return { gains, strongest, risk: strongest === null ? 0 : Math.max(0, gains[strongest]), best,
+    const asked = [...Object.keys(one.gains), ...Object.keys(one.reasons)].filter((name) => attacks.has(name) || !boxed.has(name));
+    const tried = new Set(believed.map((name) => data.kinds[name]));
+    const untried = [...new Set(asked.map((name) => data.kinds[name]))].filter((kind) => !tried.has(kind)).sort();
+    return { gains, strongest, untried, risk: strongest === null ? null : Math.max(0, gains[strongest]), best,
       accuracy: best === null ? null : one.learners[best] };
   }
 
+  // What nobody tried is never 0: it is said.
+  const notTried = (one, before) => (one.untried.length ? `${before}not tried: ${one.untried.join(", ")}` : "");
+  const gained = (one) => (one.risk === null ? "none tried" : `${signed(one.risk)}%`) + notTried(one, ", ");
+
   function beaten(mine, found) {
-    return mine.accuracy !== null && found.some((other) => other.accuracy !== null && other.risk <= mine.risk
+    const known = (one) => one.accuracy !== null && one.risk !== null;
+    return known(mine) && found.some((other) => known(other) && !other.untried.length && other.risk <= mine.risk
       && other.accuracy >= mine.accuracy && (other.risk !== mine.risk || other.accuracy !== mine.accuracy));
   }
 
@@ -59,8 +68,9 @@
     });
     for (const point of points) {
       const one = found[point.dataset.i], name = data.settings[point.dataset.i].name;
-      point.style.display = one.accuracy === null ? "none" : "";
-      if (one.accuracy === null) continue;
+      const hidden = one.accuracy === null || (svg.dataset.kind === "risk" && one.risk === null);
+      point.style.display = hidden ? "none" : "";
+      if (hidden) continue;
       const old = point.getAttribute("transform").match(/[-\d.]+/g).map(Number);
       const x = svg.dataset.kind === "risk" ? at("left") + (at("right") - at("left")) * Math.min(1, one.risk) : old[0];
       const share = Math.max(0, (one.accuracy - at("least")) / (1 - at("least")));
@@ -68,7 +78,7 @@
       point.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
       point.querySelector(".mark").classList.toggle("dominated", one.dominated);
       point.querySelector("title").textContent = `${name}, ${data.settings[point.dataset.i].setting}: accuracy `
-        + `${(100 * one.accuracy).toFixed(1)}%, adversary ${signed(one.risk)}%`;
+        + `${(100 * one.accuracy).toFixed(1)}%, adversary ${gained(one)}`;
       const shows = !one.dominated && !named.has(name);
       point.querySelector(".direct").setAttribute("visibility", shows ? "visible" : "hidden");
       point.querySelector(".leader").setAttribute("visibility", "hidden");
@@ -110,8 +120,8 @@
       cell("accuracy").textContent = one.accuracy === null ? "\u2013" : `${(100 * one.accuracy).toFixed(1)}%`;
       const trained = Object.keys(data.settings[row.dataset.i].learners).length;
       cell("learner").textContent = one.best ?? (trained ? "\u2013" : "none can be trained");
-      cell("gained").textContent = one.strongest === null ? "\u2013" : `${signed(one.risk)}%`;
-      cell("strongest").textContent = one.strongest ?? "none applies";
+      cell("gained").textContent = one.risk === null ? "\u2013" : `${signed(one.risk)}%`;
+      cell("strongest").textContent = (one.strongest ?? "none applies") + notTried(one, "; ");
     }
     for (const svg of all("svg.frontier")) draw(svg, found);
     const kinds = [["adversary", "adversaries", "attack", attacks], ["column", "columns", "column", columns], ["learner", "learners", "learner", learners]];

@@ -65,6 +65,7 @@ def _figures(data: Shown, measured: Sequence[Shown], attacks: Sequence[str]) -> 
     columns = list(data["column_names"])
     found = {
         "columns": columns,
+        "kinds": {name: _risk(name) for one in measured for name in (*one["gains"], *one["not_applicable"])},
         "stories": {name: story_of(ATTACKS[name]) for name in attacks if name in ATTACKS},
         "settings": [
             {

@@ -25,7 +25,7 @@ def claimed_epsilon(one: Shown) -> float | None:
 
 def by_risk(settings: Sequence[Shown]) -> Markup:
     """Against the gain of the strongest adversary."""
-    places = [float(one["risk"]) for one in settings]
+    places = [math.nan if one["risk"] is None else float(one["risk"]) for one in settings]
     return _frontier(settings, places, (0.0, 1.0), "gain of the strongest adversary", "risk")
 
 
@@ -39,6 +39,12 @@ def by_epsilon(settings: Sequence[Shown]) -> Markup:
     high = max(low + 1, math.ceil(max(there)))
     ticks = [(float(power), f"{10.0**power:g}") for power in range(low, high + 1)]
     return _frontier(settings, places, (float(low), float(high)), "epsilon", "epsilon", ticks)
+
+
+def gained(one: Shown) -> str:
+    """What the strongest adversary gains, and which risks none could try."""
+    found = "none tried" if one["risk"] is None else f"{one['risk']:+.1%}"
+    return f"{found}, not tried: {', '.join(one['untried'])}" if one["untried"] else found
 
 
 def _frontier(
@@ -130,7 +136,7 @@ def _level_boxes(settings: Sequence[Shown], y: Callable[[float], float]) -> list
 
 def _point(number: int, one: Shown, x: float, y: float, label_at: tuple[float, bool] | None) -> Markup:
     look = "mark dominated" if one["dominated"] else "mark"
-    told = f"{one['mechanism']}, {one['setting']}: accuracy {one['accuracy']:.1%}, adversary {one['risk']:+.1%}"
+    told = f"{one['mechanism']}, {one['setting']}: accuracy {one['accuracy']:.1%}, adversary {gained(one)}"
     if one["kind"] in FORMAL:
         mark = tag("circle", r=6, class_=f"{look} proved")
     else:

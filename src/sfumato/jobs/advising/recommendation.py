@@ -107,10 +107,12 @@ class Recommendation:
         words.append(_proof(found))
         words.append(
             f"The strongest of {counted(len(found.gains), 'adversary')} that were tried is {found.strongest}: it gains "
-            f"{found.risk:.1%} over somebody who never saw the release."
-            if found.gains
+            f"{max(0.0, found.gains[found.strongest]):.1%} over somebody who never saw the release."
+            if found.strongest
             else "None of the adversaries applies to such a release."
         )
+        if found.untried:
+            words.append(f"Not tried, and so taken for the worst: {', '.join(found.untried)}.")
         words.append(
             f"A model learned from the release is right about {found.accuracy:.1%} of other people ({low:.1%} to "
             f"{high:.1%}); always naming the commonest class, {found.majority:.1%}; learning from the original rows, "
@@ -172,6 +174,7 @@ class Recommendation:
                 "tested_rows": found.tested,
                 "risk": found.risk,
                 "strongest": found.strongest,
+                "untried": found.untried,
                 "gains": [
                     {"attack": name, "gain": gain, "interval": list(found.intervals[name])}
                     for name, gain in sorted(found.gains.items(), key=lambda one: -one[1])
@@ -198,7 +201,7 @@ def accuracy_interval(found: Outcome) -> tuple[float, float]:
 
 def refuted(found: Outcome, wish: Wish) -> bool:
     """Whether the whole 95% interval of an adversary's gain, or of the loss, lies outside the wish."""
-    gain = max((low for low, _ in found.intervals.values()), default=0.0)
+    gain = 1.0 if found.untried or not found.gains else max(low for low, _ in found.intervals.values())
     loss = found.ceiling - accuracy_interval(found)[1]
     return not wish.keeps(gain, loss)
 
@@ -207,10 +210,10 @@ def in_short(setting: Setting) -> str:
     """One line of a setting, as it was measured in the search."""
     told = ", ".join(f"{name} {value}" for name, value in setting.parameters.items())
     found = setting.outcome
-    return (
-        f"{setting.candidate.mechanism}, {told}: strongest adversary {found.risk:+.1%} ({found.strongest or 'none'}), "
-        f"accuracy {found.accuracy:.1%} of {found.ceiling:.1%}"
-    )
+    worst = f"strongest adversary {found.risk:+.1%} ({found.strongest})"
+    if found.untried or not found.gains:
+        worst = f"not tried: {', '.join(found.untried) or 'any risk'}"
+    return f"{setting.candidate.mechanism}, {told}: {worst}, accuracy {found.accuracy:.1%} of {found.ceiling:.1%}"
 
 
 def _short(setting: Setting, wish: Wish) -> dict[str, Any]:

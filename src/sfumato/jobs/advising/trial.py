@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from sfumato.attacks import ATTACKS
 from sfumato.classifiers.auto import learners_for
 from sfumato.classifiers.reads_noise import Rows
 from sfumato.errors import SfumatoError, TableError
@@ -68,13 +69,24 @@ class Outcome:
         return max(self.gains, key=lambda name: self.gains[name], default=None)
 
     @property
+    def untried(self) -> list[str]:
+        """Risks that no adversary could try."""
+        return untried(self.gains, self.not_applicable)
+
+    @property
     def risk(self) -> float:
-        """What the strongest gains; nobody gains less than nothing."""
-        return max(0.0, *self.gains.values()) if self.gains else 0.0
+        """What the strongest gains, nobody less than nothing; all there is to gain where a risk could not be tried."""
+        return 1.0 if self.untried or not self.gains else max(0.0, *self.gains.values())
 
     @property
     def loss(self) -> float:
         return max(0.0, self.ceiling - self.accuracy)
+
+
+def untried(gains: Iterable[str], not_applicable: Iterable[str]) -> list[str]:
+    """Which of the three risks none of the adversaries could try that were asked to."""
+    tried = {ATTACKS[name].risk for name in gains if name in ATTACKS}
+    return sorted({ATTACKS[name].risk for name in not_applicable if name in ATTACKS} - tried)
 
 
 def trial(
@@ -142,7 +154,7 @@ class _Attacked(NamedTuple):
 
 
 def _attacked(release: Release, ground: Ground, attacked: int, seed: int, attacks: tuple[str, ...] | None) -> _Attacked:
-    """Gains, and why others do not apply. Who has the leaked key is no adversary of the release."""
+    """Gains, and why others do not apply. Whoever shares the key of a release is an adversary."""
     request = AuditRequest(ground.train, release=release, holdout=ground.test, max_rows=max(2, attacked), seed=seed)
     rng = np.random.default_rng(seed)
     arena = set_up(evidence_from_release(release, request, rng), request.tolerance, rng)
@@ -151,8 +163,6 @@ def _attacked(release: Release, ground: Ground, attacked: int, seed: int, attack
         scored, name = found.scored, found.name
         if scored is None:
             told.refused[name] = found.not_applicable or f"failed ({found.failed})"
-        elif found.assumes:
-            told.refused[name] = f"assumes that {found.assumes[0]}"
         else:
             low, high = (float(end) - scored.baseline for end in scored.interval)
             told.gains[name], told.intervals[name] = float(scored.score) - scored.baseline, (low, high)
@@ -217,5 +227,13 @@ def averaged(outcomes: Sequence[Outcome]) -> Outcome:
         delta=first.delta,
         conditional=first.conditional,
         learner=first.learner,
-        not_applicable=first.not_applicable,
+        not_applicable=merged([one.not_applicable for one in outcomes]),
     )
+
+
+def merged(reasons: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The first reason of each that has any."""
+    found: dict[str, str] = {}
+    for one in reasons:
+        found = {**one, **found}
+    return found

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.jobs.advising.trial import merged, untried
+
 MOST_EXPOSED = 10
 LONG = pa.schema(
     [
@@ -48,13 +50,14 @@ def settings(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for cell in cells:
         found.setdefault((cell["mechanism"], in_words(cell["parameters"])), []).append(cell)
     entries = [_entry(name, words, group) for (name, words), group in found.items()]
-    measured = [one for one in entries if one["refused"] is None and one["accuracy"] is not None]
-    for one in measured:
+    measured = [one for one in entries if one["refused"] is None and None not in (one["accuracy"], one["risk"])]
+    for one in measured:  # where a kind of adversary was not tried, what is known is the least: it beats nobody
         one["dominated"] = any(
             other["risk"] <= one["risk"]
             and other["accuracy"] >= one["accuracy"]
             and (other["risk"], other["accuracy"]) != (one["risk"], one["accuracy"])
             for other in measured
+            if not other["untried"]
         )
     return entries
 
@@ -109,6 +112,7 @@ def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[st
     accuracies = [] if best is None else [cell["learners"][best] for cell in there]
     ceiling, majority = (float(np.mean([cell[one] for cell in there])) for one in ("ceiling", "majority"))
     strongest = max(gains, key=lambda one: gains[one], default=None)
+    reasons = merged([cell["not_applicable"] for cell in there])
     first = next((cell for cell in there if "audited_epsilon" in cell), {})
     claimed = there[0]["epsilon"] if there[0]["epsilon"] is not None else there[0]["conditional_epsilon"]
     audited = first.get("audited_epsilon")
@@ -119,12 +123,13 @@ def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[st
         "intervals": ends,
         "columns": {attack: _column_means([cell["columns"][attack] for cell in there]) for attack in attacks},
         "exposed": {attack: _most_often([cell["exposed"][attack] for cell in there]) for attack in attacks},
-        "not_applicable": there[0]["not_applicable"],
-        "risk": max(0.0, gains[strongest]) if strongest else 0.0,
+        "not_applicable": reasons,
+        "untried": untried(gains, reasons),
+        "risk": max(0.0, gains[strongest]) if strongest else None,
         "strongest": strongest,
         "learners": learners,
         "best_learner": best,
-        "untrained": _untrained(there),
+        "untrained": merged([cell["untrained"] for cell in there]),
         "accuracy": float(np.mean(accuracies)) if accuracies else None,
         "spread": float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else None,
         "ceiling": ceiling,
@@ -140,14 +145,6 @@ def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[st
         or (audited is not None and claimed is not None and audited > claimed * (1 + 1e-9)),
         "dominated": False,
     }
-
-
-def _untrained(cells: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Why learners have no accuracy in every split."""
-    found: dict[str, str] = {}
-    for cell in cells:
-        found = {**cell["untrained"], **found}
-    return found
 
 
 def _column_means(splits: Sequence[Mapping[str, float]]) -> dict[str, float]:
