@@ -5,7 +5,7 @@ import pytest
 
 from sfumato.errors import TableError, UsageError
 from sfumato.guidance import AnswerSpace, SurveyCounts, SurveyRules
-from sfumato.jobs.survey_plan import assumed_population, plan_survey
+from sfumato.jobs.survey_plan import Plan, Planned, _of_random_start_up, assumed_population, plan_survey
 from sfumato.jobs.survey_public import Public
 
 SPACE = AnswerSpace([2] * 6)
@@ -82,6 +82,15 @@ def test_one_direction_begun_at_random_is_warned_of():
     assert random.cases[0].accuracy < (random.majority + random.plain) / 2 < real.cases[0].accuracy
     assert not real.warnings
     assert not plan_survey(SPACE, 1.0, people, rules=SurveyRules(), **words).warnings
+
+
+@pytest.mark.parametrize(
+    ("fixed", "level", "accuracy", "warned"),
+    [(1, 1.0, 0.79, True), (None, 1.0, 0.6, True), (None, 1.0, 0.79, False), (2, 2.0, 0.6, False)],
+)
+def test_a_level_of_one_is_warned_of_where_it_is_fixed_or_came_to_nothing(fixed, level, accuracy, warned):
+    case = Planned(0.25, 500, accuracy, 0.0, 0.01, 4.0, level)
+    assert bool(_of_random_start_up(Plan(0.9, 0.5, 0.8, (case,)), fixed)) == warned
 
 
 def test_assumed_people_differ_as_told():
