@@ -3,11 +3,15 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine
+from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from sfumato.classifiers import PerturbedClassifier
 from sfumato.errors import PrivacyLeakWarning, UsageError
@@ -93,3 +97,69 @@ def test_labels_keep_their_own_names_and_one_class_is_answered():
 def test_bounds_the_wrong_way_round_are_refused():
     with pytest.raises(UsageError, match="low <= high"):
         PerturbedClassifier(bounds=(1.0, 0.0)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [([0], [1]), (0, [1]), ([0] * 12, [1] * 12), ([[0] * 13], [[1] * 13]), (0, 1, 2), (0,), ([0] * 13, [1] * 14)],
+    ids=str,
+)
+def test_bounds_of_another_shape_are_refused(bounds):
+    with pytest.raises(UsageError, match="one for each of the 13 columns"):
+        PerturbedClassifier(bounds=bounds).fit(X, y)
+
+
+def _warned(model, rows=X):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = model.fit(rows, y)
+    return fitted, [str(one.message) for one in caught]
+
+
+def test_a_scaler_that_was_fitted_on_the_rows_voids_the_guarantee():
+    """Whatever the bounds are, and as a data frame too; the same scaler fitted on other rows does not."""
+    strong = AdditiveNoise(epsilon_record=4.0)
+    for first in (StandardScaler(), PCA(5), StandardScaler().set_output(transform="pandas")):
+        pipeline, said = _warned(make_pipeline(first, PerturbedClassifier(strong, "naive-bayes", (-2000, 2000))))
+        guarantee = pipeline[-1].guarantee()
+        assert guarantee.kind == "empirical-only"
+        assert "a step before it" in guarantee.in_words()
+        assert not said
+    named = {f"x{place}": (-9, 9) for place in range(13)}
+    frames = StandardScaler().set_output(transform="pandas").fit(pd.DataFrame(X, columns=list(named)))
+    model, _ = _warned(
+        PerturbedClassifier(strong, bounds=named), frames.transform(pd.DataFrame(X, columns=list(named)))
+    )
+    assert model.guarantee().kind == "empirical-only"
+    others = StandardScaler().fit(X[::2])
+    model, said = _warned(PerturbedClassifier(strong, "naive-bayes", (-9, 9)), others.transform(X))
+    assert (model.guarantee().kind, said) == ("local-dp", [])
+
+
+def test_values_outside_the_bounds_are_told_above_one_in_a_hundred():
+    strong = AdditiveNoise(epsilon_record=4.0)
+    _, said = _warned(make_pipeline(StandardScaler(), PerturbedClassifier(strong, "naive-bayes", (0, 1))))
+    assert any("13 of 13 columns" in one and "a scaler" in one for one in said), said
+    low, high = X.min(axis=0) - 1, X.max(axis=0) + 1
+    rows = X.copy()
+    rows[0, 0] = 1e6  # one in 178
+    assert not _warned(PerturbedClassifier(strong, "naive-bayes", (low, high)), rows)[1]
+    rows[1, 0] = 1e6
+    assert any(
+        "1 of 13 columns" in one for one in _warned(PerturbedClassifier(strong, "naive-bayes", (low, high)), rows)[1]
+    )
+    frame = pd.DataFrame(rows, columns=[f"x{place}" for place in range(13)])
+    named = {name: (low[place], high[place]) for place, name in enumerate(frame)}
+    assert any("1 of 13 columns" in one for one in _warned(PerturbedClassifier(strong, bounds=named), frame)[1])
+
+
+def test_bounds_that_are_the_extremes_of_every_column_are_told():
+    strong = AdditiveNoise(epsilon_record=4.0)
+    for model in (
+        make_pipeline(MinMaxScaler(), PerturbedClassifier(strong, "naive-bayes", (0, 1))),
+        PerturbedClassifier(strong, "naive-bayes", (X.min(axis=0), X.max(axis=0))),
+    ):
+        assert any("smallest and the largest value of every column" in one for one in _warned(model)[1])
+    marks = np.tile(np.arange(6.0), (178, 3))[:, :13]  # everybody gives marks, and all marks are given
+    marks = np.random.default_rng(0).permuted(marks, axis=1)
+    assert not _warned(PerturbedClassifier(strong, "naive-bayes", (0, 5)), marks)[1]

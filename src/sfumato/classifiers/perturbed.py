@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
@@ -21,8 +22,18 @@ from sfumato.errors import PrivacyLeakWarning, UsageError
 from sfumato.mechanisms import Mechanism, PrincipalLaplace
 from sfumato.noise import Streams
 from sfumato.table import Column, Encoding, Schema
+from sfumato.table.arrays import is_number
 from sfumato.table.filling import MISSING_INSTEAD
 from sfumato.table.unfit import warn_of_unfit
+from sfumato.wording import counted
+
+MOST_CLIPPED = 0.01
+"""Share of a column's values outside its bounds that needs no word."""
+EXACTLY = 1e-7
+"""Of a standard deviation. The mean of n rows that nobody centred comes that near with probability 1e-7 sqrt(n)."""
+FEW_VALUES = 20
+"""A scale of marks often shows its lowest and its highest; a measurement hardly ever does."""
+CENTRED = "a step before it that was fitted on the same rows: every column has mean 0"
 
 
 class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -40,6 +51,12 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         looking at the data. Without them they are learned from the training rows, with a `PrivacyLeakWarning`.
     random_state : None draws from the operating system; a number makes the noise repeatable (experiments only).
     schema : a `Schema` instead of bounds, which also knows categories, for a DataFrame.
+
+    The guarantee is about the rows that `fit` is given, and holds where nothing was learned from them before. A step of
+    a pipeline that is fitted on the same rows (`StandardScaler`, `PCA`, an imputer) is not perturbed: its means go into
+    the model as they are. Leave it out, for bounds scale already, or fit it on other people's rows beforehand
+    (`FrozenEstimator`). Rows that a step has centred are recognised, and nothing is called proved then; other steps
+    are not seen from here.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -94,13 +111,24 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.takes_frames_ = frame is not None and (by_name or is_mixed(frame))
         if frame is None or not self.takes_frames_:
             matrix, targets = rows_and_targets(self, X, y, accept_sparse=True)
-            self.encoding_ = self._encoding(*self._domain(matrix))
+            low, high = self._domain(matrix)
+            self.encoding_ = self._encoding(low, high)
+            self._look_at(matrix, low, high)
             return self._encode(matrix), targets
         check_columns(self, X, reset=True)
         check_bounds(frame, self.bounds)
         targets = targets_beside(X, y)
         self.encoding_ = encoding_of(frame, self.schema, self.bounds)
+        self._look_at(*_numbers_within(frame, self.encoding_))
         return self.encoding_.encode(frame).X, targets
+
+    def _look_at(self, numbers: Matrix, low: Matrix, high: Matrix) -> None:
+        """Whether the bounds are those of these rows, and whether something learned from them before; sets
+        `centred_`."""
+        self.centred_ = _is_centred(numbers)
+        learned = self.bounds is None and self.schema is None
+        for warned in () if learned else _bounds_in_doubt(numbers, low, high):
+            warnings.warn(warned, PrivacyLeakWarning, stacklevel=4)
 
     def _domain(self, X: Matrix) -> tuple[Matrix, Matrix]:
         if self.bounds is None:
@@ -111,7 +139,14 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=4,
             )
             return X.min(axis=0), X.max(axis=0)
-        low, high = (np.broadcast_to(np.asarray(side, dtype=np.float64), X.shape[1]) for side in self.bounds)
+        width = X.shape[1]
+        sides = [np.asarray(side, dtype=np.float64) for side in self.bounds]
+        if len(sides) != 2 or any(side.shape not in ((), (width,)) for side in sides):
+            raise UsageError(
+                "The 'bounds' parameter of PerturbedClassifier must be (low, high), each one number or one for each of "
+                f"the {counted(width, 'column')}."
+            )
+        low, high = (np.broadcast_to(side, width) for side in sides)
         if not np.all(low <= high):
             raise UsageError("The 'bounds' parameter of PerturbedClassifier must be (low, high) with low <= high.")
         return low, high
@@ -173,9 +208,48 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The guarantee of the rows that were trained on."""
         check_is_fitted(self)
         reasons = [] if self.random_state is None else ["a fixed seed: anybody can repeat the noise"]
+        reasons += [CENTRED] if self.centred_ else []
         return self.mechanism_.guarantee().hindered(reasons)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _numbers_within(frame: pa.Table, encoding: Encoding) -> tuple[Matrix, Matrix, Matrix]:
+    """The columns of numbers of a data frame (empty cells are NaN), and their bounds."""
+    columns = [group.column for group in encoding.groups if not group.is_onehot]
+    columns = [
+        one for one in columns if one.kind in ("numeric", "integer") and is_number(frame.schema.field(one.name).type)
+    ]
+    cells = [frame[one.name].cast(pa.float64(), safe=False).to_numpy() for one in columns]
+    low, high = np.array([one.bounds for one in columns]).reshape(-1, 2).T
+    return np.column_stack(cells) if cells else np.zeros((frame.num_rows, 0)), low, high
+
+
+def _is_centred(X: Matrix) -> bool:
+    """Whether all columns have mean 0, as `StandardScaler` and `PCA` make those of the rows that they are fitted on.
+    Columns of one or two values do not count: a balanced experiment has such."""
+    found = X[:, [len(np.unique(column[~np.isnan(column)])) > 2 for column in X.T]]
+    return bool(found.size) and bool(np.all(np.abs(np.nanmean(found, axis=0)) <= EXACTLY * np.nanstd(found, axis=0)))
+
+
+def _bounds_in_doubt(X: Matrix, low: Matrix, high: Matrix) -> Iterator[str]:
+    """What speaks against bounds that are called public, in sentences for whoever has the rows."""
+    if not X.size:
+        return
+    outside = np.mean((low > X) | (high < X), axis=0)
+    if (outside > MOST_CLIPPED).any():
+        yield (
+            f"In {np.count_nonzero(outside > MOST_CLIPPED)} of {X.shape[1]} columns more than {MOST_CLIPPED:.0%} of "
+            f"the values lie outside the bounds (at most {outside.max():.0%}) and were moved to them. Give the bounds "
+            "of the columns as `fit` gets them: a step before it, such as a scaler, changes them, and one that is "
+            "fitted on the same rows voids the guarantee."
+        )
+    many = np.array([len(np.unique(column)) > FEW_VALUES for column in X.T])
+    if many.any() and np.allclose([np.nanmin(X, axis=0)[many], np.nanmax(X, axis=0)[many]], [low[many], high[many]]):
+        yield (
+            "The smallest and the largest value of every column are its bounds. If these were read off the rows, or a "
+            "step before it was fitted on them (MinMaxScaler), the guarantee does not hold."
+        )
