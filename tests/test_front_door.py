@@ -73,6 +73,8 @@ class TestInMemory:
             "ledger.json",
             "ledger.json.lock",
             "ledger.json.people",
+            "ledger.json.read",
+            "ledger.json.read.lock",
         }
         assert release.folder is None
         assert release.card.guarantee["kind"] == "local-dp"

@@ -8,6 +8,7 @@ IRREGULAR = {
     "class": "classes",
     "person": "people",
     "adversary": "adversaries",
+    "category": "categories",
     "search": "searches",
     "query": "queries",
 }

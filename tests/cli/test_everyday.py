@@ -6,7 +6,6 @@ from importlib.metadata import version
 
 import pandas as pd
 import pytest
-import yaml
 
 from sfumato.attacks import ATTACKS
 from sfumato.classifiers import CLASSIFIERS
@@ -98,42 +97,6 @@ def test_every_usual_reason_has_a_way_out():
         random_rotation.BORROWED,
     ):
         assert ways_out([reason]), reason
-
-
-def test_declare_marks_many_columns_with_one_reason(command, table, tmp_path):
-    schema = tmp_path / "s.yaml"
-    assert command("schema", table, "--label", "y", "--out", schema)[0] == 0
-    assert command("declare", schema, "--column", "a", "--reason", "the form")[0] == 0
-    code, out, _ = command("declare", schema, "--all", "--reason", "code book, page 3")
-    assert code == 0
-    assert "2 columns" in out  # b and the label
-    assert "Still learned: none" in out
-    written = {column["name"]: column for column in yaml.safe_load(schema.read_text())["columns"]}
-    assert {name: column["reason"] for name, column in written.items()} == {
-        "a": "the form",
-        "b": "code book, page 3",
-        "y": "code book, page 3",
-    }
-    code, out, _ = command("sanitize", table, "--schema", schema, "--param", "basis=identity", "--out", tmp_path / "r")
-    assert code == 0
-    assert "Empirical only" not in out
-
-
-@pytest.mark.parametrize(
-    "words", [["--reason", "x"], ["--all", "--column", "a", "--reason", "x"], ["--all", "--reason", " "]]
-)
-def test_declare_refuses_what_cannot_be_meant(command, table, tmp_path, words):
-    schema = tmp_path / "s.yaml"
-    command("schema", table, "--label", "y", "--out", schema)
-    assert command("declare", schema, *words)[0] == 2
-
-
-def test_declare_of_a_misspelt_column(command, table, tmp_path):
-    schema = tmp_path / "s.yaml"
-    command("schema", table, "--label", "y", "--out", schema)
-    code, _, err = command("declare", schema, "--column", "aa", "--reason", "x")
-    assert code == 4
-    assert "no column 'aa'" in err
 
 
 @pytest.mark.parametrize(

@@ -195,9 +195,11 @@ def test_another_table_or_another_order_is_refused_and_the_work_stays(stopped):
     sanitize(folder / "t.parquet", folder / "out", replace(given, resume=False, force=True))
     assert sorted(path.name for path in folder.iterdir()) == [
         ".l.lock",
+        ".l.read.lock",
         ".m.lock",
         "l",
         "l.people",
+        "l.read",
         "m",
         "out",
         "t.parquet",

@@ -180,7 +180,7 @@ def test_a_table_without_a_column(encoding, table):
 
 def test_values_outside_the_bounds_are_clipped_and_counted_or_refused(encoding, table):
     outside = changed(changed(table, "age", [-5, 300]), "site", [7, 8])
-    X, clipped, _ = encoding.encode(outside)
+    X, clipped, *_ = encoding.encode(outside)
     assert clipped == {"age": 2, "site": 1}
     assert X[:, 0].tolist() == [0, 1]
     assert X[:, -1].tolist() == [0.5, 0.5]
@@ -313,6 +313,6 @@ def test_blocks_encode_like_the_whole_and_at_speed():
 
 def test_missing_cells_do_not_count_as_clipped():
     encoding = Encoding(Schema((Column("a", "numeric", low=10, high=20, missing=True),)))
-    X, clipped, _ = encoding.encode(pa.table({"a": [None, 15.0, np.nan, 30.0]}))
+    X, clipped, *_ = encoding.encode(pa.table({"a": [None, 15.0, np.nan, 30.0]}))
     assert clipped == {"a": 1}
     assert_allclose(X, [[0.5, 1], [0.5, 0], [0.5, 1], [1, 0]])

@@ -33,7 +33,7 @@ def test_there_and_back(data_folder, name, form):
         schema = Schema.infer(source, "label")
     encoding = Encoding(schema)
     table = open_table(source).read()
-    X, clipped, _ = encoding.encode(table, out_of_bounds="refuse")
+    X, clipped, *_ = encoding.encode(table, out_of_bounds="refuse")
     assert X.shape == SHAPES[name]
     assert clipped == {}
     back = encoding.decode(X, like_original=True)

@@ -173,9 +173,9 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if frame is None:
             raise UsageError("The classifier was trained on a DataFrame, so it answers for DataFrames only.")
         check_columns(self, X)
-        encoded, _, unfit = self.encoding_.encode(frame, unknown=MISSING_INSTEAD)
-        warn_of_unfit(unfit, "the training data", "", stacklevel=5)
-        return encoded
+        encoded = self.encoding_.encode(frame, unknown=MISSING_INSTEAD)
+        warn_of_unfit(encoded.unfit, "the training data", "", stacklevel=5)
+        return encoded.X
 
     def _embed(self, X: Any) -> Matrix:
         check_is_fitted(self)

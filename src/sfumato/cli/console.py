@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, Annotated, Any
 
 import typer
@@ -31,6 +32,9 @@ AsPublished = Annotated[
     bool, typer.Option("--as-published", help="The paper's own variant wherever our default differs.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is at --out.")]
+LedgerPath = Annotated[
+    Path | None, typer.Option("--ledger", metavar="PATH", help="Private ledger of releases, if not the usual one.")
+]
 
 
 def run_guarded(app: Callable[..., Any], arguments: list[str] | None = None) -> int:

@@ -1,52 +1,62 @@
-"""declare: mark bounds and categories of many columns as public, with one reason."""
+"""declare: say of which columns the ranges are public, and how that is known."""
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sfumato.cli.blocks import with_blocks
-from sfumato.cli.console import Console
+from sfumato.cli.console import Console, LedgerPath
 from sfumato.errors import UsageError
-from sfumato.wording import counted
+
+MOST_SHOWN = 20
 
 
 @with_blocks
 def declare(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file that `sfumato schema` wrote.")],
-    reason: Annotated[str, typer.Option(help="How you know the bounds without looking at this table.")],
+    reason: Annotated[str, typer.Option(help="How you know them without looking at this table.")],
     console: Console,
     column: Annotated[list[str] | None, typer.Option(metavar="COL", help="Column to declare; repeatable.")] = None,
-    all_columns: Annotated[bool, typer.Option("--all", help="Declare every column that is still learned.")] = False,
+    low: Annotated[str | None, typer.Option(metavar="VALUE", help="The column's lower bound, as you know it.")] = None,
+    high: Annotated[str | None, typer.Option(metavar="VALUE", help="The column's upper bound, as you know it.")] = None,
+    categories: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="The column's categories, as your source lists them.")
+    ] = None,
+    all_columns: Annotated[
+        bool, typer.Option("--all", help="Every column of a schema of which nothing was read off a table.")
+    ] = False,
+    ledger: LedgerPath = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File to write; the default is SCHEMA itself.")
     ] = None,
 ) -> None:
-    """Declare that the bounds and categories in SCHEMA are public: known from a form, a law or a code book.
+    """Declare that ranges in SCHEMA are public: known from a form, a law or a code book.
 
-    A formal guarantee rests on your word here. Bounds that were read off this table are not public, so check the
-    numbers in the file first and replace those that only this table could have told you.
+    A proof then rests on your word: readers of the release are told so, with your reason. Bounds that were read off the
+    table, or are roundings of what was, are refused: they are people's values. Type what you know, or write it into
+    SCHEMA first. Categories, and whole numbers that are codes, may well be what the table holds: type them again, one
+    column at a time.
 
     Examples:
-      sfumato declare schema.yaml --all --reason "limits of the admission form"
-      sfumato declare schema.yaml --column age --column bmi --reason "code book 2024, page 3"
+      sfumato declare schema.yaml --column age --low 0 --high 120 --reason "limits of the admission form"
+      sfumato declare schema.yaml --column sex --categories "f,m" --reason "the form's two boxes"
+      sfumato declare schema.yaml --column bmi --column glucose --reason "code book 2024, page 3"
     """
-    from sfumato.table import Schema
+    from sfumato.jobs.declare import Typed, in_words
+    from sfumato.jobs.declare import declare as declared_in
 
     if bool(column) == all_columns:
         raise UsageError("Say which columns are public: --column COL (repeatable), or --all.")
-    if not reason.strip():
-        raise UsageError("--reason must say how the bounds are known without this table.")
-    found = Schema.load(schema)
-    names = column or [item.name for item in found.columns if item.source == "learned"]
-    for name in names:
-        found = found.with_column(name, source="public", reason=reason.strip())
+    words = None if categories is None else tuple(next(csv.reader([categories], skipinitialspace=True), []))
+    found, names = declared_in(schema, column or None, reason, Typed(low, high, words), ledger)
     target = out or schema
     found.save(target)
-    console.say(
-        f"Declared {counted(len(names), 'column')} public in {target}. "
-        f"Still learned: {', '.join(found.learned) or 'none'}."
-    )
-    console.result({"schema": str(target), "declared": list(names), "learned": list(found.learned)})
+    shown = [in_words(found[name]) for name in names[:MOST_SHOWN]]
+    more = f", and {len(names) - MOST_SHOWN:,} more" if len(names) > MOST_SHOWN else ""
+    console.say(f"Public by your word in {target}: {'; '.join(shown) or 'nothing new'}{more}.")
+    console.say(f"Still learned: {', '.join(found.learned) or 'none'}.")
+    console.result({"schema": str(target), "declared": names, "learned": list(found.learned)})

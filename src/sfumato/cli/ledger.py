@@ -9,7 +9,7 @@ import typer
 
 from sfumato.cli import release
 from sfumato.cli.blocks import with_blocks
-from sfumato.cli.console import Console, Force
+from sfumato.cli.console import Console, Force, LedgerPath
 from sfumato.errors import UsageError
 from sfumato.wording import counted
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from sfumato.jobs.ledger import LedgerShown, Noted
 
 app = typer.Typer(no_args_is_help=True, help="The private ledger: what was released of whom, and how much is left.")
-LedgerPath = Annotated[
-    Path | None, typer.Option("--ledger", metavar="PATH", help="Private ledger of releases, if not the usual one.")
-]
 
 
 @app.command()

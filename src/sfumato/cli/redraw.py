@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.blocks import with_blocks
-from sfumato.cli.console import Console, Force
+from sfumato.cli.console import Console, Force, LedgerPath
 from sfumato.wording import counted
 
 
@@ -20,7 +20,7 @@ def redraw(
     rows: Annotated[int | None, typer.Option(metavar="N", help="Rows to draw; the noisy count if not given.")] = None,
     format: Annotated[str, typer.Option(help="parquet, csv, sav, zsav, dta, xpt, xlsx or ods.")] = "parquet",
     seed: Annotated[int | None, typer.Option(help="The same rows every time; it weakens nothing.")] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Private ledger of releases, if not the usual one.")] = None,
+    ledger: LedgerPath = None,
     force: Force = False,
 ) -> None:
     """Draw rows again from the model of RELEASE, whose rows belong to nobody. The table is not needed.

@@ -9,7 +9,15 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.blocks import with_blocks
-from sfumato.cli.console import AsPublished, Console, Force, Quiet, parse_column_parameters, parse_parameters
+from sfumato.cli.console import (
+    AsPublished,
+    Console,
+    Force,
+    LedgerPath,
+    Quiet,
+    parse_column_parameters,
+    parse_parameters,
+)
 from sfumato.cli.tables import Query, Tables, TablesArgument
 from sfumato.errors import UsageError
 from sfumato.files import check_free
@@ -25,31 +33,38 @@ def schema(
     label: Label = None,
     query: Query = None,
     out: Annotated[Path | None, typer.Option(help="File to write; the default is standard output.")] = None,
+    ledger: LedgerPath = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Infer a schema from TABLE, as a file to edit.
 
-    Bounds and categories are marked `learned`; saving does not make them public. For a formal guarantee, replace them
-    with what is known without looking at the data, and write `source: public` and a `reason`.
+    Bounds and categories are people's values, marked `learned`: nothing is proved that rests on them. Keep the file to
+    yourself. For a proof, say with `sfumato declare` what you know without looking at the data. It refuses what was
+    read here: keyed hashes of that are kept beside the ledger.
 
     Examples:
       sfumato schema patients.csv --label diagnosis --out schema.yaml
       sfumato schema patienten.csv --decimal , --encoding cp1252 --label diagnose --out schema.yaml
       curl -s https://example.org/patients.csv | sfumato schema - --label diagnosis --out schema.yaml
     """
+    from sfumato.guarantee.read_off import ReadOff
+    from sfumato.jobs.declare import example
     from sfumato.table import Schema
 
     console = Console(quiet)
     check_free(out, force=force)
     with console.listening():
         inferred = Schema.infer(tables.open_all(table, query), label=label, refuse=False)
+    ReadOff(ledger).remember(inferred.columns, shown=True)
     if out is None:
         print(inferred.to_yaml(), end="")
         return
     inferred.save(out)
-    console.say(f"Wrote {out}: {counted(len(inferred.private), 'private column')}. Edit it, then:")
-    console.say(f"  sfumato sanitize TABLE --schema {out} --out DIR")
+    console.say(f"Wrote {out}: {counted(len(inferred.private), 'private column')}, with ranges read off your table.")
+    console.say("For a proof, say of each column what you know without it, and how you know:")
+    for column in inferred.private[:1]:
+        console.say(f"  {example(out, column)}")
 
 
 @with_blocks
@@ -119,7 +134,7 @@ def sanitize(
     private_label: Annotated[bool, typer.Option(help="Randomize the label too; learners correct for it.")] = False,
     label_epsilon: Annotated[float | None, typer.Option(help="Epsilon of a private label; 1 if not given.")] = None,
     max_rows_per_person: Annotated[int | None, typer.Option(help="Use at most this many rows per person.")] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Private ledger of releases, if not the usual one.")] = None,
+    ledger: LedgerPath = None,
     cohort: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Your name for these people; releases of other cohorts are not added up."),
@@ -158,6 +173,7 @@ def sanitize(
     """
     from sfumato.door.sanitize import sanitize as run
     from sfumato.door.study_terms import study_terms
+    from sfumato.guarantee.read_off import ends_in_words
 
     if stdout and (dry_run or console.as_json):
         other = "--dry-run" if dry_run else "--json"
@@ -244,6 +260,8 @@ def sanitize(
             f"{card.target} is released exactly as it was: {alone(values):,} of {len(values):,} rows have a value "
             "that no other row has."
         )
+    if told := ends_in_words(done.at_the_ends):
+        console.say(told)
     if done.clipped:
         clipped = ", ".join(f"{name} ({counted(n, 'cell')})" for name, n in done.clipped.items())
         console.say(f"Clipped to their bounds: {clipped}.")
@@ -285,7 +303,7 @@ def sanitize(
 def forget(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Release that was made with --only-new.")],
     console: Console,
-    ledger: Annotated[Path | None, typer.Option(help="Private ledger of releases, if not the usual one.")] = None,
+    ledger: LedgerPath = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Tell the ledger that a release never left this machine, so that its rows count as new again.
@@ -311,14 +329,18 @@ def forget(
 def show(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a release, or its card.json.")],
     console: Console,
+    ledger: LedgerPath = None,
 ) -> None:
-    """Say in words what a release's card states.
+    """Say in words what a release's card states; its owner is also told which ranges end where the table does.
 
     Example: sfumato show release
     """
     from sfumato.guarantee import Card
+    from sfumato.guarantee.read_off import told_to_the_owner
     from sfumato.guarantee.words import card_in_words
 
     card = Card.load(folder)
     console.say(card_in_words(card))
+    if told := told_to_the_owner(card, ledger):
+        console.say(told)
     console.result({"card": card.to_dict()})

@@ -9,6 +9,7 @@ from typing import Any
 
 from sfumato.door.study_terms import study_terms
 from sfumato.guarantee import Card, Key
+from sfumato.guarantee.read_off import told_to_the_owner
 from sfumato.guarantee.words import card_in_words
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.release import Release
@@ -261,4 +262,7 @@ def show(release: Release | Card | Path | str) -> None:
     """
     if isinstance(release, str | Path):
         release = Card.load(release)
-    print(card_in_words(release.card if isinstance(release, Release) else release))
+    card = release.card if isinstance(release, Release) else release
+    print(card_in_words(card))
+    if told := told_to_the_owner(card):
+        print(told)

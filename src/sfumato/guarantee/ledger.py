@@ -53,6 +53,11 @@ def default_ledger() -> Path:
     return user_data_path("sfumato") / "ledger.json"
 
 
+def memory_beside(ledger: Path) -> Path:
+    """The file that remembers what was read off tables (`guarantee.read_off`)."""
+    return ledger.with_name(ledger.name + ".read")
+
+
 class Ledger:
     """A small JSON file, mode 0600: a random key, per fingerprint the releases made, and hashes of what was learned."""
 
@@ -186,8 +191,9 @@ class Ledger:
     def discard(self) -> None:
         """Remove a ledger that counted for one run only, with all that it knows of people."""
         shutil.rmtree(self.people_folder, ignore_errors=True)
-        for file in (self.path, lock_of(self.path)):
+        for file in (self.path, memory_beside(self.path)):
             file.unlink(missing_ok=True)
+            lock_of(file).unlink(missing_ok=True)
 
     def fingerprint(self, width: int) -> Fingerprint:
         return Fingerprint(self.key, width)

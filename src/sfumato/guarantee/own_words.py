@@ -20,9 +20,9 @@ def own_words(text: str, most: int = LONGEST) -> str:
     return shown if len(shown) <= most and len(text) <= 4 * most else shown[: most - 1] + "…"
 
 
-def quoted(text: str) -> str:
+def quoted(text: str, most: int = LONGEST) -> str:
     """The same in quotes that its own text cannot close."""
-    return f'"{own_words(text).replace(chr(34), chr(39))}"'
+    return f'"{own_words(text, most).replace(chr(34), chr(39))}"'
 
 
 def listed(reasons: Sequence[str], most: int = MOST_REASONS) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 WAYS_OUT = {
-    "bounds or categories": "mark public bounds and categories as such (sfumato declare SCHEMA --all --reason ...)",
-    "classes of the label": "mark the label's classes as public in the schema",
+    "bounds or categories": "say what you know of each column without this table, and how (sfumato declare SCHEMA "
+    "--column COL --low LOW --high HIGH --reason ...)",
+    "classes of the label": "list the label's classes as your source has them (sfumato declare SCHEMA --column COL "
+    "--categories A,B --reason ...)",
     "a given basis": "say why the basis is public (--param basis_reason=...), or use --param basis=identity",
     "basis": "use a basis that owes nothing to this table (--basis-from TABLE --reason ..., --param basis=dct), or "
     "estimate it under its own epsilon (--param basis=private --epsilon-record ...)",

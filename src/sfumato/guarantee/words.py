@@ -6,16 +6,19 @@ release's own words, one line each and never endless.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.card import Card
 from sfumato.guarantee.guarantee import summarized
-from sfumato.guarantee.own_words import own_words
+from sfumato.guarantee.own_words import own_words, quoted
 from sfumato.guarantee.rounding import amplification_at_most, at_most, epsilon_at_most, percent_down
 from sfumato.wording import counted
 
 MOST_LINES = 20
+LONGEST_SHOWN = 2000
+"""Characters of a reason."""
 OWN = "the release's own words"
 
 
@@ -26,6 +29,7 @@ def card_in_words(card: Card) -> str:
         f"Guarantee: {'proved. ' if together.bounded else ''}{card.guarantee['words']}",
         *_levels(card, together),
         *_beliefs(together),
+        *_bulleted(owners_word(card.source_schema)),
         _what(card),
         *_list(f"It rests on ({OWN})", card.guarantee["assumptions"]),
         *_list(f"Learned from the data ({OWN})", summarized(card.learned_from_data)),
@@ -56,6 +60,30 @@ def _what(card: Card) -> str:
         f"{card.rows:,} rows, {counted(len(columns), 'column')}{labelled}.\n"
         f"{_own_noise(card)}Noise: {card.noise_path}. Space: {card.space[:23]}...{gaps}{again}"
     )
+
+
+def owners_word(schema: Mapping[str, Any]) -> list[str]:
+    """On whose word ranges are public, one line for each reason as it was written; the first line says how many."""
+    by_reason: dict[str, list[str]] = {}
+    for column in schema["columns"]:
+        if column.get("source") == "public" and column.get("role", "private") in ("private", "label"):
+            by_reason.setdefault(str(column.get("reason") or ""), []).append(own_words(str(column["name"]), 80))
+    if not by_reason:
+        return []
+    shown = list(by_reason.items())[:MOST_LINES]
+    lines = [f"{quoted(reason, LONGEST_SHOWN)}: {_some(names)}" for reason, names in shown]
+    more = [f"and {len(by_reason) - MOST_LINES:,} more reasons"] if len(by_reason) > MOST_LINES else []
+    count = counted(sum(map(len, by_reason.values())), "range")
+    return [f"{count} by the owner's word (not checked):", *lines, *more]
+
+
+def _bulleted(lines: Sequence[str]) -> list[str]:
+    return [*lines[:1], *(f"  - {line}" for line in lines[1:])]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_LINES:,} more" if len(names) > MOST_LINES else ""
+    return ", ".join(names[:MOST_LINES]) + more
 
 
 def _own_noise(card: Card) -> str:

@@ -169,7 +169,7 @@ def _embedded(model: Model, source: Any, key: Path | Key | None, unknown: str) -
     encoding = model.encoding()
     table = open_table(source).read()
     try:
-        X, _, unfit = encoding.encode(table, unknown=unknown)
+        X, _, unfit, _ = encoding.encode(table, unknown=unknown)
         truth = _classes(encoding, table, unknown)
     except (TableError, SchemaError) as error:
         if "schema" not in str(error):

@@ -17,6 +17,7 @@ from sfumato.channels import RandomizedResponse
 from sfumato.errors import PrivacyLeakWarning, SchemaError, UsageError
 from sfumato.guarantee import CENTRAL_DP, Guarantee, Key, Ledger
 from sfumato.guarantee.guarantee import exact_target
+from sfumato.guarantee.read_off import ReadOff, shared_ends, table_ends
 from sfumato.guarantee.recompute import SEEDED
 from sfumato.guarantee.roll import Roll
 from sfumato.jobs.engines import BlockCounts, draw_blocks, fit_on_source, in_order, play_rounds
@@ -206,6 +207,12 @@ def _perturb(
     if shaped_by is not None:
         shaped_by.check(fingerprint, roll, ledger)
     recognise(mechanism, ledger, rows, options)
+    own_ends = table_ends(schema, source.ends)
+    if not options.leaves_no_mark:
+        memory = ReadOff(ledger.path)
+        memory.remember(own_ends.values(), shown=False)
+        if options.agreed_schema() is None:  # the card shows what was just read
+            memory.remember(schema.columns, shown=True)
     if kept is not None:
         kept.check_fit(mechanism.recipe_.to_dict())
     released = mechanism.released(rows)
@@ -241,7 +248,8 @@ def _perturb(
         landing.remembered(remembered.memory, note)
     known = remembered.known if remembered is not None and options.only_new else None
     clipped = {} if nobodys else dict(source.clipped)  # exact counts of the table stay untold
-    told = Sanitized(card, None, clipped, schema.dropped, mechanism.notes(), found, known)
+    at_the_ends = shared_ends(schema, own_ends)
+    told = Sanitized(card, None, clipped, schema.dropped, mechanism.notes(), found, known, at_the_ends)
     return _Made(told, key, None if options.key_is_given else key)
 
 

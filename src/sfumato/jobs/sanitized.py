@@ -25,6 +25,8 @@ class Sanitized:
     search: SearchResult | None = None
     known: int | None = None
     """With `only_new`: rows that were released before; they were left out, except with `again`."""
+    at_the_ends: Mapping[str, list[str]] = field(default_factory=dict)
+    """Public ranges that end where the table does, by column: "low", "high" or both."""
 
     def __repr__(self) -> str:
         where = "in memory" if self.folder is None else f"into {self.folder}"

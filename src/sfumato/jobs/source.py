@@ -52,6 +52,8 @@ class SourceBlock:
     clipped: dict[str, int] = field(default_factory=dict)
     told: Told | None = None
     """Whose rows these are, where the ledger is to know them again."""
+    ends: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """The smallest and the largest value of each column of numbers, for the owner alone."""
 
     def without_rows(self) -> SourceBlock:
         """What is left to note once the rows were worked through: their memory is free for the next block."""
@@ -92,6 +94,8 @@ class Source:
     roll: Roll | None = None
     """Where the next pass tells whose rows these are."""
     clipped: dict[str, int] = field(default_factory=dict)
+    ends: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """The smallest and the largest value of each column of numbers, once a fit has gone through the table."""
     most_rows_of_a_person: int = 0
     kept: KeptSums | None = field(default=None, repr=False)
     _kept: list[SourceBlock] = field(default_factory=list, repr=False)
@@ -170,13 +174,14 @@ class Source:
         )
         told_people = self.told(piece)
         if not self.labelled or self.encoding.schema.label is None:
-            return SourceBlock(piece.number, piece.rows, encoded.X, None, encoded.clipped, told_people)
+            return SourceBlock(piece.number, piece.rows, encoded.X, None, encoded.clipped, told_people, encoded.ends)
         codes = self.encoding.encode_label(
             piece.batch, unknown=unknown, may_be_empty=self.blind, first_row=piece.first_row
         )
         if self.blind and not (told := codes >= 0).all():
-            return SourceBlock(piece.number, piece.rows[told], encoded.X[told], codes[told], encoded.clipped)
-        return SourceBlock(piece.number, piece.rows, encoded.X, codes, encoded.clipped, told_people)
+            rows, X, codes = piece.rows[told], encoded.X[told], codes[told]
+            return SourceBlock(piece.number, rows, X, codes, encoded.clipped, ends=encoded.ends)
+        return SourceBlock(piece.number, piece.rows, encoded.X, codes, encoded.clipped, told_people, encoded.ends)
 
     @property
     def known_by(self) -> tuple[str, ...]:

@@ -162,8 +162,9 @@ class TreeResampling(ModelDrawing):
             named = ", ".join(map(repr, learned[:5])) + (f" and {len(learned) - 5} more" if len(learned) > 5 else "")
             raise SchemaError(
                 f"tree-resampling needs public bounds, categories and classes, and those of {named} were learned from "
-                "the table. Write a schema (sfumato schema), set bounds and categories from a codebook, with an "
-                '"other" category for the rest, and declare them public (sfumato declare SCHEMA --all --reason ...).'
+                "the table. Take them from a code book, with an "
+                '"other" category for the rest, and say so, column by column (sfumato declare SCHEMA --column COL '
+                "--low LOW --high HIGH, or --categories A,B, with --reason ...)."
             )
 
     def agreed_plan(self, encoding: Encoding) -> AgreedPlan | None:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from sfumato.errors import CardError
 from sfumato.files import check_free, file_digest, write_whole
 from sfumato.guarantee import Card
+from sfumato.guarantee.words import owners_word
 from sfumato.jobs.release import FILES
 from sfumato.jobs.write_release import COUNTS, MODEL
 from sfumato.report.comparison_parts import copied_rows
@@ -42,6 +43,7 @@ def render_certificate(folder: Path, audit: Mapping[str, Any] | None = None) -> 
         card=card,
         columns=[column["name"] for column in card.release_schema["columns"]],
         label=label,
+        owners_word=owners_word(card.source_schema),
         private=audit is not None and is_private(audit),
         lead="" if audit is None else copied_rows(audit.get("copies")),
         risks=None if audit is None else three_risks(audit["attacks"]),

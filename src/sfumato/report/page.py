@@ -30,7 +30,7 @@ CLOSED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 # What a part that the audit does not hold looks like.
 NO_RELEASE: dict[str, Any] = {
     **dict.fromkeys(["rows", "columns", "source_columns", "label", "label_state", "columnwise", "mechanism", "space"]),
-    **dict.fromkeys(["created", "reproducible", "post_processing", "papers", "earlier_releases"]),
+    **dict.fromkeys(["created", "reproducible", "post_processing", "papers", "earlier_releases", "owners_word"]),
 }
 
 

@@ -36,12 +36,14 @@ from sfumato.table.schema import Schema
 class Encoded(NamedTuple):
     """Encoded rows, and how many cells of each column (only columns with any) were clipped to its bounds.
 
-    `unfit`: cells that fit no category of the schema and were taken as missing, by column as well.
+    `unfit`: cells that fit no category of the schema and were taken as missing, by column as well. `ends`: the smallest
+    and the largest value of each column of numbers or dates, in raw units and before anything was clipped.
     """
 
     X: Floats
     clipped: dict[str, int]
     unfit: dict[str, int]
+    ends: dict[str, tuple[float, float]]
 
 
 class Encoding:
@@ -125,6 +127,7 @@ class Encoding:
         X = np.empty((batch.num_rows, self.width)) if out is None else out[: batch.num_rows]
         clipped: dict[str, int] = {}
         unfit: dict[str, int] = {}
+        ends: dict[str, tuple[float, float]] = {}
         numeric: list[tuple[int, Floats, float, float]] = []
         empties: list[tuple[Group, Flags]] = []
         for group in self.groups:
@@ -133,7 +136,9 @@ class Encoding:
                 if count := fill_onehot(X, group, array, first_row, unknown):
                     unfit[group.column.name] = count
                 continue
-            values, empty, outside, count = numbers_of(group, array, first_row, unknown)
+            values, empty, outside, count, found = numbers_of(group, array, first_row, unknown)
+            if found is not None:
+                ends[group.column.name] = found
             if outside:
                 clipped[group.column.name] = outside
             if count:
@@ -155,7 +160,7 @@ class Encoding:
         fill_numbers(X, numeric)
         for group, empty in empties:
             X[empty, group.slice] = group.not_told
-        return Encoded(X, clipped, unfit)
+        return Encoded(X, clipped, unfit, ends)
 
     def encode_label(
         self,

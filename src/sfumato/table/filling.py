@@ -42,13 +42,15 @@ def column_of(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
 class Numbers(NamedTuple):
     """Raw numbers within the bounds, where cells are empty (None: nowhere), and how many were out of bounds.
 
-    `unfit`: cells of an ordinal that fit none of its categories and count as empty.
+    `unfit`: cells of an ordinal that fit none of its categories and count as empty. `ends`: the smallest and the
+    largest number as they stand in the table, where there are any.
     """
 
     values: Floats
     empty: Flags | None
     outside: int = 0
     unfit: int = 0
+    ends: tuple[float, float] | None = None
 
 
 def numbers_of(group: Group, array: pa.Array, first_row: int, unknown: str = REFUSE) -> Numbers:
@@ -65,18 +67,24 @@ def numbers_of(group: Group, array: pa.Array, first_row: int, unknown: str = REF
         array = (arrays.parsed_dates if date else arrays.parsed_numbers)(array)
     found = read(array, column.name, first_row)
     values = found.numbers
-    # Two reductions over clean data are cheaper than masks over every cell; NaN fails both comparisons.
-    if found.empty is None and (len(values) == 0 or (values.min() >= low and values.max() <= high)):
+    if found.empty is None and len(values) == 0:
         return Numbers(values, None)
+    # Two reductions over clean data are cheaper than masks over every cell; NaN fails both comparisons.
+    if found.empty is None and (least := values.min()) >= low and (most := values.max()) <= high:
+        return Numbers(values, None, ends=(float(least), float(most)))
     if unknown == BLIND:
         found = found._replace(numbers=np.nan_to_num(values, nan=np.nan))  # what is infinite is clipped
     values, found_empty = arrays.checked(found, column.name, first_row)
     if found_empty is not None:
         if not column.missing and unknown != BLIND:
             raise _unexpected_empty(column, found_empty, first_row)
+        told = values[~found_empty]
         values = np.where(found_empty, low, values)
+    else:
+        told = values
     outside = int(np.count_nonzero((values < low) | (values > high)))
-    return Numbers(np.clip(values, low, high) if outside else values, found_empty, outside)
+    ends = (float(told.min()), float(told.max())) if len(told) else None
+    return Numbers(np.clip(values, low, high) if outside else values, found_empty, outside, ends=ends)
 
 
 def fill_numbers(X: Floats, numeric: list[tuple[int, Floats, float, float]]) -> None:

@@ -15,6 +15,7 @@ from sfumato import __version__
 from sfumato.errors import SfumatoError
 from sfumato.files import write_whole
 from sfumato.guarantee import ThreatModel
+from sfumato.guarantee.words import owners_word
 from sfumato.jobs.auditing.evidence import Evidence
 from sfumato.jobs.auditing.published import published
 from sfumato.jobs.auditing.request import AuditRequest
@@ -101,6 +102,7 @@ def _release(evidence: Evidence) -> dict[str, Any]:
         "space": None if card is None else card.space,
         "label_state": None if card is None else card.label,
         "learned_from_data": None if card is None else list(card.learned_from_data),
+        "owners_word": [] if card is None else owners_word(card.source_schema),
         "earlier_releases": None if card is None else dict(card.earlier_releases),
         "reproducible": None if card is None else card.reproducible,
         "post_processing": None if card is None else card.post_processing,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import add
 from typing import Generic, TypeVar
 
@@ -78,11 +78,16 @@ class _Sum(Generic[Summed]):
     by_block: dict[int, dict[int, int]]
     told: Told | None = None
     """Whose rows were worked through, until the roll has it."""
+    ends: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __add__(self, other: _Sum[Summed]) -> _Sum[Summed]:
         sums = self.sums if self.sums is None or other.sums is None else self.sums + other.sums
         self.by_block.update(other.by_block)
-        return _Sum(self.rows + other.rows, self.statistics + other.statistics, sums, self.by_block)
+        for name, (low, high) in other.ends.items():
+            known = self.ends.get(name, (low, high))
+            self.ends[name] = min(low, known[0]), max(high, known[1])
+        statistics = self.statistics + other.statistics
+        return _Sum(self.rows + other.rows, statistics, sums, self.by_block, ends=self.ends)
 
 
 def _add_up(
@@ -101,7 +106,7 @@ def _add_up(
         by_block: BlockCounts = {}
         if counted and isinstance(statistics, Statistics):
             by_block[block.number] = _by_class(statistics)
-        return _Sum(len(block.X), statistics, sums, by_block, block.told)
+        return _Sum(len(block.X), statistics, sums, by_block, block.told, dict(block.ends))
 
     def seen(part: _Sum[Summed]) -> None:
         nonlocal rows
@@ -117,6 +122,7 @@ def _add_up(
     source.roll = None  # told once
     if total is None:
         return 0, observe(source.no_rows())
+    source.ends = source.ends or total.ends
     if fingerprint is not None and total.sums is not None:
         fingerprint.merge(total.sums, total.rows)
     if block_counts is not None:
