@@ -341,8 +341,13 @@ def test_a_release_that_never_left_can_be_forgotten(release, tmp_path):
     release(pd.concat([people(30), people(20, seed=1)]), "b")
     assert forget_release(tmp_path / "b") == 20
     assert Ledger().releases == 1
-    with pytest.raises(UsageError, match="remembers no rows"):
+    with pytest.raises(UsageError, match="no run with --only-new"):
         forget_release(tmp_path / "b")
+    sanitize(people(30), tmp_path / "plain", Options("additive-noise", label="ill"))
+    listed = Ledger().releases
+    with pytest.raises(UsageError, match="only such a release can be forgotten.*goes on counting"):
+        forget_release(tmp_path / "plain")
+    assert Ledger().releases == listed
     assert len(release(pd.concat([people(30), people(20, seed=1)]), "c")) == 20
     (tmp_path / "c" / "receipt-k3f9.json").write_text("{}")
     with pytest.raises(UsageError, match="was pushed"):

@@ -131,7 +131,10 @@ def forget_release(folder: Path, ledger: Path | None = None) -> int:
         raise UsageError(f"The release in {folder} was pushed: there is a receipt. What has left cannot be forgotten.")
     rows = forget(Ledger(ledger), file_digest(release_file(folder)))
     if not rows:
-        raise UsageError(f"The ledger remembers no rows of the release in {folder}. Nothing was changed.")
+        raise UsageError(
+            f"The ledger knows the release in {folder} from no run with --only-new, and only such a release can be "
+            "forgotten. Nothing was changed: if `sfumato ledger show` lists it, it goes on counting."
+        )
     return rows
 
 
