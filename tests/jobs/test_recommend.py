@@ -207,6 +207,33 @@ def test_rows_that_were_released_and_belong_to_nobody_can_be_searched(ledger, tm
         sf.recommend(second)
 
 
+def test_a_choice_on_a_release_proves_nothing_where_the_ledger_did_not_charge_it(ledger, tmp_path):
+    """Made with a seed, or charged elsewhere: the next card must not claim a proof with nothing earlier."""
+    schema = sf.Schema(tuple(column for column in SCHEMA.columns if column.name != "dose"))
+    rows, wish = people(300).select(schema.names), {"trust": "nobody", "max_risk": 1.0, "seconds": 0}
+    words = {"schema": schema, "mechanism": "tree-resampling", "epsilon": 3.0}
+    for name, other in (("seeded", {"seed": 1}), ("elsewhere", {"ledger": tmp_path / "other.json"})):
+        sf.sanitize(rows, **words, **other, out=tmp_path / name)
+        found = sf.recommend(tmp_path / name, **wish)
+        assert found.forecast.kind == "empirical-only"
+        assert "did not charge that release" in found.paragraph()
+        assert not sf.recommend(tmp_path / name, trust="nobody", epsilon=4.0, seconds=0).met
+        found.config.save(tmp_path / "config.yaml")
+        card = sf.sanitize(rows, schema=schema, config=tmp_path / "config.yaml", dry_run=True).card
+        assert card.guarantee["kind"] == "empirical-only"
+        assert any("did not charge" in reason for reason in card.guarantee["in_the_way"])
+    config = tmp_path / "known.yaml"
+    model = sf.open_release(tmp_path / "elsewhere").card.recipe["model"]
+    found = sf.recommend(tmp_path / "elsewhere", **wish, ledger=tmp_path / "other.json", out=config)
+    assert (found.forecast.kind, found.config.model) == (
+        "local-dp",
+        model,
+    )
+    given = {"schema": schema, "config": config, "dry_run": True}
+    kinds = [sf.sanitize(rows, **given, ledger=one).card.guarantee["kind"] for one in (tmp_path / "other.json", ledger)]
+    assert kinds == ["local-dp", "empirical-only"]
+
+
 def test_what_cannot_be_kept_is_said_and_no_config_is_written(ledger, tmp_path):  # noqa: ARG001
     out = tmp_path / "config.yaml"
     found = sf.recommend(people(), schema=SCHEMA, max_loss=0.0, max_risk=0.0, seconds=0, out=out)

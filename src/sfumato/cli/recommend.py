@@ -49,6 +49,9 @@ def recommend(
     workers: Annotated[
         int | None, typer.Option(help="Processes at a time; as many as there are cores, one for a small table.")
     ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Private ledger that charged the release TABLE, if not the usual one.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="CONFIG", help="Config file for `sanitize --config`.")] = None,
     force: Force = False,
 ) -> None:
@@ -56,7 +59,8 @@ def recommend(
 
     Nothing is released, and the ledger is not told. With a public schema the choice is made on simulated tables of the
     same shape, so that a guarantee stays one; otherwise half of the rows are used to choose, the others to confirm.
-    TABLE can also be the folder of a release whose rows belong to nobody: choosing on these costs nothing more.
+    TABLE can also be the folder of a release whose rows belong to nobody: choosing on these costs nothing more, if your
+    ledger charged that release and it has no seed.
     Where nothing keeps the wish, the exit code is 9 and the nearest settings are told.
 
     Examples:
@@ -89,6 +93,7 @@ def recommend(
             seconds=seconds,
             seed=seed,
             workers=workers,
+            ledger=ledger,
             out=out,
             tell=tell,
             progress=progress,

@@ -28,6 +28,7 @@ def recommend(
     seconds: float = SECONDS,
     seed: int = 0,
     workers: int | None = None,
+    ledger: Path | str | None = None,
     out: Path | str | None = None,
     tell: Tell = say_nothing,
     progress: Progress = silent,
@@ -41,7 +42,8 @@ def recommend(
     Parameters
     ----------
     table : DataFrame, Arrow table, dict of columns, path, SqlQuery or Release
-        The private table; or a release whose rows belong to nobody (or its folder), where a choice costs nothing more.
+        The private table; or a release whose rows belong to nobody (or its folder), where a choice costs nothing more
+        if the ledger charged it with a proof. Of any other release the choice proves nothing.
     label : str, optional
         The column to predict; or a `schema` that has one.
     schema : Schema or path, optional
@@ -64,6 +66,8 @@ def recommend(
         Of splits and of the noise that is tried.
     workers : int, optional
         Processes at a time, at least 1; by default as many as there are cores, or one for a small table.
+    ledger : path, optional
+        The owner's private ledger, if not the usual one: it is read to know a release again, and never written.
     out : path, optional
         Config file to write, for `sanitize(config=...)`; not written where nothing keeps the wish.
     tell : callable, optional
@@ -106,6 +110,7 @@ def recommend(
         seconds=seconds,
         seed=seed,
         workers=workers,
+        ledger=None if ledger is None else Path(ledger),
         tell=tell,
         progress=progress,
     )

@@ -300,12 +300,16 @@ class Ledger:
             self.budget.check(earlier, entry)
 
     def keep_model(self, digest: str) -> None:
-        """A fit that was paid for has left this model: drawing from it again is free."""
+        """A fit that was paid for, and proves what it says, has left this model: drawing from it again is free."""
         self._models(lambda known: {**known, digest: known.get(digest, 0)})
+
+    def has_charged(self, digest: str | None) -> bool:
+        """Whether a fit that this ledger paid for, and that proves what it says, has left this model."""
+        return digest in self._data.get(MODELS, {})
 
     def redrawn(self, digest: str) -> bool:
         """Note that rows were drawn again from a model; False where this ledger does not know it."""
-        if digest not in self._data.get(MODELS, {}):
+        if not self.has_charged(digest):
             return False
         self._models(lambda known: {**known, digest: known.get(digest, 0) + 1})
         return True

@@ -19,24 +19,29 @@ SIMULATED, RELEASED = "simulated", "released"
 """Tables of the same shape; rows that were released before: whoever chooses by them tells nothing new."""
 LOOKED_AT = ("nothing", SIMULATED, RELEASED, TABLE)
 CHOSEN_ON_ROWS = "the mechanism and its strength, which were chosen by looking at these private rows"
+CHOSEN_ON_UNCHARGED = (
+    "the mechanism and its strength, which were chosen on released rows that this ledger did not charge with a proof"
+)
 LONGEST = 150
 """Characters of `chosen_by`; the card has room for 200."""
-KEYS = ("format", "version", "mechanism", "parameters", "chosen_by", "looked_at")
+KEYS = ("format", "version", "mechanism", "parameters", "chosen_by", "looked_at", "model")
 
 
 @dataclass(frozen=True)
 class Config:
-    """What to do, and what the choice rests on: `looked_at` the private table, rows
-    that were released before, simulated ones, or nothing."""
+    """What to do, and what the choice rests on: `looked_at` the private table, rows that were released before,
+    simulated ones, or nothing. `model` is the digest of the model that released rows were drawn from."""
 
     mechanism: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     chosen_by: str = "a config file"
     looked_at: str = "nothing"
+    model: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for YAML."""
-        return {"format": FORMAT, "version": VERSION, **vars(self), "parameters": dict(self.parameters)}
+        told = {name: value for name, value in vars(self).items() if value is not None}
+        return {"format": FORMAT, "version": VERSION, **told, "parameters": dict(self.parameters)}
 
     def save(self, path: Path | str) -> None:
         """Write it as YAML."""
@@ -74,7 +79,10 @@ class Config:
             raise UsageError(f"`chosen_by` must be one line of at most {LONGEST} characters.")
         if looked not in LOOKED_AT:
             raise UsageError(f"`looked_at` must be one of: {', '.join(LOOKED_AT)}.")
-        return cls(mechanism, dict(parameters), said, looked)
+        model = data.get("model")
+        if not (model is None or isinstance(model, str)):
+            raise UsageError("`model` must be the digest that stands on the card of the release that was looked at.")
+        return cls(mechanism, dict(parameters), said, looked, model)
 
     def settle(self, wanted: Wanted, terms: Terms | None, schema: object) -> Strength:
         """The strength where this config, an owner's flags and perhaps a study all have a say.
@@ -98,4 +106,5 @@ class Config:
         found = merged.under(terms, schema)
         said = self.chosen_by if own == dict(self.parameters) else f"{self.chosen_by}; then changed by hand"
         looked = (CHOSEN_ON_ROWS,) if self.looked_at == TABLE else ()
-        return replace(found, chosen_by=said, in_the_way=looked)
+        released = self.looked_at == RELEASED
+        return replace(found, chosen_by=said, in_the_way=looked, on_release=released, model=self.model)

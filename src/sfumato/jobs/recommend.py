@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SchemaError, SfumatoError, UsageError
+from sfumato.guarantee import Ledger
 from sfumato.jobs.advising.candidates import LONGEST_REASON, Candidate, candidates
 from sfumato.jobs.advising.ground import Ground
 from sfumato.jobs.advising.grounds import Grounds, of_table, simulated
@@ -20,7 +21,7 @@ from sfumato.jobs.advising.recommendation import CONFIRMED, NOT_REFUTED, REFUTED
 from sfumato.jobs.advising.search import Setting, search
 from sfumato.jobs.advising.trial import AUTO, Outcome, averaged, trial, voided
 from sfumato.jobs.advising.wish import Wish
-from sfumato.jobs.config import RELEASED, SIMULATED, TABLE
+from sfumato.jobs.config import RELEASED, SIMULATED
 from sfumato.jobs.processes import in_processes
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.release import Release
@@ -56,14 +57,15 @@ def recommend(
     seconds: float = SECONDS,
     seed: int = 0,
     workers: int | None = None,
+    ledger: Path | None = None,
     tell: Tell = say_nothing,
     progress: Progress = silent,
 ) -> Recommendation:
     """Search on some rows, confirm on others; nothing is released, and no ledger is told.
 
     With a public schema the search uses simulated tables unless `use_table` says otherwise. A release whose rows belong
-    to nobody can be given as the table: a choice on rows that were released already costs nothing more. `tell` hears of
-    every setting that is the best so far, and after how many seconds.
+    to nobody can be given as the table: a choice on rows that were released already costs nothing more, if the `ledger`
+    charged them with a proof. `tell` hears of every setting that is the best so far, and after how many seconds.
     """
     begun = time.monotonic()
     wish = wish.checked()
@@ -85,7 +87,9 @@ def recommend(
     public = not agreed.learned
     progress("Reading", 0, None)
     if released is not None:
-        grounds = of_table(opened.read(), agreed, seed, RELEASED)
+        model = released.card.made_by().model
+        charged = model if Ledger(ledger).has_charged(model) else None
+        grounds = replace(of_table(opened.read(), agreed, seed, RELEASED), model=charged)
     elif public and not use_table:
         grounds = simulated(agreed, rows if rows is not None else opened.read().num_rows)
     else:
@@ -122,6 +126,7 @@ def recommend(
         needed,
         first[0] if first else after,
         after,
+        grounds.model,
     )
 
 
@@ -209,7 +214,7 @@ def _measured(candidate: Candidate, grounds: Grounds, parameters: dict[str, Any]
 
 
 def _as_claimed(found: Outcome, grounds: Grounds) -> Outcome:
-    return voided(found) if grounds.looked_at == TABLE else found
+    return voided(found) if grounds.private else found
 
 
 def _confirmed(

@@ -20,6 +20,7 @@ from sfumato.guarantee.guarantee import exact_target
 from sfumato.guarantee.read_off import ReadOff, shared_ends, table_ends
 from sfumato.guarantee.recompute import SEEDED
 from sfumato.guarantee.roll import Roll
+from sfumato.jobs.config import CHOSEN_ON_UNCHARGED
 from sfumato.jobs.engines import BlockCounts, draw_blocks, fit_on_source, in_order, play_rounds
 from sfumato.jobs.engines.here import Engine, Here, Work
 from sfumato.jobs.layout import Layout
@@ -191,6 +192,8 @@ def _perturb(
     if kept is not None and run_name is not None:
         kept.spend = partial(ledger.end_run, run_name)
     in_the_way = [*_in_the_way(schema, options), *strength.in_the_way]
+    if strength.on_release and not ledger.has_charged(strength.model):
+        in_the_way.append(CHOSEN_ON_UNCHARGED)
 
     def charge() -> None:
         """A fit that draws noise is paid for whatever becomes of it: choosing among fits would tell something."""

@@ -50,6 +50,10 @@ class Strength:
     chosen_by: str
     in_the_way: tuple[str, ...] = ()
     """Why figures hold only conditionally, where the choice itself tells something of private rows."""
+    on_release: bool = False
+    """Whether it was chosen on rows that were released before: their proof, and so this one's, is the ledger's word."""
+    model: str | None = None
+    """The model that those rows were drawn from, by its digest."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from sfumato.classifiers.auto import AS_THEY_ARE
 from sfumato.errors import TableError
 from sfumato.jobs.advising.ground import QUICK, TEST_SHARE, Ground, split, trial_schema
 from sfumato.jobs.advising.simulated import simulate
-from sfumato.jobs.config import SIMULATED, TABLE
+from sfumato.jobs.config import RELEASED, SIMULATED, TABLE
 from sfumato.table import Schema
 
 FEWEST = 40
@@ -29,6 +29,7 @@ LARGE, WIDE = 1_000, 100
 class Grounds:
     """choosing: where settings are compared. confirming: where the chosen one is measured, with the rows that learners
     get besides. `looked_at`: the private table, released rows, or simulated ones. rows: how many the real release has.
+    model: what released rows were drawn from, where the owner's ledger charged them and their proof.
     """
 
     looked_at: str
@@ -36,6 +37,12 @@ class Grounds:
     confirming: tuple[Ground, ...]
     besides: pa.Table | None
     rows: int
+    model: str | None = None
+
+    @property
+    def private(self) -> bool:
+        """Whether a choice here tells something of private rows that nobody has accounted for."""
+        return self.looked_at == TABLE or (self.looked_at == RELEASED and self.model is None)
 
     @property
     def cells(self) -> int:

@@ -47,6 +47,8 @@ class Recommendation:
     rows_needed: int | None
     first_after: float
     seconds: float
+    model: str | None = None
+    """Of released rows that were looked at: the model they were drawn from, if the ledger charged it with a proof."""
 
     def __repr__(self) -> str:
         told = "" if self.met else ", which does not keep the wish"
@@ -76,7 +78,7 @@ class Recommendation:
         limits = (("risk", self.wish.max_risk), ("loss", self.wish.max_loss), ("epsilon", self.wish.epsilon))
         wished = ", ".join(f"{name} at most {value:g}" for name, value in limits if value is not None)
         said = f"recommend, {CHOSEN_ON[self.looked_at]}: {wished}"
-        return Config(self.mechanism, self.parameters, said[:LONGEST], self.looked_at)
+        return Config(self.mechanism, self.parameters, said[:LONGEST], self.looked_at, self.model)
 
     def command(self, table: str, *, schema: str | None = None, config: str | None = None) -> str:
         """The line that makes the release; for people who trust only themselves, those that begin a survey."""
@@ -126,8 +128,14 @@ class Recommendation:
         elif self.looked_at == RELEASED:
             words.append(
                 "The choice was made on one half of rows that were released before and belong to nobody, and measured "
-                "on the other. It tells nothing about anybody beyond what that release told; the real rows may behave "
-                "a little differently."
+                "on the other. "
+                + (
+                    "This ledger did not charge that release, or it proves nothing (a seed), so no formal guarantee is "
+                    "claimed for what is chosen on it."
+                    if self.model is None
+                    else "It tells nothing about anybody beyond what that release told, which the ledger adds up; the "
+                    "real rows may behave a little differently."
+                )
             )
         else:
             words.append(
