@@ -345,7 +345,7 @@ def test_a_release_that_never_left_can_be_forgotten(release, tmp_path):
         forget_release(tmp_path / "b")
     sanitize(people(30), tmp_path / "plain", Options("additive-noise", label="ill"))
     listed = Ledger().releases
-    with pytest.raises(UsageError, match="only such a release can be forgotten.*goes on counting"):
+    with pytest.raises(UsageError, match=r"only such a release can be forgotten.*goes on counting"):
         forget_release(tmp_path / "plain")
     assert Ledger().releases == listed
     assert len(release(pd.concat([people(30), people(20, seed=1)]), "c")) == 20
