@@ -130,7 +130,9 @@ def broken(change):
         lambda found: found["columns"][0].update(more=1),
         lambda found: found["order"].reverse(),
         lambda found: found["order"].__setitem__(0, ["age", ["age"]]),
-        lambda found: found.update(chosen_by="x" * 300),
+        lambda found: found["pairs"].update(reason="x" * 300),
+        lambda found: found["pairs"].update(source="rule"),
+        lambda found: found["columns"][0].update(source="somewhere"),
     ],
 )
 def test_a_plan_that_does_not_fit_is_refused(change):

@@ -10,6 +10,7 @@ import pytest
 
 from domains import PUBLIC, any_records
 from sfumato.central.planning import public_plan
+from sfumato.errors import SchemaError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Key, Ledger
 from sfumato.guarantee.borrowed import Learned, direction_hashes, is_remembered, lent_by, telling
 from sfumato.guarantee.guarantee import CENTRAL_DP
@@ -275,12 +276,30 @@ def classified() -> dict[tuple[str, str], str]:
     return found
 
 
-def test_a_plan_that_does_not_say_where_it_comes_from(release):
-    plan = public_plan(Encoding(NUMBERS)).to_dict()
-    assert release("tree-resampling", NUMBERS, plan=plan).guarantee["kind"] == CENTRAL_DP
-    assert_learned(release("tree-resampling", NUMBERS, plan={**plan, "chosen_by": ""}), "does not say where")
-    del plan["chosen_by"]
-    assert_learned(release("tree-resampling", NUMBERS, plan=plan), "does not say where")
+def test_a_plan_says_where_its_bins_and_pairs_come_from(release):
+    """Quantiles of private rows do not become public by what somebody calls the plan."""
+    plan = public_plan(Encoding(NUMBERS), [("x0", "x1")], REASON).to_dict()
+    card = release("tree-resampling", NUMBERS, plan=plan)
+    assert card.guarantee["kind"] == recomputed_guarantee(card).kind == CENTRAL_DP
+    assert f"The plan's pairs of columns are public: {REASON}" in card.guarantee["assumptions"]
+
+    def changed(**of_column):
+        columns = [plan["columns"][0] | {"edges": [3, 400, 900], "coarse": None} | of_column, *plan["columns"][1:]]
+        return {**plan, "chosen_by": "public rules", "columns": columns}
+
+    with pytest.raises(SchemaError, match="bins of 'x0' follow the public rule, and they do not"):
+        release("tree-resampling", NUMBERS, plan=changed())
+    words = "does not say where its bins of x0 come from"
+    for silent in ({"source": "learned"}, {"source": "public"}, {"source": "public", "reason": " "}):
+        assert_learned(release("tree-resampling", NUMBERS, plan=changed(**silent)), words)
+    card = release("tree-resampling", NUMBERS, plan=changed(source="public", reason="the clinic's age bands"))
+    assert card.guarantee["kind"] == CENTRAL_DP
+    assert "The plan's bins of x0 are public: the clinic's age bands" in card.guarantee["assumptions"]
+    for pairs in ({"source": "public", "reason": ""}, {}):
+        assert_learned(release("tree-resampling", NUMBERS, plan={**plan, "pairs": pairs}), "its pairs of columns")
+    unsaid = {"format": plan["format"], "version": 1, "chosen_by": "public rules", "order": plan["order"]}
+    unsaid["columns"] = [{name: one[name] for name in ("name", "edges", "coarse")} for one in plan["columns"]]
+    assert_learned(release("tree-resampling", NUMBERS, plan=unsaid), "bins of x0, bins of x1, bins of x2 and 3 more")
 
 
 TESTED_ABOVE = {

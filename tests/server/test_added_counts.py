@@ -3,6 +3,7 @@
 import copy
 import io
 import json
+import re
 from pathlib import Path
 
 import consortium
@@ -28,7 +29,8 @@ from sfumato.server.worker.job import Job
 from sfumato.server.worker.trainer import trained
 
 ENCODING = consortium.study().encoding
-PLAN = public_plan(ENCODING, [("age", "weight")])
+REASON = "growth charts"
+PLAN = public_plan(ENCODING, [("age", "weight")], REASON)
 SITES = ("St. Mary", "Westend", "Harbour")
 
 
@@ -143,7 +145,7 @@ def test_counts_of_another_plan_or_with_another_claim_are_refused(counting, bodi
         assert answer.status_code == 422, answer.text
         return " ".join(answer.json()["objections"])
 
-    other = public_plan(ENCODING, [("age", "sex")])
+    other = public_plan(ENCODING, [("age", "sex")], REASON)
     assert "plan=" in refusal(counts(tmp_path, other))
     measured = lambda data: data["recipe"]["measured"][1]  # noqa: E731
     digest = changed(
@@ -262,8 +264,13 @@ def test_a_study_gets_its_plan_from_a_release_or_from_public_rules(tmp_path):
     assert [node.column for node in agreed.plan.nodes] == [
         place for place, _ in json.loads((tmp_path / "site" / "model.json").read_text())["order"]
     ]
-    public = PoolStudy.from_dict(plan_counts(file, pairs=[("age", "weight")]))
+    public = PoolStudy.from_dict(plan_counts(file, pairs=[("age", "weight")], reason=REASON))
     assert public.plan.digest == PLAN.digest
+    assert public.plan.chosen_by == f"public rules; {REASON}"
+    assert re.fullmatch(r"the noisy model [0-9a-f]{16} of one site, for 3 sites like it", agreed.plan.chosen_by)
+    for half in ({"pairs": [("age", "weight")]}, {"reason": REASON}):
+        with pytest.raises(UsageError, match="need a reason"):
+            plan_counts(file, **half)
     sanitize(consortium.people(200), tmp_path / "seeded", Options(**{**vars(options), "seed": 1}))
     with pytest.raises(UsageError, match="no noisy model"):
         plan_counts(file, tmp_path / "seeded")

@@ -1,8 +1,9 @@
 """An agreed plan: which tables every site counts, so that noisy counts of several sites can be added.
 
 It says which fine cells form a bin of each column, which bins form a coarser one in tables of several columns, and
-which column depends on which. It holds no counts. It must be public, or chosen under a budget of its own: from public
-rules, from the noisy model of one site, whose people have paid for that model, or from noisy scores of all sites.
+which column depends on which. It holds no counts. It must be public, or chosen under a budget of its own: from a public
+rule, from the noisy model of one site, whose people have paid for that model, or from noisy scores of all sites. The
+bins of every column and the pairs say which, as bounds in a schema do: with a source, and a reason for it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sfumato.array_types import Codes
-from sfumato.central.column_codes import Bins, FineColumn
+from sfumato.central.column_codes import Bins, FineColumn, merged
 from sfumato.central.forest import Node
+from sfumato.central.model import MOST_BINS
 from sfumato.central.scoring_plan import FORMAT as SCORING
 from sfumato.errors import SchemaError, UsageError
 from sfumato.table import Encoding
@@ -30,7 +32,37 @@ MOST_CELLS = 1 << 20
 """Counts that one site pushes: 8 MB."""
 MOST_PARENTS = 1
 LONGEST = 200
-"""Letters of `chosen_by`."""
+"""Letters of a reason."""
+RULE, PUBLIC, NOISY, LEARNED = "rule", "public", "noisy", "learned"
+PUBLIC_BINS, PUBLIC_PAIR_BINS = 16, 8
+
+
+class Origin(NamedTuple):
+    """Where bins or pairs come from.
+
+    Bins of the RULE can be computed again. That something is PUBLIC, or was paid for as something NOISY, is the word of
+    whoever gives the reason. What is LEARNED, or says nothing, carries no proof.
+    """
+
+    source: str = LEARNED
+    reason: str = ""
+
+    @property
+    def is_vouched(self) -> bool:
+        return self.source == RULE or (self.source in (PUBLIC, NOISY) and bool(self.reason.strip()))
+
+    @property
+    def in_words(self) -> str:
+        if not self.is_vouched:
+            return "a choice that does not say where it comes from"
+        return "public rules" if self.source == RULE else self.reason
+
+    @classmethod
+    def read(cls, found: Mapping[str, Any]) -> Origin:
+        origin = cls(found.get("source", LEARNED), found.get("reason", ""))
+        _need(origin.source in (RULE, PUBLIC, NOISY, LEARNED) and isinstance(origin.reason, str))
+        _need(len(origin.reason) <= LONGEST and origin.reason.isprintable())
+        return origin
 
 
 class PlannedColumn(NamedTuple):
@@ -39,6 +71,7 @@ class PlannedColumn(NamedTuple):
     fine: FineColumn
     bins: Bins
     coarse: Bins | None = None
+    origin: Origin = Origin()
 
     @property
     def name(self) -> str:
@@ -49,16 +82,37 @@ class PlannedColumn(NamedTuple):
         """Coarse bins of bins."""
         return self.coarse or Bins.each(self.bins.count)
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """The bins, as they stand in a file."""
+        return {"edges": _edges(self), "coarse": None if self.coarse is None else self.coarse.of.tolist()}
+
+    @property
+    def follows_the_rule(self) -> bool:
+        return any(self.told == even_column(self.fine, most).told for most in (0, PUBLIC_PAIR_BINS))
+
+
+def even_column(fine: FineColumn, most: int) -> PlannedColumn:
+    """Bins by the public rule: of equal width, and up to `most` coarser ones in tables of several columns."""
+    missing = fine.group.has_indicator
+    bins = Bins.each(fine.size)
+    if fine.is_ordered and fine.cells > MOST_BINS:
+        ends = [round(step * fine.cells / PUBLIC_BINS) for step in range(1, PUBLIC_BINS)]
+        bins = Bins.runs(ends, fine.cells, missing)
+    if not most:
+        return PlannedColumn(fine, bins, None, Origin(RULE))
+    width = np.bincount(bins.of).astype(np.float64)
+    return PlannedColumn(fine, bins, merged(width, most, ordered=fine.is_ordered, missing=missing), Origin(RULE))
+
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """`nodes`: every column once, parents first. `chosen_by` says in a few words where the plan comes from: without it
-    there is no claim, since somebody may have made it by looking at a table."""
+    """`nodes`: every column once, parents first. `pairs` says where it comes from which of them have parents."""
 
     encoding: Encoding
     columns: tuple[PlannedColumn, ...]
     nodes: tuple[Node, ...]
-    chosen_by: str
+    pairs: Origin
 
     def __repr__(self) -> str:
         return f"<Plan of {len(self.columns)} columns, {len(self.joined)} of them with a parent>"
@@ -67,6 +121,17 @@ class Plan:
     def joined(self) -> list[Node]:
         """Columns that depend on others; each has a table."""
         return [node for node in self.nodes if node.parents]
+
+    @property
+    def origins(self) -> dict[str, Origin]:
+        """Where every part comes from that somebody chose: columns by name, and the pairs."""
+        bins = {f"bins of {one.name}": one.origin for one in self.columns}
+        return {**bins, "pairs of columns": self.pairs} if self.joined else bins
+
+    @property
+    def chosen_by(self) -> str:
+        """In a few words where the plan comes from."""
+        return "; ".join(dict.fromkeys(origin.in_words for origin in self.origins.values()))
 
     @property
     def digest(self) -> str:
@@ -95,15 +160,8 @@ class Plan:
         return {
             "format": FORMAT,
             "version": VERSION,
-            "chosen_by": self.chosen_by,
-            "columns": [
-                {
-                    "name": one.name,
-                    "edges": _edges(one),
-                    "coarse": None if one.coarse is None else one.coarse.of.tolist(),
-                }
-                for one in self.columns
-            ],
+            "columns": [{"name": one.name, **one.told, **one.origin._asdict()} for one in self.columns],
+            "pairs": self.pairs._asdict(),
             "order": [[names[node.column], [names[place] for place in node.parents]] for node in self.nodes],
         }
 
@@ -156,23 +214,33 @@ def _read(found: Mapping[str, Any], encoding: Encoding) -> Plan:
         _need(node.column not in seen and seen.issuperset(node.parents) and len(node.parents) <= MOST_PARENTS)
         nodes.append(node)
     _need(len(nodes) == len(columns))
-    chosen_by = found.get("chosen_by", "")
-    _need(isinstance(chosen_by, str) and len(chosen_by) <= LONGEST and chosen_by.isprintable())
-    return Plan(encoding, columns, tuple(nodes), chosen_by)
+    pairs = Origin.read(found.get("pairs", {}))
+    _need(pairs.source != RULE or not any(node.parents for node in nodes))
+    return Plan(encoding, columns, tuple(nodes), pairs)
 
 
 def _column(fine: FineColumn, found: Mapping[str, Any]) -> PlannedColumn:
-    _need(set(found) == {"name", "edges", "coarse"})
+    _need({"name", "edges", "coarse"} <= set(found) <= {"name", "edges", "coarse", "source", "reason"})
+    origin = Origin.read(found)
     bins = Bins.each(fine.size)
     if found["edges"] is not None:
         ends = _whole(found["edges"])
         _need(fine.is_ordered and ends == sorted(set(ends)) and (not ends or (ends[0] > 0 and ends[-1] < fine.cells)))
         bins = Bins.runs(ends, fine.cells, fine.group.has_indicator)
     if found["coarse"] is None:
-        return PlannedColumn(fine, bins)
+        return _as_it_says(PlannedColumn(fine, bins, None, origin))
     of: Codes = np.array(_whole(found["coarse"]), dtype=np.int64)
     _need(of.shape == (bins.count,) and bool((np.unique(of) == np.arange(of.max() + 1)).all()))
-    return PlannedColumn(fine, bins, Bins(of, int(of.max()) + 1))
+    return _as_it_says(PlannedColumn(fine, bins, Bins(of, int(of.max()) + 1), origin))
+
+
+def _as_it_says(column: PlannedColumn) -> PlannedColumn:
+    if column.origin.source == RULE and not column.follows_the_rule:
+        raise SchemaError(
+            f"The plan says that the bins of {column.name!r} follow the public rule, and they do not. Give them the "
+            "source public with a reason, or make the plan with `sfumato study plan`."
+        )
+    return column
 
 
 def _whole(found: Any) -> list[int]:

@@ -17,16 +17,28 @@ from sfumato.central.budget import Budget
 from sfumato.central.column_codes import Bins, FineColumn, merged
 from sfumato.central.drawing import DrawnModel, ModelColumn
 from sfumato.central.forest import Node, Pair, in_drawing_order
-from sfumato.central.model import FEWEST_PAIR_BINS, MOST_BINS, MOST_PAIR_BINS, depth_for
+from sfumato.central.model import FEWEST_PAIR_BINS, MOST_PAIR_BINS, depth_for
+from sfumato.central.model_file import model_as_dict, model_digest
 from sfumato.central.noisy_counts import COLUMNS, PAIRS, share_of_pairs, spent
-from sfumato.central.plan import MOST_PARENTS, Plan, PlannedColumn
+from sfumato.central.plan import (
+    MOST_PARENTS,
+    NOISY,
+    PUBLIC,
+    PUBLIC_PAIR_BINS,
+    RULE,
+    Origin,
+    Plan,
+    PlannedColumn,
+    even_column,
+)
 from sfumato.central.scoring import SCALE, SCORED_BINS, NoisyScores
 from sfumato.central.scoring_plan import SCORES
 from sfumato.errors import UsageError
 from sfumato.table import Encoding
 from sfumato.wording import counted
 
-PUBLIC_BINS, PUBLIC_PAIR_BINS = 16, 8
+DIGITS = 16
+"""Of a model's digest, for readers to compare."""
 SURE = 1.0
 """A pair's distance from independence must be so many standard deviations of its noise to be measured."""
 
@@ -35,8 +47,9 @@ def plan_from_model(model: DrawnModel, budget: Budget, sites: int) -> Plan:
     """Edges and forest of one site's noisy model, as finely as `sites` like it, each with `budget`, can measure."""
     nodes = tuple(Node(node.column, node.parents[:MOST_PARENTS]) for node in model.nodes)
     columns = tuple(PlannedColumn(one.fine, one.bins) for one in model.columns)
-    chosen_by = f"the noisy model of one site, for {sites} sites like it"
-    rough = Plan(model.encoding, columns, nodes, chosen_by)
+    digest = model_digest(model_as_dict(model))[:DIGITS]
+    origin = Origin(NOISY, f"the noisy model {digest} of one site, for {counted(sites, 'site')} like it")
+    rough = Plan(model.encoding, columns, nodes, origin)
     crowd = sites * model.rows / (4.0 * model.classes)
     spread = {kind: math.sqrt(sites) * budget.spread(share, tables) for kind, share, tables in spent(rough)}
     depth = depth_for(crowd / spread[COLUMNS])
@@ -45,10 +58,11 @@ def plan_from_model(model: DrawnModel, budget: Budget, sites: int) -> Plan:
     return Plan(
         model.encoding,
         tuple(
-            _finer(one, depth, model.sizes, most if place in joined else 0) for place, one in enumerate(model.columns)
+            _finer(one, depth, model.sizes, most if place in joined else 0)._replace(origin=origin)
+            for place, one in enumerate(model.columns)
         ),
         nodes,
-        chosen_by,
+        origin,
     )
 
 
@@ -62,18 +76,19 @@ def plan_from_scores(scores: NoisyScores, sites: int, budget: Budget) -> Plan:
     crowd = scores.rows / (4.0 * classes)
     pairs = _best_forest(scores, math.sqrt(sites) * budget.spread(share_of_pairs(), max(d - 1, 1)), crowd, sites)
     nodes = tuple(in_drawing_order(pairs, d))
-    chosen_by = f"noisy scores of pairs of columns, added over {counted(sites, 'site')}"
+    origin = Origin(NOISY, f"noisy scores of pairs of columns, added over {counted(sites, 'site')}")
     rough = [PlannedColumn(one.fine, one.bins) for one in scores.columns()]
-    shares = {k: (share, tables) for k, share, tables in spent(Plan(scores.plan.encoding, tuple(rough), nodes, ""))}
+    shares = {k: (share, tables) for k, share, tables in spent(Plan(scores.plan.encoding, tuple(rough), nodes, origin))}
     spread = {kind: math.sqrt(sites) * budget.spread(*one) for kind, one in shares.items()}
     depth = depth_for(crowd / spread[COLUMNS])
     most = _most_pair_bins(crowd / spread[PAIRS]) if PAIRS in spread else 0
     joined = {place for pair in pairs for place in pair}
     sizes = np.full(classes, scores.rows / classes)
     columns = tuple(
-        _finer(one, depth, sizes, most if place in joined else 0) for place, one in enumerate(scores.columns(depth))
+        _finer(one, depth, sizes, most if place in joined else 0)._replace(origin=origin)
+        for place, one in enumerate(scores.columns(depth))
     )
-    return Plan(scores.plan.encoding, columns, nodes, chosen_by)
+    return Plan(scores.plan.encoding, columns, nodes, origin)
 
 
 def _best_forest(scores: NoisyScores, noise: float, crowd: float, sites: int) -> list[Pair]:
@@ -104,8 +119,8 @@ def _by_chance(scores: NoisyScores, sites: int, first: int, second: int) -> floa
     )
 
 
-def public_plan(encoding: Encoding, pairs: Sequence[tuple[str, str]] = ()) -> Plan:
-    """Bins of equal width, and the pairs of columns that somebody names who knows the subject."""
+def public_plan(encoding: Encoding, pairs: Sequence[tuple[str, str]] = (), reason: str = "") -> Plan:
+    """Bins of equal width, and the pairs of columns that somebody names who knows the subject, and says how."""
     fine = [FineColumn.of(group) for group in encoding.groups]
     names = [one.group.column.name for one in fine]
     for name in (name for pair in pairs for name in pair):
@@ -116,8 +131,8 @@ def public_plan(encoding: Encoding, pairs: Sequence[tuple[str, str]] = ()) -> Pl
     if sum(len(node.parents) for node in nodes) != len(places):
         raise UsageError("The pairs of columns must form trees: no pair twice, no column with itself, and no circle.")
     joined = {place for pair in places for place in pair}
-    columns = tuple(_even(one, PUBLIC_PAIR_BINS if place in joined else 0) for place, one in enumerate(fine))
-    return Plan(encoding, columns, nodes, "public rules")
+    columns = tuple(even_column(one, PUBLIC_PAIR_BINS if place in joined else 0) for place, one in enumerate(fine))
+    return Plan(encoding, columns, nodes, Origin(PUBLIC, reason) if pairs else Origin(RULE))
 
 
 def _finer(one: ModelColumn, depth: int, sizes: Floats, most: int) -> PlannedColumn:
@@ -136,18 +151,6 @@ def _finer(one: ModelColumn, depth: int, sizes: Floats, most: int) -> PlannedCol
     if not most:
         return PlannedColumn(fine, bins)
     return PlannedColumn(fine, bins, merged(weights, most, ordered=fine.is_ordered, missing=missing))
-
-
-def _even(fine: FineColumn, most: int) -> PlannedColumn:
-    missing = fine.group.has_indicator
-    bins = Bins.each(fine.size)
-    if fine.is_ordered and fine.cells > MOST_BINS:
-        ends = [round(step * fine.cells / PUBLIC_BINS) for step in range(1, PUBLIC_BINS)]
-        bins = Bins.runs(ends, fine.cells, missing)
-    if not most:
-        return PlannedColumn(fine, bins)
-    width = np.bincount(bins.of).astype(np.float64)
-    return PlannedColumn(fine, bins, merged(width, most, ordered=fine.is_ordered, missing=missing))
 
 
 def _most_pair_bins(crowd_per_noise: float) -> int:

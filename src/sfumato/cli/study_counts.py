@@ -28,6 +28,9 @@ def plan(
     pair: Annotated[
         list[str] | None, typer.Option(metavar="A,B", help="Without --release: columns that belong together.")
     ] = None,
+    reason: Annotated[
+        str | None, typer.Option(help="With --pair: how you know that without looking at the table.")
+    ] = None,
     scores: Annotated[
         bool, typer.Option("--scores", help="Write the study of a first round, in which sites score pairs of columns.")
     ] = False,
@@ -50,7 +53,7 @@ def plan(
 
     Examples:
       sfumato study plan study.yaml --release north --sites 4 --out agreed.json
-      sfumato study plan study.yaml --pair age,glucose --out agreed.json
+      sfumato study plan study.yaml --pair age,glucose --reason "a textbook" --out agreed.json
       sfumato study plan study.yaml --scores --out first.json
       sfumato study plan study.yaml --scored north --scored south --out agreed.json
     """
@@ -66,7 +69,17 @@ def plan(
         with AtCoordinator(to, token_file, insecure_http).connected(console) as connected:
             found = connected.added(scored_in)
     pairs = [_pair(one) for one in pair or ()]
-    made = plan_counts(study, release, sites=sites, pairs=pairs, scores=scores, scored=found, out=out, force=force)
+    made = plan_counts(
+        study,
+        release,
+        sites=sites,
+        pairs=pairs,
+        reason=reason,
+        scores=scores,
+        scored=found,
+        out=out,
+        force=force,
+    )
     read = PoolStudy.from_dict(made)
     agreed = read.plan
     assert agreed is not None

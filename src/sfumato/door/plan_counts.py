@@ -15,6 +15,7 @@ from sfumato.central.scoring_plan import ScoringPlan
 from sfumato.door.added_scores import Scored, added_scores
 from sfumato.errors import SchemaError, UsageError
 from sfumato.files import check_free, write_whole
+from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.concentrated import epsilon_of
 from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.jobs.release import Release
@@ -36,6 +37,7 @@ def plan_counts(
     *,
     sites: int = 1,
     pairs: Sequence[tuple[str, str]] = (),
+    reason: str | None = None,
     scores: bool = False,
     scored: Scored | None = None,
     out: Path | str | None = None,
@@ -55,6 +57,8 @@ def plan_counts(
         How many sites like that one will take part: more of them can measure finer tables.
     pairs : sequence of (str, str), default ()
         Without a release: columns that belong together by what is known of the subject.
+    reason : str, optional
+        Needed with `pairs`: how that is known without looking at the table. It stands in the plan and on every card.
     scores : bool, default False
         Make the study of a first round instead, in which every site measures scores of all pairs of columns with 30%
         of the study's budget.
@@ -88,6 +92,11 @@ def plan_counts(
         raise UsageError(
             "A plan has one origin: a release, pairs of columns that belong together, or scores. Leave the others out."
         )
+    if bool(pairs) != is_reason(reason):
+        raise UsageError(
+            "Pairs of columns need a reason: say in one sentence how you know that they belong together without "
+            "looking at the table (--pair A,B --reason ...). Give both, or neither."
+        )
     stated, mechanism = found.to_dict(), _mechanism(found)
     first: dict[str, Any] = {}
     if scores or scored is not None:
@@ -105,7 +114,7 @@ def plan_counts(
         left = _mechanism(PoolStudy.from_dict(stated)).budget(np.random.default_rng(0))
         plan = plan_from_scores(*added_scores(scored, PoolStudy.from_dict(first)), left).to_dict()
     elif release is None:
-        plan = public_plan(found.encoding, pairs).to_dict()
+        plan = public_plan(found.encoding, pairs, reason or "").to_dict()
     else:
         given = Release.public(release) if isinstance(release, str | Path) else release
         _check_release(given, found)

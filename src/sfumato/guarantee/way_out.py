@@ -17,6 +17,7 @@ WAYS_OUT = {
     "given guidance": "say why the guidance is public (--param guidance_reason=...)",
     "guidance that": "use guidance that owes nothing to anybody's rows, and say why (--param guidance_reason=...)",
     "rotation with": "draw a new rotation (leave --key out)",
+    "the plan of": "say where the plan's bins and pairs come from (sfumato study plan, or their source and reason)",
     "floating-point noise": "draw the noise exactly (--param noise=exact, or a law that has an exact form: laplace)",
     "the mechanism and its strength": "choose without these rows (sfumato recommend with a public schema, or by hand)",
     "a fixed seed": "leave --seed out",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +16,7 @@ from sfumato.central.budget import Budget
 from sfumato.central.model import TreeModel
 from sfumato.central.model_file import model_as_dict, model_digest, model_from_dict
 from sfumato.central.noisy_counts import PlannedModel
-from sfumato.central.plan import read_plan
+from sfumato.central.plan import NOISY, PUBLIC, Origin, Plan, read_plan
 from sfumato.central.scoring import ScoringModel
 from sfumato.channels import Identity, Recipe, Unstated
 from sfumato.errors import SchemaError, UsageError
@@ -34,9 +34,12 @@ SAFE = 1.0 - 1e-9
 TOO_LARGE_DELTA = 0.01
 """No protection, whatever the table: refused before the table is read, so that nothing is charged."""
 
-PLAN_IS_PAID = "The plan of what is counted is public, or was paid for: what it cost is an earlier release."
-
-LEARNED_PLAN = "the plan of what is counted, which does not say where it comes from"
+PLAN_WORDS = {
+    PUBLIC: "The plan's {} are public: {}",
+    NOISY: "The plan's {} were paid for, which is an earlier release: {}",
+}
+MOST_NAMED = 4
+LEARNED_PLAN = "the plan of what is counted, which does not say where its {} come from"
 
 
 class TreeResampling(ModelDrawing):
@@ -112,13 +115,23 @@ class TreeResampling(ModelDrawing):
         return Central(rho=rho_for(self.epsilon, self.delta), delta=self.delta)
 
     def assumptions(self) -> tuple[str, ...]:
-        known = self.plan_ is not None and self.plan_.chosen_by
-        return (*super().assumptions(), PLAN_IS_PAID) if known else super().assumptions()
+        said = [
+            PLAN_WORDS[origin.source].format(_named(parts), origin.reason)
+            for origin, parts in self._plan_by_origin().items()
+            if origin.is_vouched and origin.source in PLAN_WORDS
+        ]
+        return (*super().assumptions(), *said)
 
     def learned(self) -> list[str]:
-        """A plan without a word of where it comes from may have been made by looking at the table."""
-        unknown = self.plan_ is not None and not self.plan_.chosen_by
-        return [*super().learned(), *([LEARNED_PLAN] if unknown else [])]
+        """Parts of a plan without a word of where they come from may have been made by looking at the table."""
+        unknown = [part for origin, parts in self._plan_by_origin().items() if not origin.is_vouched for part in parts]
+        return [*super().learned(), *([LEARNED_PLAN.format(_named(unknown))] if unknown else [])]
+
+    def _plan_by_origin(self) -> dict[Origin, list[str]]:
+        found: dict[Origin, list[str]] = {}
+        for part, origin in self.plan_.origins.items() if isinstance(self.plan_, Plan) else ():
+            found.setdefault(origin, []).append(part)
+        return found
 
     def check_parameters(self) -> None:
         self._check_positive(epsilon=self.epsilon)
@@ -272,3 +285,11 @@ class TreeResampling(ModelDrawing):
         while self.needs_counts:
             self.measure(self.count(matrix, codes))
         return self
+
+
+def _named(parts: Sequence[str]) -> str:
+    """Parts of a plan in words, not all of many."""
+    shown = (
+        parts if len(parts) <= MOST_NAMED else [*parts[: MOST_NAMED - 1], f"{len(parts) - MOST_NAMED + 1} more parts"]
+    )
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))

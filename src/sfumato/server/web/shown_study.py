@@ -12,6 +12,7 @@ from sfumato.guarantee.all_releases import hidden_presence, total_without_delta
 from sfumato.guarantee.concentrated import Central
 from sfumato.guarantee.guarantee import LOCAL_DP, WEAK_CENTRAL, infinite, presence
 from sfumato.protocol.messages import ReleaseInfo, SiteInfo
+from sfumato.protocol.pool_study import PoolStudy
 from sfumato.server.store.release_store import guarantee_words
 
 LABELS = " If the label is released exactly, it reveals more on top."
@@ -112,12 +113,12 @@ def asked(definition: Mapping[str, Any]) -> list[tuple[str, str]]:
     columns = (definition.get("schema") or {}).get("columns") or []
     label = next((str(column.get("name")) for column in columns if column.get("role") == "label"), "")
     parameters = ", ".join(f"{name} = {value}" for name, value in stated.items() if name != "plan")
-    plan = stated.get("plan")
+    plan = PoolStudy.from_dict(definition).plan if stated.get("plan") else None
     rows = [
         ("Mechanism", " with ".join(filter(None, [str(mechanism.get("name", "")), parameters]))),
         ("Guarantee", _asked_guarantee(definition.get("guarantee"))),
         ("Columns", f"{len(columns) - bool(label)} and the label {label}" if label else str(len(columns))),
-        ("Plan", f"sites push noisy counts; the plan is by {plan.get('chosen_by')}" if plan else ""),
+        ("Plan", f"sites push noisy counts; the plan is by {plan.chosen_by}" if plan else ""),
         ("Space", str(definition.get("space") or "")),
         ("Largest site", _asked_share(definition.get("largest_site_share"))),
     ]
