@@ -48,6 +48,17 @@ def test_what_was_released_and_what_is_left(table, tmp_path, capsys):
     assert "1 earlier" in call(capsys, "show", tmp_path / "b")[1]
 
 
+def test_a_new_ledger_is_told_once(table, tmp_path, capsys):
+    book = tmp_path / "book.json"
+    words = ["sanitize", table, "--label", "ill", "--mechanism", "additive-noise", "--ledger"]
+    assert f"New ledger begun at {book}:" in call(capsys, *words, book, "--out", tmp_path / "a")[1]
+    assert "ledger begun" not in call(capsys, *words, book, "--out", tmp_path / "b")[1]
+    told = json.loads(call(capsys, *words, tmp_path / "c.json", "--json", "--out", tmp_path / "c")[1])
+    assert told["new_ledger"] == str(tmp_path / "c.json")
+    assert "ledger begun" not in call(capsys, *words, tmp_path / "d.json", "--quiet", "--out", tmp_path / "d")[1]
+    assert "younger than the table's first release" in call(capsys, "show", tmp_path / "d")[1]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -108,7 +108,8 @@ def test_cards_of_one_table_tell_the_total_first(released, tmp_path):
         "unproved_releases": {"worst": 0, "median": 0},
     }
     total = earlier(2, 9.0, exact_label=False, total_epsilon_person=18.0)
-    assert card.earlier_releases == {**total, "people": people}
+    mark = {"ledger": card.earlier_releases["ledger"]}
+    assert card.earlier_releases == {**total, "people": people, **mark}
     assert "by seeing all 3 releases" in card.guarantee["words"]
     assert "epsilon 18 in all" in card.guarantee["words"]  # two rows of a person
     assert "on top" not in card.guarantee["words"]

@@ -117,7 +117,7 @@ def test_only_the_owner_can_read_it_and_it_holds_no_rows(tmp_path):
     path = tmp_path / "ledger.json"
     record(Ledger(path), "a", 1.0)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert set(json.loads(path.read_text())) == {"format", "version", "key", "tables"}
+    assert set(json.loads(path.read_text())) == {"format", "version", "key", "mark", "tables"}
 
 
 def test_the_key_stays_the_same_and_differs_between_owners(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import BudgetError, CardError
-from sfumato.guarantee import Ledger
+from sfumato.guarantee import Card, Ledger
 from sfumato.guarantee.budget import Budget
 from sfumato.guarantee.people_totals import Tally
 from sfumato.guarantee.roll import Roll
@@ -180,6 +180,72 @@ def test_made_up_rows_leave_no_fingerprint_and_ask_for_none(release, book, monke
     drawn = {"mechanism": "tree-resampling", "epsilon_record": None, "epsilon": 1.0, "delta": 1e-6, **words}
     assert "people" not in release(named.assign(id=range(N, 2 * N)), **drawn)
     assert sorted(book.with_name("book.json.people").iterdir()) == kept
+
+
+@pytest.fixture
+def on_disk(tmp_path):
+    """The same as files: a table, and releases beside it."""
+    PEOPLE.to_parquet(tmp_path / "people.parquet")
+    words = {"schema": SCHEMA, "mechanism": "additive-noise", "epsilon_record": 1.0}
+
+    def run(out, ledger, table=tmp_path / "people.parquet", **more):
+        where = None if out is None else tmp_path / out
+        return sf.sanitize(table, **{**words, "out": where, "ledger": tmp_path / ledger, **more})
+
+    return run
+
+
+def test_the_first_release_of_a_ledger_is_told(on_disk, tmp_path):
+    on_disk(None, "one.json", dry_run=True)
+    assert not (tmp_path / "one.json").exists()
+    Ledger(tmp_path / "one.json").set_budget(Budget(9.0))  # a ledger begins with its first release
+    assert on_disk("a", "one.json").told.new_ledger == tmp_path / "one.json"
+    assert on_disk("b", "one.json").told.new_ledger is None
+    assert on_disk(None, "one.json", dry_run=True).told.new_ledger is None
+
+
+def test_a_card_that_another_ledger_counted_is_found_where_releases_and_tables_lie(on_disk, tmp_path):
+    first, second = on_disk("a", "one.json").card, on_disk("b", "one.json").card
+    mark = first.earlier_releases["ledger"]
+    assert (len(mark), mark) == (16, Ledger(tmp_path / "one.json").mark)
+    assert second.earlier_releases["ledger"] == mark
+    assert "counted_elsewhere" not in {**first.earlier_releases, **second.earlier_releases}
+    (tmp_path / "elsewhere").mkdir()
+    for out, more in {"c": {"table": PEOPLE}, "elsewhere/d": {}, "a": {"force": True}}.items():
+        card = on_disk(out, f"{out.replace('/', '')}.json", **more).card
+        assert card.earlier_releases["counted_elsewhere"] is True
+        assert card.earlier_releases["ledger"] != mark
+        assert "this ledger is younger than the table's first release, or not" in card.guarantee["words"]
+        assert Card.load(tmp_path / out) == card
+    (tmp_path / "alone").mkdir()
+    assert "counted_elsewhere" not in on_disk("alone/e", "e.json", table=PEOPLE).card.earlier_releases
+    assert "ledger" not in on_disk("s", "s.json", seed=1).card.earlier_releases, "a seed repeats everything"
+    tried = on_disk(None, "f.json", dry_run=True).card.earlier_releases
+    assert "ledger" not in tried
+    assert tried["counted_elsewhere"]
+
+
+def test_cards_of_other_tables_and_what_is_no_card_say_nothing(on_disk, tmp_path):
+    on_disk("a", "one.json")
+    other = pd.DataFrame({"x": np.arange(9.0)})
+    schema = Schema((Column("x", "numeric", low=0, high=9, **PUBLIC),))
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "card.json").write_text("[" * 100_000)
+    (tmp_path / "short").mkdir()
+    (tmp_path / "short" / "card.json").write_text('{"earlier_releases": {"ledger": 7}, "source_schema": [1]}')
+    card = on_disk("b", "two.json", table=other, schema=schema).card
+    assert "counted_elsewhere" not in card.earlier_releases
+    assert "another ledger" not in card.guarantee["words"]
+
+
+def test_a_ledger_without_a_mark_gets_one_that_stays(on_disk, tmp_path):
+    book = tmp_path / "one.json"
+    on_disk("a", "one.json")
+    data = json.loads(book.read_text())
+    del data["mark"]
+    book.write_text(json.dumps(data))
+    found = {on_disk(out, "one.json").card.earlier_releases["ledger"] for out in "bc"}
+    assert found == {Ledger(book).mark}
 
 
 def test_what_is_kept_tells_nothing_without_the_key_and_is_private(release, book):

@@ -249,6 +249,10 @@ def sanitize(
         from sfumato.guarantee.way_out import ways_out
 
         console.say(f"To get a proof: {'; '.join(ways_out(card.guarantee['in_the_way']))}.")
+    if done.new_ledger is not None:
+        console.say(
+            f"New ledger begun at {done.new_ledger}: it adds up what is released of whom. Keep it, and use it again."
+        )
     if done.known is not None:
         what = "Released again, which counts" if again else "Left out because they were released before"
         console.say(f"{what}: {counted(done.known, 'row')}.")
@@ -285,6 +289,7 @@ def sanitize(
             "private_files": private,
             "rows": card.rows,
             "released_before": done.known,
+            "new_ledger": None if done.new_ledger is None else str(done.new_ledger),
             "guarantee": dict(card.guarantee),
             "earlier_releases": dict(card.earlier_releases),
             "clipped": done.clipped,

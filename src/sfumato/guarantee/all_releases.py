@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.guarantee.concentrated import Central, Values
@@ -27,6 +27,11 @@ from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, posterior_bound
 from sfumato.guarantee.rounding import at_most, rounded_up
 from sfumato.wording import counted
 
+COUNTED_ELSEWHERE = (
+    " A card beside it says that another ledger counted a release of a table like this one: this ledger is younger "
+    "than the table's first release, or not the only one, and what the other one counted is not in these figures."
+)
+
 
 @dataclass(frozen=True)
 class AllReleases:
@@ -43,10 +48,16 @@ class AllReleases:
     """The worst and the median over people, as the card states them."""
     apart: int = 0
     """Releases that are of other people by the owner's word."""
+    elsewhere: bool = False
+    """Whether another ledger counted releases that may be of the same table."""
 
     @classmethod
     def of(cls, alone: Guarantee, stated: Mapping[str, Any]) -> AllReleases:
         """From a guarantee and a card's `earlier_releases`; a total below the release's own figure counts for none."""
+        return replace(cls._of(alone, stated), elsewhere=bool(stated.get("counted_elsewhere")))
+
+    @classmethod
+    def _of(cls, alone: Guarantee, stated: Mapping[str, Any]) -> AllReleases:
         earlier = int(stated.get("count") or 0)
         apart = int(stated.get("set_apart") or 0)
         own = alone.values
@@ -167,6 +178,9 @@ class AllReleases:
 
     def in_words(self, prior: float = 0.001) -> str:
         """One paragraph for a data steward."""
+        return self._of_this_ledger(prior) + (COUNTED_ELSEWHERE if self.elsewhere else "")
+
+    def _of_this_ledger(self, prior: float) -> str:
         if not self.earlier:
             return self.alone.in_words(prior) + self._set_apart()
         if self.central is not None:

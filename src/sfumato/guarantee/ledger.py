@@ -31,6 +31,7 @@ FORMAT, VERSION = "sfumato-ledger", 1
 """A later version reads and migrates every earlier one, from 0.1.0 on; what it does not know of an entry it keeps."""
 VARIABLE = "SFUMATO_LEDGER"
 KEY_BYTES = 32
+MARK, MARK_BYTES = "mark", 8
 LEARNED, DIRECTIONS = "learned", "directions"
 """Where learned directions stand: hashes of secret ones (up to 0.2.0 of all), and those that cards publish."""
 BUDGET, KEEP_DAYS = "budget", "keep_days"
@@ -41,6 +42,10 @@ UNREAD = (EXPIRED, ENDED, "columns", "tags")
 """What does not tell one note from another; earlier versions noted what columns are called."""
 MODELS = "models"
 """Digests of models that fits have left, and how often rows were drawn from each again."""
+
+
+def _new_mark() -> str:
+    return os.urandom(MARK_BYTES).hex()
 
 
 def default_ledger() -> Path:
@@ -67,7 +72,8 @@ class Ledger:
 
     def _read(self) -> dict[str, Any]:
         if not self.path.exists():
-            return {"format": FORMAT, "version": VERSION, "key": os.urandom(KEY_BYTES).hex(), "tables": {}}
+            key = os.urandom(KEY_BYTES).hex()
+            return {"format": FORMAT, "version": VERSION, "key": key, MARK: _new_mark(), "tables": {}}
         try:
             data: dict[str, Any] = json.loads(self.path.read_text())
             if data["format"] != FORMAT:
@@ -76,6 +82,8 @@ class Ledger:
                 raise CardError(f"The ledger of releases {self.path} {why}")  # nothing is written over it
             if len(bytes.fromhex(data["key"])) != KEY_BYTES:
                 raise ValueError("the key was cut short")
+            if len(bytes.fromhex(data.setdefault(MARK, _new_mark()))) != MARK_BYTES:  # up to 0.2.0 there was none
+                raise ValueError("the mark was cut short")
             for releases in data["tables"].values():
                 for entry in releases:
                     is_drawn(entry) or record_epsilon(entry)
@@ -98,6 +106,11 @@ class Ledger:
     def key(self) -> bytes:
         """The owner's secret, from which all fingerprints are made."""
         return bytes.fromhex(self._data["key"])
+
+    @property
+    def mark(self) -> str:
+        """By which cards tell this ledger from another: random, and made from nothing."""
+        return str(self._data[MARK])
 
     @property
     def releases(self) -> int:

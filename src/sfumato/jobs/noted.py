@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from sfumato.guarantee import Guarantee, Ledger
@@ -15,6 +19,11 @@ from sfumato.guarantee.roll import Roll
 from sfumato.jobs.make_card import today
 from sfumato.jobs.sanitize_options import Options
 from sfumato.mechanisms import Mechanism, ModelDrawing
+from sfumato.table import Schema, Table
+from sfumato.table.persons import one_spelling
+
+MOST_CARDS, MOST_CARD_BYTES = 200, 1 << 22
+"""How many cards are looked at for the mark of another ledger, and how long they may be."""
 
 
 def recognise(mechanism: Mechanism, ledger: Ledger, rows: int, options: Options) -> None:
@@ -72,6 +81,46 @@ def fit_note(
         "named": options.max_rows_per_person is not None,  # refused without a column that names people
         "run": run,
     }
+
+
+def of_ledger(ledger: Ledger, table: Table, target: Path | None, schema: Schema, options: Options) -> dict[str, Any]:
+    """What a card says of the ledger that counts its release: its mark, and whether there is another ledger.
+
+    A seed repeats everything, the card included, so that nothing of this stands on one that is not for release.
+    """
+    if options.noise_seed is not None:
+        return {}
+    mark = {} if options.leaves_no_mark else {"ledger": ledger.mark}
+    names = {_spelt(column.name) for column in schema.private}
+    cards = islice(_cards_beside(table, target), MOST_CARDS)
+    elsewhere = any(_is_of_another(card, ledger.mark, names) for card in cards)
+    return {**mark, **({"counted_elsewhere": True} if elsewhere else {})}
+
+
+def _cards_beside(table: Table, target: Path | None) -> Iterator[Path]:
+    """Cards of releases that stand where this one will, beside it, or beside the table."""
+    places = [*table.files, *([] if target is None else [target])]
+    for folder in dict.fromkeys(path.absolute().parent for path in places):
+        with suppress(OSError):
+            yield from folder.glob("card.json")
+            yield from folder.glob("*/card.json")
+
+
+def _is_of_another(card: Path, mark: str, names: set[str]) -> bool:
+    """Whether this card bears another mark, and its table has a private column of one of these names."""
+    try:
+        if not card.is_file() or card.stat().st_size > MOST_CARD_BYTES:
+            return False
+        found = json.loads(card.read_text(encoding="utf-8"))
+        theirs = found["earlier_releases"]["ledger"]
+        private = {_spelt(str(one["name"])) for one in found["source_schema"]["columns"] if one["role"] == "private"}
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return False  # no card, one of an earlier version, or one that is none of ours
+    return theirs != mark and not names.isdisjoint(private)
+
+
+def _spelt(name: str) -> str:
+    return one_spelling(name) or name
 
 
 def count_release(

@@ -22,6 +22,7 @@ from sfumato.array_types import Codes, Flags, Hashes
 from sfumato.errors import NothingNewError, PrivacyLeakWarning, UsageError
 from sfumato.files import explained, file_digest
 from sfumato.guarantee import Ledger
+from sfumato.guarantee.earlier import is_drawn
 from sfumato.guarantee.ledger import EXPIRED
 from sfumato.guarantee.roll import KeptRoll
 from sfumato.guarantee.row_hash import HASH_BYTES
@@ -91,7 +92,7 @@ def kept_rolls(ledger: Ledger, source: Source, memory: RowMemory) -> list[KeptRo
     rolls, lost, first_time = [], 0, memory.empty
     for _, entry in now.entries():
         mark, roll = entry.get("memory"), now.roll_of(entry)
-        if entry.get("central") or (mark and not was_released(now, mark)):  # nobody's rows, or a run that was killed
+        if is_drawn(entry) or (mark and not was_released(now, mark)):  # nobody's rows, or a run that was killed
             continue
         if mark and memory.holds(mark) and not people:
             continue

@@ -25,7 +25,7 @@ from sfumato.jobs.engines import BlockCounts, draw_blocks, fit_on_source, in_ord
 from sfumato.jobs.engines.here import Engine, Here, Work
 from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import learned_classes, make_card
-from sfumato.jobs.noted import count_release, fit_note, recognise, release_note
+from sfumato.jobs.noted import count_release, fit_note, of_ledger, recognise, release_note
 from sfumato.jobs.only_new import remember
 from sfumato.jobs.privacy_loss import with_privacy_loss
 from sfumato.jobs.progress import Progress, silent
@@ -229,7 +229,7 @@ def _perturb(
         guarantee,
         rows=released,
         label_keep=response.keep if response else 1.0,
-        earlier=earlier,
+        earlier=earlier | of_ledger(ledger, opened, landing.target, schema, options),
         labelled=not options.unlabelled,
         reproducible=options.seed is not None,
         chosen_by=strength.chosen_by,
@@ -252,7 +252,8 @@ def _perturb(
     known = remembered.known if remembered is not None and options.only_new else None
     clipped = {} if nobodys else dict(source.clipped)  # exact counts of the table stay untold
     at_the_ends = shared_ends(schema, own_ends)
-    told = Sanitized(card, None, clipped, schema.dropped, mechanism.notes(), found, known, at_the_ends)
+    begun = ledger.path if ledger.releases == 1 and not options.leaves_no_mark else None
+    told = Sanitized(card, None, clipped, schema.dropped, mechanism.notes(), found, known, at_the_ends, begun)
     return _Made(told, key, None if options.key_is_given else key)
 
 

@@ -27,6 +27,8 @@ class Sanitized:
     """With `only_new`: rows that were released before; they were left out, except with `again`."""
     at_the_ends: Mapping[str, list[str]] = field(default_factory=dict)
     """Public ranges that end where the table does, by column: "low", "high" or both."""
+    new_ledger: Path | None = None
+    """The ledger, where this is the first release that it counts."""
 
     def __repr__(self) -> str:
         where = "in memory" if self.folder is None else f"into {self.folder}"

@@ -37,6 +37,10 @@ class Landing(Protocol):
     unfinished: Unfinished | None
     """Where a run keeps what it needs to go on after it was killed, if it can."""
 
+    @property
+    def target(self) -> Path | None:
+        """The folder that the release will be, if it is to be one."""
+
     def shuffle(self, rows: int, width: int) -> Shuffle:
         """Something that puts all rows in random order."""
 
@@ -91,6 +95,7 @@ class InMemory:
     note: Path | None = None
     model: Mapping[str, Any] | None = None
     counts: Codes | None = None
+    target: Path | None = None
     unfinished: Unfinished | None = None
 
     def shuffle(self, rows: int, width: int) -> Shuffle:  # noqa: ARG002 - all of them fit
