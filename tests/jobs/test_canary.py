@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import sfumato as sf
 from sfumato.central import budget, model
 from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import Ledger
+from sfumato.mechanisms.tree_resampling import TreeResampling
 from sfumato.noise import exact_choice
 from sfumato.table import Column, Schema
 
@@ -47,11 +49,12 @@ def test_the_program_stays_within_its_claim_and_close_to_it():
     assert not found.above
     assert "Nothing above the claim" in found.in_words()
     parts = parts_of(found)
-    assert set(parts) == {"rows", "edges", "columns", "forest", "pairs", "together"}
-    for name in ("rows", "columns", "pairs"):  # counts are measured as precisely as is paid for
+    released = {"released rows", "released cells"}
+    assert set(parts) == {"rows", "edges", "columns", "forest", "pairs", "together"} | released
+    for name in ("rows", "columns", "pairs", "released rows"):  # counts are measured as precisely as is paid for
         assert parts[name].low < parts[name].claimed < parts[name].high
     assert parts["columns"].measured > 0.7 * parts["columns"].claimed
-    apart = [part.claimed for name, part in parts.items() if name != "together"]
+    apart = [part.claimed for name, part in parts.items() if name not in released | {"together"}]
     assert parts["together"].claimed == pytest.approx(math.hypot(*apart), rel=1e-6)
     assert Ledger().releases == 0
 
@@ -76,6 +79,39 @@ def test_an_exact_number_of_rows_is_found(monkeypatch):
 
     monkeypatch.setattr(budget.Budget, "count", leaky)
     assert parts_of(audited(fits=30))["rows"].above
+
+
+def remember_truth(monkeypatch, leak):
+    """A model that measures as it should, and lets `leak` put what is true into what goes out."""
+    measure, drawn = model.TreeModel.measure_columns, model.TreeModel.drawn
+
+    def remembering(self, counts):
+        self.true_ = counts.tables[(0,)].sum(axis=1)
+        measure(self, counts)
+
+    monkeypatch.setattr(model.TreeModel, "measure_columns", remembering)
+    monkeypatch.setattr(model.TreeModel, "drawn", lambda self: leak(drawn(self), self.true_))
+
+
+@pytest.mark.parametrize("where", ["model", "mechanism"])
+def test_an_exact_number_that_bypasses_the_answers_is_found(where, monkeypatch):
+    """The measured number has its noise, as is claimed; the one that goes out has none."""
+    if where == "model":
+        remember_truth(monkeypatch, lambda out, true: replace(out, rows=int(true.sum())))
+    else:
+        monkeypatch.setattr(TreeResampling, "released", lambda _, rows: rows)
+    parts = parts_of(audited(fits=30))
+    assert parts["released rows"].above
+    assert not parts["rows"].above
+
+
+def test_exact_classes_that_bypass_the_answers_are_found(monkeypatch):
+    def leak(out, true):
+        even = [one._replace(shares=np.full_like(one.shares, 1 / one.shares.shape[1])) for one in out.columns]
+        return replace(out, sizes=true.astype(float), columns=even)
+
+    remember_truth(monkeypatch, leak)
+    assert parts_of(audited(fits=30))["released cells"].above
 
 
 def test_edges_that_were_learned_are_found(monkeypatch):

@@ -2,7 +2,8 @@
 
 The planted records are alike and lie at the end of everything: the largest number, the last category, the first class.
 Each figure below grows by at most what the claim says when they are there. Of counts the auditor takes away what the
-others contribute, so that only the noise is between him and the answer.
+others contribute, so that only the noise is between him and the answer. What goes out is looked at as well: a fact that
+bypasses the answers is in no measurement.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import numpy as np
 
 from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.central.column_codes import FineColumn
+from sfumato.central.drawing import DrawnModel
 from sfumato.central.model import TreeModel
 from sfumato.statistics.counts import Columns
 from sfumato.table import Encoding
 
 PARTS = ("rows", "edges", "columns", "forest", "columns again", "pairs", "second", "triples", "pairs again")
+RELEASED = {"released rows": "rows", "released cells": None}
+"""What goes out, and the measurement that it is made of alone; None: of all."""
 
 
 def planted(encoding: Encoding, copies: int) -> Matrix:
@@ -70,6 +74,12 @@ class Auditor:
         ):
             found[part] = self._joint(model, measured, answers[part], of, first) if part in answers else 0.0
         return found
+
+    def released(self, model: DrawnModel, rows: int) -> dict[str, float]:
+        """What a release of so many rows tells: their number, and how many of them are expected where the planted
+        records lie."""
+        cells = [one.shares[0, one.bins.of[code]] for one, code in zip(model.columns, self.record, strict=True)]
+        return {"released rows": float(rows), "released cells": float(model.sizes[0] * sum(cells))}
 
     def _joint(
         self, model: TreeModel, measured: Sequence[Columns], answers: list[Codes], of: int, first: Flags

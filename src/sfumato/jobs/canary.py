@@ -18,7 +18,7 @@ import numpy as np
 from scipy import stats
 
 from sfumato.array_types import Codes, Floats, Matrix
-from sfumato.central.canary import PARTS, Auditor, planted
+from sfumato.central.canary import PARTS, RELEASED, Auditor, planted
 from sfumato.central.model import TreeModel
 from sfumato.errors import UsageError
 from sfumato.guarantee.concentrated import Central
@@ -71,7 +71,7 @@ class CanaryAudit:
     def in_words(self) -> str:
         """A few lines; a violation comes first."""
         lines = [
-            f"{part.what:>9}: mu {part.measured:.2f} ({part.low:.2f} to {part.high:.2f}), claimed {part.claimed:.2f}"
+            f"{part.what:>14}: mu {part.measured:.2f} ({part.low:.2f} to {part.high:.2f}), claimed {part.claimed:.2f}"
             + ("   ABOVE THE CLAIM" if part.above else "")
             for part in self.parts
         ]
@@ -115,7 +115,7 @@ def canary(
     streams = Streams() if seed is None else Streams.seeded(seed)
     auditor = Auditor.of(encoding, X, classes)
     more = np.vstack([X, planted(encoding, copies)]), np.append(classes, np.zeros(copies, dtype=np.int64))
-    found: list[dict[str, list[float]]] = [{part: [] for part in PARTS} for _ in (0, 1)]
+    found: list[dict[str, list[float]]] = [{part: [] for part in (*PARTS, *RELEASED)} for _ in (0, 1)]
     costs: list[Central] = []
     rho = dict.fromkeys(PARTS, 0.0)
     for number in range(2 * fits):
@@ -124,18 +124,17 @@ def canary(
         while mechanism.needs_counts:
             mechanism.measure(mechanism.count(rows, labels))
         assert isinstance(mechanism.model_, TreeModel)
-        for part, figure in auditor.figures(mechanism.model_).items():
+        out = auditor.released(mechanism.drawn_, mechanism.released(len(rows)))
+        for part, figure in (auditor.figures(mechanism.model_) | out).items():
             found[number % 2][part].append(figure)
         measured = mechanism.recipe_.measured
         costs.append(Central.of(measured, delta))
         for one in measured:
             rho[one.what] = max(rho[one.what], one.rho)
         progress("Fitting", number + 1, 2 * fits)
-    total = max(one.rho for one in costs)
-    parts = _judged(
-        found, {part: copies * math.sqrt(2 * rho[part]) for part in PARTS}, copies * math.sqrt(2 * total), confidence
-    )
-    return CanaryAudit(epsilon, delta, copies, fits, parts)
+    claimed = {part: copies * math.sqrt(2 * rho[part]) for part in PARTS}
+    together = copies * math.sqrt(2 * max(one.rho for one in costs))
+    return CanaryAudit(epsilon, delta, copies, fits, _judged(found, claimed, together, confidence))
 
 
 def _read(table: Any, encoding: Encoding) -> tuple[Matrix, Codes]:
@@ -151,8 +150,10 @@ def _judged(
 ) -> tuple[Part, ...]:
     without, there = ({part: np.array(values) for part, values in side.items()} for side in found)
     asked = [part for part in PARTS if claimed[part] > 0]
-    z = float(stats.norm.isf((1 - confidence) / 2 / (len(asked) + 1)))
+    z = float(stats.norm.isf((1 - confidence) / 2 / (len(asked) + len(RELEASED) + 1)))
     parts = [_part(part, claimed[part], without[part], there[part], z) for part in asked]
+    for part, made_of in RELEASED.items():
+        parts.append(_part(part, together if made_of is None else claimed[made_of], without[part], there[part], z))
     sides: list[Floats] = []
     for side in (without, there):
         scaled = [
