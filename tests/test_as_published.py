@@ -139,6 +139,12 @@ def test_classifiers_without_a_published_variant_are_refused(wine, name):
 def test_mechanisms_and_columns_without_a_published_variant_are_refused(wine):
     with pytest.raises(UsageError, match=r"No paper has a variant of square-wave\."):
         sf.sanitize(wine, label="target", mechanism="square-wave", published=True, seed=1)
+    answers = {"q": ["a", "b", "b"] * 20, "ill": ["no", "yes"] * 30}
+    theirs = {"order": "value", "balance": False, "floor": 0.0}
+    with pytest.raises(UsageError, match=r"No paper has a variant of guided-projection\."):
+        sf.sanitize(answers, label="ill", mechanism="guided-projection", published=True, seed=1)
+    by_hand = sf.sanitize(answers, label="ill", mechanism="guided-projection", parameters=theirs, seed=1)
+    assert "as_published" not in by_hand.card.mechanism  # guidance from plain rows is in no paper
     people = {"colour": ["red", "green"] * 50}
     release = sf.sanitize(people, mechanism="randomized-response", seed=1)
     with pytest.raises(UsageError, match="No paper reconstructs categories, and column 'colour' has them"):

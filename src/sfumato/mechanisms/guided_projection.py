@@ -6,7 +6,6 @@ import base64
 import binascii
 import json
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -42,8 +41,9 @@ class GuidedProjection(Mechanism):
 
     ``P(R_j = 1) = floor + (1 - 2 floor) min(1, (t V V')_j^2)`` with the guidance V [Eqs. 7 and 8; the floor is ours].
     In a survey V comes from bits that other respondents sent, so it is public. Here it is either given (`guidance`,
-    with a reason) or learned from the table, and then the floor's epsilon holds only conditionally. Every private
-    column must be categorical; numbers are cut at the `edges` that the schema gives them.
+    with a reason) or learned from the table, and then the floor's epsilon holds only conditionally. That is in no
+    paper, whatever the parameters: the survey as published learns from rows already perturbed. Every private column
+    must be categorical; numbers are cut at the `edges` that the schema gives them.
 
     Parameters
     ----------
@@ -60,7 +60,6 @@ class GuidedProjection(Mechanism):
     proves = True
     own_knob = Knob("floor", 0.01, 0.49, protects=True)
     papers = ("guided-survey",)
-    published = MappingProxyType({"order": "value", "balance": False, "floor": 0.0, "link": "square"})
     rests_on = ("The uniform numbers behind different bits and rows are independent and secret.",)
     not_protected = (
         "The label decides what is kept of a record: what separates the classes is kept best.",
