@@ -177,7 +177,11 @@ def test_kernels_and_bandwidths_of_single_columns():
         first, second, third = fitted.recipe_.of_class(code)
         assert (first.law.name, first.law.scale) == ("normal", 0.2)
         assert second.law.name == third.law.name == "epanechnikov"
-    assert "a few h" in fitted.guarantee().sentence
+    said = fitted.guarantee().sentence
+    assert "within a few h of a real person" in said
+    names = [group.column.name for group in fitted.encoding_.groups]
+    assert f"(within 3 h in 997 of 1,000 cases), in {names[0]}; " in said
+    assert f"at most h, with certainty, in {names[1]} and {names[2]}, where" in said, "for all but one it is certain"
     with pytest.raises(UsageError, match="kernel"):
         fit(KernelResampling(), numbers({"kernel": "square"}))
     with pytest.raises(UsageError, match="bandwidth"):

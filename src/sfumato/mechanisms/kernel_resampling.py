@@ -84,7 +84,7 @@ class KernelResampling(RowDrawing):
     papers = ("kernel-resampling",)
     published = MappingProxyType({"kernel": "epanechnikov", "bandwidth": "published"})
     not_protected = (
-        "Every released row lies within its bandwidth of a real person's row, and that row is usually the nearest "
+        "Every released row lies near a real person's row, by the bandwidth, and that row is usually the nearest "
         "one: whoever holds the person's record recognises it.",
         "Every further draw narrows a person's values down more.",
         "A column that is constant within a class is released unchanged, for everybody in that class.",
@@ -307,9 +307,11 @@ class KernelResampling(RowDrawing):
         columns[group.start, filled] = 0.5 if group.is_constant else rng.random(int(filled.sum()))
 
     def sentence(self) -> str:
-        used = {self._kernel_of(group) for group in self._numbers()} or {self.kernel}
         kernels = self.kernels_.values()
-        return sentence(used, any(k.responses for k in kernels), any(len(k.block) for k in kernels))
+        sharing = {start for kernel in kernels for start in kernel.block.tolist()}
+        shared = [group.column.name for group in self._numbers() if group.start in sharing]
+        used = {group.column.name: self._kernel_of(group) for group in self._numbers()} or {"": self.kernel}
+        return sentence(used, shared, any(kernel.responses for kernel in kernels))
 
     def learned(self) -> list[str]:
         found = [*super().learned(), "number of rows of every class"]
