@@ -158,6 +158,9 @@ def test_a_conditional_card_does_not_tell_whose_rows_shaped_it():
     assert cards[0].learned_from_data == cards[1].learned_from_data == []
     assert cards[0].mechanism["parameters"]["basis_reason"] == cards[1].mechanism["parameters"]["basis_reason"]
     assert "299" not in json.dumps(cards[0].to_dict() | {"transform": None, "recipe": None})
+    pasted = {"basis": cards[0].transform["matrix"], "basis_reason": "I say so"}
+    again = sanitize_in_memory(people(), Options(schema=SPECTRUM, epsilon_record=4.0, parameters=pasted)).card
+    assert again.guarantee["kind"] == EMPIRICAL, "the ledger knows that private rows shaped it"
 
 
 def test_two_samples_of_a_coarse_population_overlap_by_chance():

@@ -9,7 +9,8 @@ WAYS_OUT = {
     "--column COL --low LOW --high HIGH --reason ...)",
     "classes of the label": "list the label's classes as your source has them (sfumato declare SCHEMA --column COL "
     "--categories A,B --reason ...)",
-    "a given basis": "say why the basis is public (--param basis_reason=...), or use --param basis=identity",
+    "a given basis": "use a public basis and say why it is (--param basis_reason=..., or --basis-from TABLE --reason "
+    "... without --conditional), or use --param basis=identity",
     "basis": "use a basis that owes nothing to this table (--basis-from TABLE --reason ..., --param basis=dct), or "
     "estimate it under its own epsilon (--param basis=private --epsilon-record ...)",
     "ranges of the components": "take the widths from the public bounds (--param component_bounds=public)",

@@ -26,13 +26,14 @@ MOST_CARDS, MOST_CARD_BYTES = 200, 1 << 22
 """How many cards are looked at for the mark of another ledger, and how long they may be."""
 
 
-def recognise(mechanism: Mechanism, ledger: Ledger, rows: int, options: Options) -> None:
+def recognise(mechanism: Mechanism, ledger: Ledger, rows: int, options: Options, *, private: bool = False) -> None:
     """Remember what was learned, also with a seed: it stands on a card. What was remembered is not public, whatever
-    reason is given with it. What a run with a seed estimated counts as learned: anybody can take its noise away."""
+    reason is given with it. What a run with a seed estimated counts as learned: anybody can take its noise away. So
+    does what `private` rows have shaped that were given as public ones, though the card does not say so."""
     directions = mechanism.directions()
     if directions is None:
         return
-    if mechanism.learns_directions or (options.seed is not None and mechanism.estimates):
+    if private or mechanism.learns_directions or (options.seed is not None and mechanism.estimates):
         if not options.leaves_no_mark:
             ledger.remember_learned(directions, rows, mechanism.variances_, secret=mechanism.needs_key)
     elif ledger.has_learned(directions):

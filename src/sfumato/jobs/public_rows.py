@@ -81,11 +81,12 @@ class ShapedBy(NamedTuple):
     fingerprint: str
     conditional: bool
 
-    def check(self, fingerprint: Fingerprint, roll: Roll | None, ledger: Ledger) -> None:
-        """Refuse rows of the table or of one released before. How many they are is for the owner's eyes only."""
+    def holds_private_rows(self, fingerprint: Fingerprint, roll: Roll | None, ledger: Ledger) -> bool:
+        """Whether there are rows of the table or of one released before: refused, unless no proof is wanted. How many
+        they are is for the owner's eyes only."""
         found = self._private(fingerprint, roll, ledger)
         if found is None:
-            return
+            return False
         rows, whose = found
         told = (
             f"{rows:,} of the {len(self.roll):,} rows of --basis-from are rows of {whose}, more than chance explains. "
@@ -94,6 +95,7 @@ class ShapedBy(NamedTuple):
         if not self.conditional:
             raise UsageError(f"{told} Give rows that anybody may have, or go on without a proof (--conditional).")
         warnings.warn(f"{told} Nothing is proved, and the card does not tell why.", PrivacyLeakWarning, stacklevel=2)
+        return True
 
     def _private(self, fingerprint: Fingerprint, roll: Roll | None, ledger: Ledger) -> tuple[int, str] | None:
         """How many of the rows are private ones, and whose; None where chance explains what there is."""

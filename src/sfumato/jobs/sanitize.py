@@ -207,9 +207,8 @@ def _perturb(
     rows = fit_on_source(mechanism, source, key, fingerprint, progress, block_counts, charge, streams)
     if isinstance(mechanism, StagedRelease):
         play_rounds(mechanism, source, streams, progress)
-    if shaped_by is not None:
-        shaped_by.check(fingerprint, roll, ledger)
-    recognise(mechanism, ledger, rows, options)
+    private = shaped_by is not None and shaped_by.holds_private_rows(fingerprint, roll, ledger)
+    recognise(mechanism, ledger, rows, options, private=private)
     own_ends = table_ends(schema, source.ends)
     if not options.leaves_no_mark:
         memory = ReadOff(ledger.path)
