@@ -12,8 +12,10 @@ from sfumato.attacks.naive_estimate import NaiveEstimate
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.jobs.audit import AuditRequest, audit
 from sfumato.jobs.auditing.document import audit_validator
+from sfumato.jobs.auditing.riskiest import beyond_chance
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.report import write_report
+from sfumato.report.page import render_report
 from sfumato.table import open_table
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -123,12 +125,35 @@ def test_an_audit_repeats(owners, wine, released):
     assert again.data == owners.data
 
 
-def test_the_riskiest_records_are_rows_of_the_original(owners, wine):
-    riskiest = owners.data["riskiest"]
-    assert riskiest[0]["score"] == max(entry["score"] for entry in riskiest)
+def test_the_riskiest_records_are_those_of_whom_the_release_adds_most(wine, released):
+    found = audit(AuditRequest(wine[0], folder=released(b=0.005), holdout=wine[1], repeats=0))
+    riskiest = found.data["riskiest"]
+    assert len(riskiest) == 20
+    more = [entry["score"] - entry["without"] for entry in riskiest]
+    assert more == sorted(more, reverse=True)
+    assert more[-1] > 0.4
     assert all(1 <= entry["record"] <= wine[0].num_rows for entry in riskiest)
     assert len({entry["record"] for entry in riskiest}) == len(riskiest)
-    assert len(riskiest[0]["columns"]) == round(13 * riskiest[0]["score"])
+    for entry, gained in zip(riskiest, more, strict=True):
+        assert len(entry["columns"]) >= round(13 * gained), "what is guessed anyway is not added"
+
+
+def test_where_the_release_adds_nothing_no_record_is_riskiest(wine, released):
+    found = audit(AuditRequest(wine[0], folder=released(b=50.0), holdout=wine[1], repeats=0))
+    assert found.attack("bayes-window")["worst"] > 0.4, "typical people are guessed with or without it"
+    assert found.data["riskiest"] == []
+    assert "adds nothing about any one record beyond chance" in render_report(found.data)
+
+
+def test_chance_is_what_guesses_seem_to_add_about_others():
+    rng = np.random.default_rng(0)
+    nobody, by_chance = rng.normal(0, 0.1, 500), rng.normal(0, 0.1, 2_500)
+    assert beyond_chance(nobody, by_chance) == np.inf
+    some = np.concatenate([nobody, np.full(30, 0.6)])
+    least = beyond_chance(some, by_chance)
+    assert 0.15 < least <= 0.6
+    assert np.count_nonzero(some[:500] >= least) <= 5
+    assert beyond_chance(np.full(10, -0.1), by_chance) == np.inf
 
 
 def test_the_words_stand_beside_every_attack_that_does_worse_than_guessing_and_no_other(owners):

@@ -47,14 +47,15 @@ def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Absta
             collapsed.append(inside * (guess.high[:, 0] - guess.low[:, 0] < truth.tolerance))
         columns.append({"name": group.column.name, "score": float(gain.mean()), "baseline": float(without.mean())})
     risk = np.column_stack(told).mean(axis=1)
-    riskiest = worst_records(risk, truth.share)
+    added = risk - np.column_stack(unseen).mean(axis=1)
+    riskiest = worst_records(added, truth.share)
     return ScoredGuess(
         score=float(risk.mean()),
         baseline=float(np.mean(unseen)),
         control=None,
         interval=mean_interval(risk),
-        worst=float(risk[riskiest].mean()),
-        riskiest=tuple(riskiest.tolist()),
+        worst=float(risk[worst_records(risk, truth.share)].mean()),
+        riskiest=tuple(riskiest[added[riskiest] > 0].tolist()),
         columns=tuple(columns),
         details={
             "bounds_hold": float(np.mean(right)),

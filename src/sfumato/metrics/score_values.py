@@ -46,14 +46,15 @@ def score_values(guess: Values, truth: Truth) -> ScoredGuess:
     control = _against_strangers(X, truth)
     risk = hits.mean(axis=1)
     error = np.abs(estimate - truth.rows).mean(axis=1)
-    riskiest = worst_records(risk - 1e-3 * error, truth.share)
+    added = risk - unseen.mean(axis=1)
+    riskiest = worst_records(added - 1e-3 * error, truth.share)
     return ScoredGuess(
         score=float(hits.mean()),
         baseline=float(unseen.mean()),
         control=None if control is None else float(control.mean()),
         interval=mean_interval(risk),
-        worst=float(risk[riskiest].mean()),
-        riskiest=tuple(riskiest.tolist()),
+        worst=_worst_share(hits, truth.share),
+        riskiest=tuple(riskiest[added[riskiest] > 0].tolist()),
         columns=tuple(
             {
                 "name": group.column.name,
@@ -163,19 +164,20 @@ def score_secrets(
                 "control": control,
             }
         )
-    told = np.column_stack(hits)
+    told, usually = np.column_stack(hits), np.column_stack(unseen)
     risk = told.mean(axis=1)
-    riskiest = worst_records(risk, truth.share)
+    added = risk - usually.mean(axis=1)
+    riskiest = worst_records(added, truth.share)
     controls = [column["control"] for column in columns if column["control"] is not None]
     return ScoredGuess(
         score=float(told.mean()),
-        baseline=float(np.column_stack(unseen).mean()),
+        baseline=float(usually.mean()),
         control=float(np.mean(controls)) if controls else None,
         interval=mean_interval(risk),
-        worst=float(risk[riskiest].mean()),
-        riskiest=tuple(riskiest.tolist()),
+        worst=_worst_share(told, truth.share),
+        riskiest=tuple(riskiest[added[riskiest] > 0].tolist()),
         columns=tuple(columns),
-        details={"worst_baseline": _worst_share(np.column_stack(unseen), truth.share)},
+        details={"worst_baseline": _worst_share(usually, truth.share)},
     )
 
 

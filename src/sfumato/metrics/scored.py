@@ -67,9 +67,9 @@ class ScoredGuess:
 
     baseline: the same score for somebody who never saw the release. control: the same score on people who were not in
     the table (None where it has no meaning). interval: 95%, of `score`. worst: see the scorer. riskiest: positions of
-    the records (release rows, or targets) at most risk, worst first: private. upper_bound: the best of several
-    guesses was taken, for which the adversary would need the truth. chosen: by which of several means, and on whom that
-    was decided, in words.
+    the records (release rows, or targets) of whom the release adds most, worst first: private. upper_bound: the best
+    of several guesses was taken, for which the adversary would need the truth. chosen: by which of several means, and
+    on whom that was decided, in words.
     """
 
     score: float

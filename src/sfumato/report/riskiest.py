@@ -1,4 +1,4 @@
-"""The people who are most exposed: for the owner's eyes only."""
+"""The people of whom the release adds most: for the owner's eyes only."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from sfumato.report.wording import DASH, figure
 
 
 def riskiest_rows(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, str]]:
-    """Row numbers of the original, what is told of them, and by which attacks they are hit worst."""
+    """Row numbers of the original, what the release adds about them, and by which attacks they are hit worst."""
     return [
         {
             "row": str(record.get("record", DASH)),
             "score": figure(record.get("score")),
+            "without": figure(record.get("without")),
             "told": told([str(name) for name in record.get("columns") or ()], [str(name) for name in names]),
             "attacks": ", ".join(map(str, record.get("attacks") or ())) or DASH,
         }
@@ -22,7 +23,7 @@ def riskiest_rows(records: Sequence[Mapping[str, Any]], names: Sequence[str]) ->
 
 
 def told(columns: Sequence[str], names: Sequence[str]) -> str:
-    """The columns guessed right, or the others where these are fewer: a list that can be read.
+    """The columns that are told, or the others where these are fewer: a list that can be read.
 
     >>> told(["age", "sex", "zip"], ["age", "sex", "zip", "job"])
     '3 of 4: all but job'

@@ -20,6 +20,7 @@ def scored_apart(
 ) -> tuple[ScoredGuess | Abstain, Codes | None]:
     """The score, and the release rows (or targets) it rests on where these are not all."""
     given, behind, truth = arena.given_away(attack), arena.evidence.behind, arena.truth
+    narrowed: Guesses
     if behind is None:
         return score_guess(guess, truth, control), None
     if isinstance(guess, Values | Posteriors | Sources):

@@ -114,8 +114,8 @@ def fit_somebody(people: Matrix, rows: Matrix, strangers: Matrix | None, rng: np
     blocks = np.array_split(rng.permutation(len(people)), -(-len(people) // len(strangers)))
     margins = np.array([away - np.log(nearest(rows, people[block])[0][:, 0] + COPY) for block in blocks])
     nearer, farther = np.sort(margins[margins > 0])[::-1], np.sort(-margins[margins < 0])
-    by_chance = 1 + len(farther) - np.searchsorted(farther, nearer)
-    enough = np.flatnonzero(by_chance <= FALSE_SHARE * np.arange(1, len(nearer) + 1))
+    false = 1 + len(farther) - np.searchsorted(farther, nearer)
+    enough = np.flatnonzero(false <= FALSE_SHARE * np.arange(1, len(nearer) + 1))
     return np.asarray(margins.max(axis=0) >= nearer[enough[-1]]) if len(enough) else np.zeros(len(rows), dtype=bool)
 
 
