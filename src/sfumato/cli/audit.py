@@ -180,12 +180,16 @@ def listed(names: str | None) -> tuple[str, ...]:
 
 
 def lead_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """The worst news first: rows that were copied, and risks that nobody tried."""
+    """The worst news first: rows that were copied, on which rows figures rest, and risks that nobody tried."""
     from sfumato.report.comparison_parts import copied_rows
     from sfumato.report.three_risks import three_risks
 
     if copied := copied_rows(found.get("copies")):
         yield copied
+    details: Iterator[Mapping[str, Any]] = (attack["details"] for attack in found["attacks"])
+    if partly := next((one for one in details if "rows_of_people" in one), None):
+        rows = f"{partly['rows_of_people']:,.0f} of {partly['rows_in_all']:,.0f}"
+        yield f"Attacks on values and links are scored on the {rows} rows that fit a person; the others are nobody's."
     for risk in three_risks(found["attacks"]):
         if not risk.attack:
             yield f"{risk.name} was not tried: {risk.in_short}."
