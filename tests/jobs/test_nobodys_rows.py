@@ -282,7 +282,7 @@ def test_made_up_rows_add_up_with_the_whole_ledger_however_columns_are_called(le
     frame, known = renamed(people()), {"schema": RENAMED}
     sf.sanitize(people(), **words(ledger, delta=0.0))
     sf.ledger_budget(3.9, ledger=ledger)
-    with pytest.raises(BudgetError, match=r"would bring somebody to epsilon 4, .*--cohort NAME"):
+    with pytest.raises(BudgetError, match=r"would bring somebody to epsilon 4, .*--cohort NAME with both"):
         sf.sanitize(frame, **words(ledger, **known, delta=0.0))
     local = {**known, "mechanism": "additive-noise", "epsilon": None, "epsilon_record": 2.0, "private_label": True}
     with pytest.raises(BudgetError, match="would bring somebody to epsilon 4,"):

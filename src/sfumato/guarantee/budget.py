@@ -77,7 +77,7 @@ class Budget:
         counts = f" {DRAWN_COUNT}" if total.central is not None else ""
         less = ["leave out who was released before"] if earlier.count else []
         if total.central is not None and earlier.count:
-            less.append("set other people apart (--cohort NAME)")
+            less.append("set other people apart (--cohort NAME with both, or a ledger of their own)")
         raise BudgetError(
             f"This release{before} would bring somebody to epsilon {rounded_up(total.epsilon)}, and {limit}{counts} "
             f"{', '.join([advice, *less, RAISE])}."
