@@ -1,6 +1,9 @@
 """Choose a learner by released rows and their card alone, and believe it as far as they speak for it.
 
-*Which learner.* Rows are cut into folds; every candidate is trained on the others and tells P(label | released row) for
+Rows without noise of their own (made-up ones, or rows as they are) go to the blend of ordinary learners; there is
+nothing to choose, and how far its held-out answers hold says nothing about the table behind made-up rows.
+
+*Which learner.* Noisy rows are cut into folds; every candidate is trained on the others and tells P(label | released row) for
 the rows of the fold, by its own class distributions sent through the channels. A released row tells so little that the
 smallest mean loss -log P is mostly a matter of chance. So the first candidate, the one that is made for strong noise,
 is taken unless another is better on the same rows by two standard errors.
@@ -38,7 +41,9 @@ THROUGH_NOISE = (
     "noise-aware-qda",
     "reconstructed-naive-bayes",
 )
-AS_THEY_ARE = ("boosting", "forest", "logistic", "naive-bayes", "knn")
+BLEND = "blend"
+AS_THEY_ARE = (BLEND, "knn")
+"""Rows that were moved without noise, or by noise of no stated law: a rotation keeps nothing but distances."""
 OF_KIND = {"guided": ("bernoulli-naive-bayes",), "staged": ("private-discriminant",)}
 """Learners of maps that ordinary ones cannot read."""
 SHARES = "class shares"
@@ -58,8 +63,8 @@ _LEAST = 1e-6
 class AutoClassifier(GivesProbabilities):
     """The learner that predicts the labels of held-out released rows best, or the class shares where none does.
 
-    Releases with noise of a known law are learned from by those that read it; rows that are as they are, or belong to
-    nobody, by ordinary ones.
+    Releases with noise of a known law are learned from by those that read it; made-up rows, and rows as they are, by a
+    blend of ordinary ones.
 
     Attributes
     ----------
@@ -81,6 +86,10 @@ class AutoClassifier(GivesProbabilities):
         response = self._response(parts)
         shares = counts / counts.sum()
         self.class_prior_ = shares if response is None else onto_simplex(np.linalg.solve(response, shares))
+        if learners_for(parts) == (BLEND,):
+            self.chosen_, self.losses_, self.belief_, self.answers_prior_ = BLEND, {}, 1.0, False
+            self.classifier_ = _fitted(BLEND, parts, self.classes_)
+            return self
         tried = _sampled(parts)
         folds = [_folds(rows.y, k) for rows in tried]
         by_row = {SHARES: np.concatenate([-np.log(np.maximum(shares, _LEAST))[rows.y] for rows in tried])}
@@ -92,7 +101,7 @@ class AutoClassifier(GivesProbabilities):
             except (UsageError, CardError, TableError, ValueError) as error:
                 self.skipped_[name] = str(error)[:200]
         self.losses_ = {name: float(losses.mean()) for name, losses in by_row.items()}
-        self.chosen_ = _chosen(by_row, noisy=any(reads_noise(rows) for rows in parts))
+        self.chosen_ = _chosen(by_row)
         self.classifier_ = None if self.chosen_ == SHARES else _fitted(self.chosen_, parts, self.classes_)
         gained = float((by_row[SHARES] - by_row[self.chosen_]).sum())
         self.belief_ = _belief(gained, getattr(self.classifier_, "evidence_", None), self.class_prior_)
@@ -131,16 +140,14 @@ class AutoClassifier(GivesProbabilities):
         return np.asarray(self.belief_ * told + (1.0 - self.belief_) * shares)
 
 
-def _chosen(by_row: dict[str, Floats], noisy: bool) -> str:
-    """The smallest loss; of noisy rows the first learner, unless others are clearly better on the same rows."""
+def _chosen(by_row: dict[str, Floats]) -> str:
+    """The first learner, unless others are clearly better on the same rows: then the one with the smallest loss."""
     tried = [name for name in by_row if name != SHARES]
     if not tried:
         return SHARES
-    if noisy:
-        gains = {name: by_row[tried[0]] - by_row[name] for name in tried[1:]}
-        clear = [name for name, gain in gains.items() if gain.mean() > CLEARLY * gain.std() / math.sqrt(len(gain))]
-        tried = clear or tried[:1]
-    return min(tried, key=lambda name: by_row[name].mean())
+    gains = {name: by_row[tried[0]] - by_row[name] for name in tried[1:]}
+    clear = [name for name, gain in gains.items() if gain.mean() > CLEARLY * gain.std() / math.sqrt(len(gain))]
+    return min(clear or tried[:1], key=lambda name: by_row[name].mean())
 
 
 def _belief(gained: float, evidence: float | None, shares: Floats) -> float:
@@ -156,7 +163,10 @@ def learners_for(parts: Sequence[Rows]) -> tuple[str, ...]:
     kinds = {rows.source.map.kind for rows in parts if rows.source is not None} & OF_KIND.keys()
     if kinds:
         return OF_KIND[min(kinds)]
-    return THROUGH_NOISE if any(reads_noise(rows) for rows in parts) else AS_THEY_ARE
+    if any(reads_noise(rows) for rows in parts):
+        return THROUGH_NOISE
+    moved = any(rows.source is not None and rows.source.rows == "perturbed" for rows in parts)
+    return AS_THEY_ARE if moved else (BLEND,)
 
 
 def reads_noise(rows: Rows) -> bool:

@@ -8,7 +8,8 @@ from sfumato.classifiers.named.base import NamedClassifier
 
 
 class Auto(NamedClassifier):
-    """The learner that predicts the labels of held-out released rows best; says which. Knows the noise."""
+    """The learner that suits the release: the blend for made-up rows, else the one that predicts labels of held-out
+    released rows best; says which. Knows the noise."""
 
     name = "auto"
     knows_noise = True

@@ -208,6 +208,49 @@ class Boosting(NamedClassifier):
         )
 
 
+class BlendOfThree(NamedClassifier):
+    """The mean of a forest, boosting and logistic regression: what `auto` takes for made-up rows.
+
+    Parameters
+    ----------
+    trees : int, default=60
+        Of the forest, from 1 to 2,000; its leaves hold at least 15 rows.
+    rounds : int, default=50
+        Of boosting, from 1 to 2,000, with trees of at most 8 leaves.
+    most_rows : int, default=10000
+        Rows that are learned from at most, from 1 to 100,000,000.
+    seed : int, default=0
+        Of all random choices, from 0 to 2**31 - 1.
+    """
+
+    name = "blend"
+    model_types = (*Forest.model_types, *Boosting.model_types)
+    own_types = ("blend.Blend", "hyperplanes.Hyperplanes")
+    accepts = MappingProxyType(
+        {
+            "trees": Whole(1, 2_000),
+            "rounds": Whole(1, 2_000),
+            "most_rows": Whole(1, 100_000_000),
+            "seed": Whole(0, 2**31 - 1),
+        }
+    )
+
+    def __init__(self, trees: int = 60, rounds: int = 50, most_rows: int = 10_000, seed: int = 0) -> None:
+        self.trees = trees
+        self.rounds = rounds
+        self.most_rows = most_rows
+        self.seed = seed
+
+    @property
+    def invariance(self) -> Invariance:
+        return SINGLE_COLUMNS
+
+    def make(self) -> Any:
+        from sfumato.classifiers.blend import Blend
+
+        return Blend(self.trees, self.rounds, self.most_rows, self.seed)
+
+
 def behind_scaling(classifier: Any) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
