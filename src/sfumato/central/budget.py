@@ -17,6 +17,16 @@ WITH_SECOND = {"pairs": 0.22, "second": 0.05, "triples": 0.15}
 """What becomes of the pairs' share where columns may have two parents."""
 
 
+def replacing_costs(parents: int) -> float:
+    """What one replaced record costs at most, as a multiple of the rho of one that is added or removed.
+
+    Counts cost twice as much and choices four times (see `Measurement.rho_replaced`); this is the most that any fit
+    with these shares spends on choices.
+    """
+    choices = SHARES["edges"] + (SHARES["forest"] if parents else 0.0) + (WITH_SECOND["second"] if parents > 1 else 0.0)
+    return 2.0 + 2.0 * choices
+
+
 @dataclass
 class Budget:
     """Spends shares of `rho` (delta > 0) or of `epsilon` (pure), draws the noise, and writes down what was measured."""
