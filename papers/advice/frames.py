@@ -85,7 +85,5 @@ def _schema(frame: pd.DataFrame) -> Schema:
         low, high = float(cells.min()), float(cells.max())
         unit = 10.0 ** math.floor(math.log10((high - low or 1.0) / 5.0))
         ends = math.floor(low / unit - 0.01) * unit, math.ceil(high / unit + 0.01) * unit
-        columns.append(
-            Column(name, "numeric", low=round(ends[0], 9), high=round(ends[1], 9), missing=missing, **known)
-        )
+        columns.append(Column(name, "numeric", low=round(ends[0], 9), high=round(ends[1], 9), missing=missing, **known))
     return Schema(tuple(columns))

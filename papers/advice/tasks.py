@@ -63,12 +63,12 @@ class Task:
             release = sf.sanitize(
                 train, schema=schema, mechanism=self.method, ledger=Path(folder) / "ledger.json", **self._strength()
             )
-            found = {"right": self._right(release, test, truth, commonest), "commonest": commonest}
+            found = {"right": self._right(release, test, commonest), "commonest": commonest}
             if self.method == TREE:
                 found |= share_errors(encoding, X, release.Z)
             return found
 
-    def _right(self, release: Any, test: Any, truth: Any, commonest: float) -> float:
+    def _right(self, release: Any, test: Any, commonest: float) -> float:
         if len(np.unique(release.y)) < 2:
             return commonest
         model = sf.train(release)

@@ -13,6 +13,9 @@ from typing import Any, Literal, Self, cast, get_args
 
 Way = Literal["gaussian", "laplace", "choice"]
 
+COUNTS = frozenset({"rows", "columns", "columns again", "pairs", "pairs again", "triples"})
+"""What is known to be tables of counts, in which one record stands in one cell."""
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -35,6 +38,16 @@ class Measurement:
             return self.times / (2.0 * self.strength)
         one = self.strength if self.way == "choice" else 1.0 / self.strength
         return self.times * one**2 / (8.0 if self.way == "choice" else 2.0)
+
+    @property
+    def rho_replaced(self) -> float:
+        """The same for one record that is replaced by any other.
+
+        Of each table of counts two cells change by 1: the squared distance is 2, where one record that comes or goes
+        makes it 1. Scores, and whatever else is measured, change by 2: a squared distance of 4.
+        """
+        counts = self.way == "gaussian" and self.what in COUNTS
+        return self.rho * (2.0 if counts else 4.0)
 
     @property
     def epsilon(self) -> float:

@@ -3,9 +3,9 @@
 Rows without noise of their own (made-up ones, or rows as they are) go to the blend of ordinary learners; there is
 nothing to choose, and how far its held-out answers hold says nothing about the table behind made-up rows.
 
-*Which learner.* Noisy rows are cut into folds; every candidate is trained on the others and tells P(label | released row) for
-the rows of the fold, by its own class distributions sent through the channels. A released row tells so little that the
-smallest mean loss -log P is mostly a matter of chance. So the first candidate, the one that is made for strong noise,
+*Which learner.* Noisy rows are cut into folds; every candidate is trained on the others and tells P(label | released
+row) for the rows of the fold, by its own class distributions sent through the channels. A released row tells so little
+that the smallest mean loss -log P is mostly a matter of chance. So the first candidate, which is made for strong noise,
 is taken unless another is better on the same rows by two standard errors.
 
 *How far.* Do the classes differ at all? Two figures tell how much likelier the release is if they do: the held-out

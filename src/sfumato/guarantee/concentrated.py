@@ -7,7 +7,10 @@ Canonne, Kamath & Steinke (2020), which holds for every alpha > 1:
 
     epsilon = rho alpha + ln(1 / (alpha delta)) / (alpha - 1) + ln(1 - 1 / alpha)
 
-A group of m records costs m^2 rho. Changing a record is taking one away and adding another: a group of two.
+A group of m records costs m^2 rho. Replacing a record by another is taking one away and adding one, a group of two,
+and costs 4 rho at most. What is known of the measurements says less: a table of counts changes in two cells by 1, and
+noise on counts costs by the squared distance, so 2 rho; the scores of a choice change by 2, so 4 rho (see
+`Measurement.rho_replaced`).
 
 Perturbed records have an epsilon for their values, whoever else is in the table. Beside what was measured of tables
 both are seen, so that they add up for values, the one notion of neighbours that both have.
@@ -32,18 +35,25 @@ _LOWEST, _HIGHEST = math.log(1e-9), math.log(1e9)
 
 @dataclass(frozen=True)
 class Central:
-    """What was measured of a table costs: `pure` epsilon, and `rho` whose epsilon is taken at `delta`."""
+    """What was measured of a table costs: `pure` epsilon, and `rho` whose epsilon is taken at `delta`.
+
+    `replaced` is the rho of one record that is replaced by any other; None where it is not stated, as on cards and in
+    ledgers of 0.2: 4 rho."""
 
     pure: float = 0.0
     rho: float = 0.0
     delta: float = 0.0
+    replaced: float | None = None
 
     @classmethod
     def of(cls, measured: Sequence[Measurement], delta: float) -> Central:
         """From everything that was measured; infinite where something was measured without noise."""
         if delta == 0.0:
             return cls(pure=_up(math.fsum(one.epsilon for one in measured)))
-        return cls(rho=_up(math.fsum(one.rho for one in measured)), delta=delta)
+        rho, replaced = (
+            _up(math.fsum(some)) for some in zip(*((m.rho, m.rho_replaced) for m in measured), strict=True)
+        )
+        return cls(rho=rho, delta=delta, replaced=replaced)
 
     @cached_property
     def epsilon(self) -> float:
@@ -57,26 +67,35 @@ class Central:
 
     def group(self, size: int) -> Central:
         """For a group of `size` records that come and go together: a person with so many rows."""
-        return Central(self.pure * size, self.rho * size**2, self.delta)
+        replaced = None if self.replaced is None else self.replaced * size**2
+        return Central(self.pure * size, self.rho * size**2, self.delta, replaced)
+
+    @property
+    def rho_replaced(self) -> float:
+        """Of one record that is replaced by any other."""
+        return 4.0 * self.rho if self.replaced is None else self.replaced
 
     @property
     def value(self) -> Central:
         """For somebody who is in the table anyway, and whose values are guessed at: one record goes, another comes.
 
-        The only place where a cost of presence becomes one of values. What is stated holds for one record that comes
-        or goes, so that replacing it is a group of two: 4 rho, and twice a pure epsilon.
+        The only place where a cost of presence becomes one of values; a pure epsilon doubles.
         """
-        return self.group(2)
+        return Central(self.pure * 2, self.rho_replaced, self.delta)
 
     def __add__(self, other: Central) -> Central:
         """Both were seen: at the smaller delta, so that no sum is below what one of them costs alone."""
         smaller = min(self.delta, other.delta) or max(self.delta, other.delta)  # 0 is that of a pure cost
-        return Central(sum_up([self.pure, other.pure]), sum_up([self.rho, other.rho]), smaller)
+        stated = self.replaced is not None or other.replaced is not None
+        replaced = sum_up([self.rho_replaced, other.rho_replaced]) if stated else None
+        return Central(sum_up([self.pure, other.pure]), sum_up([self.rho, other.rho]), smaller, replaced)
 
     def at_least(self, other: Central) -> Central:
         """This cost, which is said to include the other: read at its delta where that is smaller, and never below."""
         read = replace(self, delta=(self + other).delta)
-        return read if read.epsilon >= other.epsilon else other
+        if read.epsilon < other.epsilon:
+            return other
+        return replace(read, replaced=max(read.rho_replaced, other.rho_replaced))
 
     def words(self) -> str:
         """The figures in a few characters."""
@@ -89,13 +108,17 @@ class Central:
             "delta": self.delta,
             "rho": self.rho,
             "pure": self.pure if math.isfinite(self.pure) else None,
+            **({} if self.replaced is None else {"rho_replaced": self.replaced}),
         }
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Central:
         """Its epsilon is computed, whatever stands there."""
-        pure = found["pure"]
-        return cls(math.inf if pure is None else float(pure), float(found["rho"]), float(found["delta"]))
+        pure, replaced = found["pure"], found.get("rho_replaced")
+        rho = float(found["rho"])
+        # A cost below that of a record which comes or goes cannot be: it is taken for a slip of the pen.
+        stated = None if replaced is None or not float(replaced) >= rho else float(replaced)
+        return cls(math.inf if pure is None else float(pure), rho, float(found["delta"]), stated)
 
 
 NOTHING_PROVED = Central(pure=math.inf)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from sfumato.array_types import Codes, Matrix
 from sfumato.central.agreed import AgreedPlan, agreed_plan, model_under
-from sfumato.central.budget import Budget
+from sfumato.central.budget import Budget, replacing_costs
 from sfumato.central.model import TreeModel
 from sfumato.central.model_file import model_as_dict, model_digest, model_from_dict
 from sfumato.central.noisy_counts import PlannedModel
@@ -112,7 +112,13 @@ class TreeResampling(ModelDrawing):
         self.check_parameters()
         if self.delta == 0:
             return Central(pure=self.epsilon)
-        return Central(rho=rho_for(self.epsilon, self.delta), delta=self.delta)
+        rho = rho_for(self.epsilon, self.delta)
+        return Central(rho=rho, delta=self.delta, replaced=rho * self.replacing_costs)
+
+    @property
+    def replacing_costs(self) -> float:
+        """What a replaced record costs at most, as a multiple of the rho of one that comes or goes."""
+        return replacing_costs(self.parents if self.forest else 0) if self.plan is None else 4.0
 
     def assumptions(self) -> tuple[str, ...]:
         said = [
