@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from domains import steady
 from sfumato.errors import UsageError
 from sfumato.guarantee import amplification, epsilon_for_posterior, posterior_bound
+from sfumato.guarantee.posterior import loss_for_gain, loss_of_rho, most_gained, pairs_told_apart
 
 probabilities = st.floats(1e-9, 1 - 1e-9)
 epsilons = st.floats(0, 30)
@@ -102,3 +103,36 @@ def test_no_release_lowers_a_belief_to_what_it_was_before():
         epsilon_for_posterior(0.2, 0.2)
     with pytest.raises(UsageError, match="posterior must be a probability"):
         epsilon_for_posterior(0.2, 1)
+
+
+def test_no_belief_gains_more_than_the_arithmetic_says():
+    """Over all priors, by brute force: the largest gain is reached, and nothing exceeds it."""
+    for epsilon in (0.1, 0.81, 2.0, 6.0):
+        gains = [posterior_bound(p, epsilon) - p for p in np.linspace(0.001, 0.999, 4_000)]
+        assert max(gains) <= most_gained(epsilon)
+        assert max(gains) == pytest.approx(most_gained(epsilon), abs=1e-5)
+        assert loss_for_gain(most_gained(epsilon)) == pytest.approx(epsilon)
+
+
+@pytest.mark.parametrize("rho", [0.005, 0.05, 0.5, 3.0])
+def test_the_loss_under_noise_on_counts_passes_its_bound_as_rarely_as_stated(rho):
+    """Two counts moved by 1 under discrete Gaussian noise, the loss added up exactly."""
+    delta, variance = 1e-3, 1.0 / rho  # squared distance 2, so rho = 2 / (2 variance)
+    steps = np.arange(-round(9 * variance**0.5) - 2, round(9 * variance**0.5) + 3)
+    noise = np.exp(-(steps**2) / (2 * variance))
+    noise /= noise.sum()
+    loss = (1 - 2 * steps) / (2 * variance)  # of a count that the other table has one more of
+    both, weights = np.add.outer(loss, loss).ravel(), np.multiply.outer(noise, noise).ravel()
+    beyond = weights[both > loss_of_rho(rho, delta)].sum()
+    assert beyond <= delta
+    assert weights[both > 0.7 * loss_of_rho(rho, delta)].sum() > delta  # a bound 30% lower is broken
+    told = 0.5 + 0.25 * np.abs(weights - weights * np.exp(-both)).sum()
+    assert told <= pairs_told_apart(rho=rho)
+    assert told - 0.5 > 0.55 * (pairs_told_apart(rho=rho) - 0.5)
+
+
+def test_pairs_under_a_pure_epsilon_are_told_apart_as_often_as_randomized_response_allows():
+    for epsilon in (0.2, 1.0, 4.0):
+        keep = np.exp(epsilon) / (1 + np.exp(epsilon))
+        assert keep <= pairs_told_apart(epsilon=epsilon) + 1e-12
+        assert pairs_told_apart(epsilon=epsilon) <= keep + 1e-12

@@ -27,7 +27,7 @@ def test_a_wanted_epsilon_becomes_the_mechanisms_parameter_less_the_labels_share
     given = {"law": "laplace"}
     found = wanted("additive-noise", given, epsilon_record=4.0, private_label=True, label_epsilon=1.5).under(None, None)
     assert dict(found.parameters) == {"law": "laplace", "epsilon_record": 2.5}
-    assert (found.label_epsilon, found.chosen_by) == (1.5, "epsilon-record 4")
+    assert (found.label_epsilon, found.chosen_by) == (1.5, "epsilon 4")
     assert given == {"law": "laplace"}, "what was given is not changed"
 
 

@@ -83,7 +83,7 @@ def sanitize(
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
     mechanism: Annotated[
         str | None,
-        typer.Option(help="How to perturb (see docs/mechanisms.md); the default is the study's, or principal-laplace."),
+        typer.Option(help="How to perturb (docs/mechanisms.md); without it the study's, or what --epsilon chooses."),
     ] = None,
     study: Annotated[Path | None, typer.Option(metavar="FILE", help="Study file: its schema and mechanism.")] = None,
     config: Annotated[
@@ -94,11 +94,24 @@ def sanitize(
     column_param: Annotated[
         list[str] | None, typer.Option(metavar="COL.NAME=VALUE", help="A column's own choice; repeatable.")
     ] = None,
-    epsilon_record: Annotated[float | None, typer.Option(help="Target epsilon of the whole record.")] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="Of rows that belong to nobody: epsilon for the presence of one record.")
+        float | None, typer.Option(help="Bound for anybody's values; alone it chooses the method too (see --trust).")
     ] = None,
-    delta: Annotated[float | None, typer.Option(help="Belongs to --epsilon; 0 for pure differential privacy.")] = None,
+    trust: Annotated[
+        str, typer.Option(metavar="WHOM", help="Who may hold the rows: owner (made-up rows), or nobody (blurred rows).")
+    ] = "owner",
+    measured_only: Annotated[
+        bool, typer.Option("--measured-only", help="Release though ranges were read off the table: nothing is proved.")
+    ] = False,
+    epsilon_record: Annotated[
+        float | None, typer.Option(help="The same number as --epsilon; never changes the method.")
+    ] = None,
+    epsilon_presence: Annotated[
+        float | None, typer.Option(help="Of made-up rows: the bound for the presence of one record instead.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Of made-up rows: how rarely the bound may fail; 0 never (more noise).")
+    ] = None,
     rows: Annotated[
         int | None, typer.Option(metavar="N", help="Rows to draw, of mechanisms that draw rows; as --param rows=N.")
     ] = None,
@@ -106,7 +119,7 @@ def sanitize(
         float | None, typer.Option(help="Fit the noise of each number to this privacy loss, 1 - 2^-I (empirical only).")
     ] = None,
     max_posterior: Annotated[float | None, typer.Option(help="How sure somebody may become (see --prior).")] = None,
-    prior: Annotated[float | None, typer.Option(help="How sure they were before; 0.001 if not given.")] = None,
+    prior: Annotated[float | None, typer.Option(help="How sure they were before; 0.1 if not given.")] = None,
     engine: Annotated[str, typer.Option(help="memory; stream for tables larger than memory; or spark.")] = "memory",
     master: Annotated[str | None, typer.Option(metavar="URL", help="Where Spark runs; the default is here.")] = None,
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key to use, or to write if new.")] = None,
@@ -158,15 +171,15 @@ def sanitize(
     Rows that belong to nobody have neither, but DIR/model.json, to share: `sfumato redraw` draws from it again.
 
     Examples:
+      sfumato sanitize patients.csv --schema schema.yaml --epsilon 1 --out release
+      sfumato sanitize patients.csv --schema schema.yaml --epsilon 2 --trust nobody --out release
       sfumato sanitize wine.csv --label label --out release
-      sfumato sanitize patients.csv --schema schema.yaml --epsilon-record 4 --out release
       sfumato sanitize patients.csv --schema schema.yaml --config config.yaml --dry-run
       sfumato sanitize patients.csv --label y --mechanism additive-noise --param law=normal --param scale=0.25 --out r
       sfumato sanitize patients.csv --label y --mechanism additive-noise --column-param income.scale=0.5 --out r
       sfumato sanitize patients.csv --label y --mechanism random-rotation --search 50 --key study-key.json --out r
       sfumato sanitize a.csv --schema s.yaml --epsilon-record 4 --basis-from b.csv --reason "a census" --out r
       sfumato sanitize "patients/year=*/*.parquet" --schema schema.yaml --engine stream --out r
-      sfumato sanitize a.csv --schema s.yaml --mechanism tree-resampling --epsilon 1 --out r
       cat patients.arrow | sfumato sanitize - --schema schema.yaml --out r --stdout > release.arrows
       sfumato sanitize february.csv --study study.yaml --only-new --out february
       sfumato sanitize new.csv --schema schema.yaml --mechanism random-rotation --key key.json --unlabelled --out q
@@ -203,6 +216,9 @@ def sanitize(
             columns=parse_column_parameters(column_param or []),
             epsilon_record=epsilon_record,
             epsilon=epsilon,
+            epsilon_presence=epsilon_presence,
+            trust=trust,
+            measured_only=measured_only,
             delta=delta,
             max_posterior=max_posterior,
             privacy_loss=privacy_loss,

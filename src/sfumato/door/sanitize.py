@@ -33,7 +33,10 @@ def sanitize(
     columns: Mapping[str, Mapping[str, Any]] | None = None,
     epsilon_record: float | None = None,
     epsilon: float | None = None,
+    epsilon_presence: float | None = None,
     delta: float | None = None,
+    trust: str = "owner",
+    measured_only: bool = False,
     privacy_loss: float | None = None,
     max_posterior: float | None = None,
     prior: float | None = None,
@@ -90,24 +93,33 @@ def sanitize(
         was learned from the data cannot carry a formal guarantee.
     study : path or Terms, optional
         Study file of a consortium, or what was read from one: its schema, mechanism, parameters and guarantee apply.
-    mechanism : str, default "principal-laplace", or the study's
-        How to perturb: one of those that `sfumato list mechanisms` lists.
+    mechanism : str, optional
+        How to perturb: one of those that `sfumato list mechanisms` lists. By default the study's; where only `epsilon`
+        is given, the one that `trust` asks for; else principal-laplace.
     parameters : mapping, default {}
         Of the mechanism, for example `{"law": "normal", "scale": 0.25}`.
     columns : mapping, default {}
         What single columns choose instead, for example `{"income": {"scale": 0.5}}`; as `noise` in the schema.
     epsilon_record : float, optional
-        Target epsilon of the whole record, above 0; the strength of the noise follows from it.
+        The same number as `epsilon`; alone it never changes the mechanism.
     epsilon : float, optional
-        For rows that belong to nobody (`tree-resampling`): the guarantee for the presence of one record, above 0.
+        Bound for anybody's values, above 0: one record, or all rows of a person, replaced by any other. With nothing
+        else it also chooses the mechanism: made-up rows, or by `trust`; ranges must be public then.
+    epsilon_presence : float, optional
+        For made-up rows (`tree-resampling`): the bound for the presence of one record, as the literature states it.
     delta : float, optional
-        The delta that goes with `epsilon`, between 0 and 1.
+        Of made-up rows: the probability with which the bound may fail, between 0 and 1; 1e-6 by default.
+    trust : {"owner", "nobody"}, default "owner"
+        Who may hold the rows. "owner": made-up rows are drawn from noisy counts of the table. "nobody": each row is
+        blurred by itself, by square-wave below epsilon 3 and by piecewise-noise from 3 on.
+    measured_only : bool, default False
+        Release although ranges were read off the table: each row is blurred by itself, and nothing is proved.
     privacy_loss : float, optional
         Fit the noise of every number to this privacy loss, 1 - 2^-I between 0 (tells nothing) and 1. It is learned from
         the values, so there is no formal guarantee. For additive-noise, multiplicative-noise and noisy-operator.
     max_posterior : float, optional
-        Instead of `epsilon_record`: how sure somebody may become of a fact, between `prior` and 1.
-    prior : float, default 0.001
+        Instead of `epsilon`: how sure somebody may become of a fact, between `prior` and 1.
+    prior : float, default 0.1
         How sure that somebody was before, between 0 and 1. Only with `max_posterior`.
     private_label : bool, default False
         Randomize the label too; learners correct for it.
@@ -224,6 +236,9 @@ def sanitize(
         resume=resume,
         epsilon_record=epsilon_record,
         epsilon=epsilon,
+        epsilon_presence=epsilon_presence,
+        trust=trust,
+        measured_only=measured_only,
         delta=delta,
         max_posterior=max_posterior,
         privacy_loss=privacy_loss,

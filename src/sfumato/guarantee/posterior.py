@@ -3,6 +3,18 @@
 With amplification gamma = e^epsilon, the posterior of any property with prior rho lies between
 ``rho / (rho + gamma (1 - rho))`` and ``gamma rho / (1 + (gamma - 1) rho)``
 [principal-laplace, Theorem 3 and Eq. 2; Evfimievski, Gehrke & Srikant 2003].
+
+The most that any belief gains, over all priors, is tanh(epsilon / 4): the bound minus the prior is largest at the prior
+1 / (1 + e^(epsilon / 2)).
+
+Of made-up rows the privacy loss has no bound that always holds. Under rho (one record replaced) it passes
+rho + 2 sqrt(rho ln(1 / delta)) with probability at most delta [Bun & Steinke 2016, Proposition 1.3], so beliefs are
+bounded by that in place of epsilon, except with probability delta.
+
+Somebody who is shown two people, and told that one of them is in the table, is right in (1 + t) / 2 of all pairs at
+most, where t is the total variation between the releases of both tables: tanh(epsilon / 2) under a pure epsilon, and
+under rho at most sqrt(rho / 2) (Pinsker: the divergence of order 1 is at most rho) and sqrt(1 - e^-rho) (Bretagnolle &
+Huber). If both people are in it and rows are blurred one by one, exchanging them changes two records: 2 epsilon.
 """
 
 from __future__ import annotations
@@ -49,6 +61,49 @@ def epsilon_for_posterior(prior: float, posterior: float) -> float:
             "no release can make an adversary forget what they believed before."
         )
     return math.log(posterior) - math.log1p(-posterior) - math.log(prior) + math.log1p(-prior)
+
+
+def most_gained(loss: float) -> float:
+    """What any belief gains at most, whatever it was before.
+
+    >>> round(most_gained(4 * math.atanh(0.2)), 9)
+    0.2
+    """
+    return math.tanh(loss / 4.0)
+
+
+def loss_for_gain(gain: float) -> float:
+    """The inverse of `most_gained`."""
+    _check_probability("largest gain of a belief", gain)
+    return 4.0 * math.atanh(gain)
+
+
+def loss_of_rho(rho: float, delta: float) -> float:
+    """What the privacy loss exceeds with probability at most `delta`, under this rho."""
+    return rho + 2.0 * math.sqrt(rho * math.log(1.0 / delta)) if rho else 0.0
+
+
+def rho_of_loss(loss: float, delta: float) -> float:
+    """The inverse of `loss_of_rho`.
+
+    >>> round(loss_of_rho(rho_of_loss(0.8, 1e-6), 1e-6), 12)
+    0.8
+    """
+    rare = math.log(1.0 / delta)
+    return (math.sqrt(rare + loss) - math.sqrt(rare)) ** 2
+
+
+def pairs_told_apart(epsilon: float = 0.0, rho: float = 0.0) -> float:
+    """Which of two people a record is: right at most in this share of pairs.
+
+    >>> round(pairs_told_apart(epsilon=1.0), 4), round(pairs_told_apart(rho=0.02), 4)
+    (0.7311, 0.55)
+    """
+    whole = rho + epsilon**2 / 2.0
+    bounds = [math.sqrt(whole / 2.0), math.sqrt(-math.expm1(-whole))]
+    if rho == 0.0:
+        bounds.append(math.tanh(epsilon / 2.0))
+    return (1.0 + min(1.0, *bounds)) / 2.0
 
 
 def _check_probability(name: str, value: float) -> None:

@@ -97,9 +97,9 @@ class Config:
         if wanted.mechanism not in (None, self.mechanism):
             raise UsageError(f"The config asks for {self.mechanism}. Leave out --mechanism or --config.")
         outranked = set(wanted.parameters) | (set() if terms is None else set(terms.parameters))
-        given = {"epsilon": wanted.epsilon, "delta": wanted.delta}
+        given = {"epsilon": wanted.epsilon_presence, "delta": wanted.delta}
         outranked |= {name for name, value in given.items() if value is not None}
-        if wanted.epsilon_record is not None or wanted.max_posterior is not None:
+        if not (wanted.epsilon is wanted.epsilon_record is wanted.max_posterior is None):
             outranked |= STRENGTHS
         own = {name: value for name, value in self.parameters.items() if name not in outranked}
         merged = replace(wanted, mechanism=self.mechanism, parameters={**own, **wanted.parameters})

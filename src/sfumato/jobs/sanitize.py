@@ -34,6 +34,7 @@ from sfumato.jobs.sanitize_checks import (
     check_engine,
     check_label,
     check_nobodys,
+    check_provable,
     check_target,
     label_response,
     with_person,
@@ -157,6 +158,8 @@ def _perturb(
     check_label(schema, opened.names, options)
     check_target(schema, opened.names, mechanism, options)
     check_engine(schema, options)
+    if strength.ruled:
+        check_provable(encoding, options)
     if isinstance(mechanism, ModelDrawing):
         check_nobodys(mechanism, encoding, options)
     response = label_response(encoding, options, strength)
@@ -252,7 +255,8 @@ def _perturb(
     clipped = {} if nobodys else dict(source.clipped)  # exact counts of the table stay untold
     at_the_ends = shared_ends(schema, own_ends)
     begun = ledger.path if ledger.releases == 1 and not options.leaves_no_mark else None
-    told = Sanitized(card, None, clipped, schema.dropped, mechanism.notes(), found, known, at_the_ends, begun)
+    notes = {**({"method": strength.note} if strength.note else {}), **mechanism.notes()}
+    told = Sanitized(card, None, clipped, schema.dropped, notes, found, known, at_the_ends, begun)
     return _Made(told, key, None if options.key_is_given else key)
 
 

@@ -10,6 +10,7 @@ from sfumato.jobs.sanitize_options import Options
 from sfumato.jobs.strength import Strength
 from sfumato.mechanisms import Mechanism, ModelDrawing
 from sfumato.table import Column, Encoding, Schema
+from sfumato.wording import counted
 
 
 def check_nobodys(mechanism: ModelDrawing, encoding: Encoding, options: Options) -> None:
@@ -24,11 +25,31 @@ def check_nobodys(mechanism: ModelDrawing, encoding: Encoding, options: Options)
     for option, given in wrong.items():
         if given:
             raise UsageError(f"{option} makes no sense with {mechanism.name}: its rows belong to nobody. Leave it out.")
+    _check_rows_per_person(encoding, options)
+
+
+def _check_rows_per_person(encoding: Encoding, options: Options) -> None:
     if encoding.schema.person is not None and options.max_rows_per_person is None:
         raise UsageError(
-            f"{mechanism.name} needs to know, without looking, how many rows one person has at most. Give "
+            "A bound for a person needs to know, without looking, how many rows one person has at most. Give "
             "--max-rows-per-person: further rows of a person are left out."
         )
+
+
+def check_provable(encoding: Encoding, options: Options) -> None:
+    """Whoever names an epsilon and nothing else wants it proved: what was read off the table stands in the way."""
+    _check_rows_per_person(encoding, options)
+    label = encoding.schema.label
+    read = [*encoding.learned, *([label.name] if label is not None and label.source == "learned" else [])]
+    if not read or options.measured_only:
+        return
+    named = ", ".join(read[:5]) + (f" and {len(read) - 5:,} more" if len(read) > 5 else "")
+    raise SchemaError(
+        f"Nothing can be proved, and nothing was released: the ranges or categories of {counted(len(read), 'column')} "
+        f"({named}) were read off your table. Write a schema (`sfumato schema TABLE --out schema.yaml`), put in what "
+        "you know of each column without looking (a form, a code book), and declare it (`sfumato declare schema.yaml "
+        "--column NAME --reason ...`); or add --measured-only, which blurs each row by itself and proves nothing."
+    )
 
 
 def check_label(schema: Schema, names: Sequence[str], options: Options) -> None:

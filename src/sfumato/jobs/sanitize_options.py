@@ -55,7 +55,10 @@ class Options:
     resume: bool = False
     epsilon_record: float | None = None
     epsilon: float | None = None
+    epsilon_presence: float | None = None
     delta: float | None = None
+    trust: str = "owner"
+    measured_only: bool = False
     max_posterior: float | None = None
     privacy_loss: float | None = None
     prior: float | None = None
@@ -98,14 +101,11 @@ class Options:
 
     def strength(self) -> Strength:
         """How strong the noise is to be, under the terms of a study where there are any."""
-        if self.privacy_loss is not None and (self.epsilon_record, self.max_posterior, self.terms) != (
-            None,
-            None,
-            None,
-        ):
+        others = (self.epsilon, self.epsilon_record, self.max_posterior, self.terms)
+        if self.privacy_loss is not None and any(one is not None for one in others):
             raise UsageError(
-                "--privacy-loss settles how strong the noise is. Leave it out, or leave out --epsilon-record, "
-                "--max-posterior and --study."
+                "--privacy-loss settles how strong the noise is. Leave it out, or leave out --epsilon, "
+                "--epsilon-record, --max-posterior and --study."
             )
         wanted = Wanted(
             self.mechanism,
@@ -117,11 +117,27 @@ class Options:
             self.label_epsilon,
             self.epsilon,
             self.delta,
+            self.epsilon_presence,
+            self.trust,
+            self._needs_rows(),
+            self.max_rows_per_person or 1,
         )
         if self.config is None:
             return wanted.under(self.terms, self.schema)
         config = self.config if isinstance(self.config, Config) else Config.load(self.config)
         return config.settle(wanted, self.terms, self.schema)
+
+    def _needs_rows(self) -> str | None:
+        """The first option that only rows of people can follow, where one was given."""
+        given = {
+            "--private-label": self.private_label,
+            "--only-new": self.only_new,
+            "--like-original": self.like_original,
+            "--target": self.target is not None,
+            "--out-of-bounds refuse": self.out_of_bounds == "refuse",
+            "--measured-only": self.measured_only,
+        }
+        return next((option for option, wanted in given.items() if wanted), None)
 
     def _parameters(self) -> Mapping[str, Any]:
         """The owner's own, with the paper's where it is to be as published."""

@@ -9,13 +9,20 @@ from typing import Any, NamedTuple
 from sfumato.errors import UsageError
 from sfumato.guarantee import epsilon_for_posterior
 from sfumato.guarantee.concentrated import Central, rho_for
+from sfumato.mechanisms import make_mechanism
 from sfumato.table import Schema
 
 MECHANISM = "principal-laplace"
-"""What is used where nobody chooses."""
+"""What is used where nobody chooses, and no epsilon is named."""
+MADE_UP, SMALL, LARGE, LARGE_FROM = "tree-resampling", "square-wave", "piecewise-noise", 3.0
+"""What an epsilon alone gets: made-up rows where the owner holds the table; else each row is blurred by itself, by one
+method below this epsilon and by another from it on (docs/decisions/0106-one-epsilon.md)."""
+OWNER, NOBODY = "owner", "nobody"
+TRUSTS = (OWNER, NOBODY)
 STRENGTHS = frozenset({"b", "scale", "epsilon", "epsilon_record"})
 """Parameters that settle how strong the noise is; a wanted epsilon replaces them."""
-PRIOR = 0.001
+PRIOR = 0.1
+"""One chance in ten: a belief that people have met."""
 LABEL_EPSILON = 1.0
 
 
@@ -48,6 +55,10 @@ class Strength:
     parameters: Mapping[str, Any]
     label_epsilon: float
     chosen_by: str
+    note: str = ""
+    """Why the rule chose another method than usual, for the owner's terminal."""
+    ruled: bool = False
+    """Whether nothing but an epsilon was asked for: it must be proved then, or nothing is released."""
     in_the_way: tuple[str, ...] = ()
     """Why figures hold only conditionally, where the choice itself tells something of private rows."""
     on_release: bool = False
@@ -69,6 +80,25 @@ class Wanted:
     label_epsilon: float | None = None
     epsilon: float | None = None
     delta: float | None = None
+    epsilon_presence: float | None = None
+    trust: str = OWNER
+    needs_rows: str | None = None
+    """The option, if any, that only rows of people can follow."""
+    rows_per_person: int = 1
+
+    @property
+    def asks_for_epsilon_alone(self) -> bool:
+        """Whether nothing but an epsilon was asked for, so that the method is chosen by the rule."""
+        return self.mechanism is None and self.epsilon is not None and not self.parameters
+
+    def by_rule(self) -> tuple[str, str]:
+        """Which method an epsilon alone gets, and why another than usual."""
+        assert self.epsilon is not None
+        if self.trust == OWNER and self.needs_rows is None:
+            return MADE_UP, ""
+        method = SMALL if self.epsilon < LARGE_FROM else LARGE
+        why = f"{method}, since {self.needs_rows} needs each row itself" if self.needs_rows else ""
+        return method, why
 
     def under(self, terms: Terms | None, schema: object) -> Strength:
         """The strength under a study's terms: what they fix is fixed, what they leave open is the owner's choice.
@@ -78,25 +108,43 @@ class Wanted:
         if self.label_epsilon is not None and not self.private_label:
             raise UsageError("--label-epsilon says how a private label is randomized. Add --private-label.")
         label = LABEL_EPSILON if self.label_epsilon is None else self.label_epsilon
+        if self.trust not in TRUSTS:
+            raise UsageError(f"--trust must be {' or '.join(TRUSTS)}. Got {str(self.trust)[:60]!r} instead.")
+        epsilon, note, ruled = self._one_epsilon(), "", False
         if terms is None:
-            mechanism, parameters, epsilon = self.mechanism or MECHANISM, dict(self.parameters), self.epsilon_record
+            mechanism, parameters = self.mechanism or MECHANISM, dict(self.parameters)
+            if self.asks_for_epsilon_alone:
+                (mechanism, note), ruled = self.by_rule(), True
         else:
             mechanism, parameters = self._mechanism(terms, schema), self._parameters(terms)
-            epsilon = self.epsilon_record
             if leaves_strength_open(parameters) and epsilon is None and self.max_posterior is None:
                 epsilon = terms.epsilon_record
-        for name, value in (("epsilon", self.epsilon), ("delta", self.delta)):
+        for option, name, value in (
+            ("epsilon-presence", "epsilon", self.epsilon_presence),
+            ("delta", "delta", self.delta),
+        ):
             if value is not None:
                 if name in parameters:
-                    raise UsageError(f"--{name} is given twice, or fixed by the study. Leave one of them out.")
+                    raise UsageError(f"--{option} is given twice, or fixed by the study. Leave one of them out.")
                 parameters[name] = value
+        wanted, chosen_by = self._epsilon(epsilon)
+        if wanted is not None:
+            left = _left_for_the_columns(wanted, parameters, label * self.private_label)
+            made = make_mechanism(mechanism, parameters)
+            sure = self.max_posterior is not None
+            # What a study asks for is a record's epsilon; what an owner names bounds all rows of a person together.
+            rows = 1 if self._one_epsilon() is None and not sure else self.rows_per_person
+            parameters |= made.strength_for_values(left, rows=rows, sure=sure)
         if terms is not None and terms.presence is not None:
             parameters = {**terms.presence._asdict(), **parameters}
             _check_presence(terms.presence, parameters)
-        reached, chosen_by = self._epsilon(epsilon)
-        if reached is not None:
-            parameters["epsilon_record"] = _left_for_the_columns(reached, parameters, label * self.private_label)
-        return Strength(mechanism, parameters, label, chosen_by)
+        return Strength(mechanism, parameters, label, chosen_by, note=note, ruled=ruled)
+
+    def _one_epsilon(self) -> float | None:
+        """`--epsilon` and `--epsilon-record` are the same number."""
+        if self.epsilon is not None and self.epsilon_record not in (None, self.epsilon):
+            raise UsageError("--epsilon and --epsilon-record are the same bound. Give one of them.")
+        return self.epsilon_record if self.epsilon is None else self.epsilon
 
     def _mechanism(self, terms: Terms, schema: object) -> str:
         if schema is not None:
@@ -114,11 +162,11 @@ class Wanted:
     def _epsilon(self, epsilon: float | None) -> tuple[float | None, str]:
         """The epsilon that is wanted for the record and the label together, and how it was said."""
         if epsilon is not None and self.max_posterior is not None:
-            raise UsageError("Give --epsilon-record or --max-posterior, not both.")
+            raise UsageError("Give --epsilon or --max-posterior, not both.")
         if self.max_posterior is None:
             if self.prior is not None:
                 raise UsageError("--prior belongs to --max-posterior. Give both, or neither.")
-            return epsilon, "parameters" if epsilon is None else f"epsilon-record {epsilon:.9g}"
+            return epsilon, "parameters" if epsilon is None else f"epsilon {epsilon:.9g}"
         prior = PRIOR if self.prior is None else self.prior
         said = f"max-posterior {self.max_posterior:.9g} at prior {prior:g}"
         return epsilon_for_posterior(prior, self.max_posterior), said

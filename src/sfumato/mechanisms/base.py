@@ -120,6 +120,13 @@ class Mechanism(Parameters, ABC):
             return RECORD
         return cls.own_knob
 
+    def strength_for_values(self, epsilon: float, rows: int = 1, sure: bool = False) -> dict[str, Any]:  # noqa: ARG002
+        """Parameters under which the values of a person with so many rows cost `epsilon` at most.
+
+        `sure`: it bounds what anybody may come to believe, where that is more than an epsilon that holds but for delta.
+        """
+        return {RECORD.parameter: epsilon / rows}
+
     # What a fit adds up, and what it makes of it
 
     @property

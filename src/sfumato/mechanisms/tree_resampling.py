@@ -21,7 +21,8 @@ from sfumato.central.scoring import ScoringModel
 from sfumato.channels import Identity, Recipe, Unstated
 from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
-from sfumato.guarantee.concentrated import Central, rho_for
+from sfumato.guarantee.concentrated import Central, epsilon_of, rho_for
+from sfumato.guarantee.posterior import rho_of_loss
 from sfumato.mechanisms.base import Block, as_codes, as_matrix
 from sfumato.mechanisms.model_drawing import NOBODY, ModelDrawing
 from sfumato.noise import Streams
@@ -119,6 +120,14 @@ class TreeResampling(ModelDrawing):
     def replacing_costs(self) -> float:
         """What a replaced record costs at most, as a multiple of the rho of one that comes or goes."""
         return replacing_costs(self.parents if self.forest else 0) if self.plan is None else 4.0
+
+    def strength_for_values(self, epsilon: float, rows: int = 1, sure: bool = False) -> dict[str, Any]:
+        """The epsilon for presence of a fit whose cost under replacement is this one."""
+        self.check_parameters()
+        if self.delta == 0:
+            return {"epsilon": epsilon / (2 * rows)}
+        rho = rho_of_loss(epsilon, self.delta) if sure else rho_for(epsilon, self.delta)
+        return {"epsilon": epsilon_of(rho / (self.replacing_costs * rows**2), self.delta)}
 
     def assumptions(self) -> tuple[str, ...]:
         said = [
