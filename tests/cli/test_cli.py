@@ -67,7 +67,7 @@ def test_the_whole_road(run, wine, tmp_path):
     assert stat.S_IMODE((tmp_path / "r" / "trace.parquet").stat().st_mode) == 0o600
     card = json.loads((tmp_path / "r" / "card.json").read_text())
     assert card["guarantee"]["conditional_epsilon"]["record"] == pytest.approx(6, rel=1e-6)
-    assert card["chosen_by"] == "epsilon-record 6"
+    assert card["chosen_by"] == "epsilon 6"
     code, out, _ = run("show", tmp_path / "r")
     assert code == 0
     assert "What is not protected" in out

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,9 +13,11 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
+from sfumato.central.budget import replacing_costs
 from sfumato.errors import BudgetError, CardError
 from sfumato.guarantee import Card, Ledger
 from sfumato.guarantee.budget import Budget
+from sfumato.guarantee.concentrated import epsilon_of, rho_for
 from sfumato.guarantee.people_totals import Tally
 from sfumato.guarantee.roll import Roll
 from sfumato.table import Column, Schema
@@ -177,7 +180,7 @@ def test_made_up_rows_leave_no_fingerprint_and_ask_for_none(release, book, monke
     kept = sorted(book.with_name("book.json.people").iterdir())
     monkeypatch.setattr(Roll, "told", lambda *_: pytest.fail("a row was fingerprinted"))
     monkeypatch.setattr(Roll, "known_to", lambda *_: pytest.fail("rows were compared"))
-    drawn = {"mechanism": "tree-resampling", "epsilon_record": None, "epsilon": 1.0, "delta": 1e-6, **words}
+    drawn = {"mechanism": "tree-resampling", "epsilon_record": None, "epsilon_presence": 1.0, "delta": 1e-6, **words}
     assert "people" not in release(named.assign(id=range(N, 2 * N)), **drawn)
     assert sorted(book.with_name("book.json.people").iterdir()) == kept
 
@@ -290,16 +293,20 @@ def test_the_budget_refuses_beforehand_and_a_dry_run_says_so(release, book, tmp_
 
 
 def test_the_budget_of_both_kinds_together(release, book):
-    """Somebody's values: of rows that belong to nobody the cost of two records."""
+    """Somebody's values: of made-up rows the cost of one replaced record."""
     words = {"mechanism": "tree-resampling", "epsilon_record": None, "delta": 1e-6}
-    Ledger(book).set_budget(Budget(3.2, delta=1e-6))
+    once, twice = (epsilon_of(times * replacing_costs(2) * rho_for(1.5, 1e-6), 1e-6) for times in (1, 2))
+    Ledger(book).set_budget(Budget(once + 0.05, delta=1e-6))
     with pytest.raises(BudgetError, match="delta"):
-        release(PEOPLE, **{**words, "epsilon": 1.0, "delta": 1e-4})
-    release(PEOPLE, **{**words, "epsilon": 1.5})
-    with pytest.raises(BudgetError, match=r"would bring somebody to epsilon 4\.7, .* Epsilon 0\.00708 is left"):
-        release(OTHERS, **{**words, "epsilon": 1.5})
-    with pytest.raises(BudgetError, match=r"to epsilon 3\.3, .* Epsilon 0\.00708 is left"):
-        release(PEOPLE, 0.1)
+        release(PEOPLE, **{**words, "epsilon_presence": 1.0, "delta": 1e-4})
+    release(PEOPLE, **{**words, "epsilon_presence": 1.5})
+    with pytest.raises(BudgetError, match="would bring somebody to epsilon") as refused:
+        release(OTHERS, **{**words, "epsilon_presence": 1.5})
+    said = float(re.search(r"to epsilon ([\d.]+\d)", str(refused.value))[1])
+    assert 0.9 * twice < said <= twice * 1.01  # rounded up to three digits
+    release(PEOPLE, 0.04)
+    with pytest.raises(BudgetError, match="would bring somebody to epsilon"):
+        release(PEOPLE, 0.4)
 
 
 def test_a_person_with_several_rows_has_spent_all_of_them(release, book):
@@ -307,7 +314,7 @@ def test_a_person_with_several_rows_has_spent_all_of_them(release, book):
     words = {"person": "id", "max_rows_per_person": 2}
     named = PEOPLE.assign(id=np.repeat(np.arange(30), 2))
     release(named, 1.0, **words)
-    drawn = {"mechanism": "tree-resampling", "epsilon_record": None, "epsilon": 0.5, "delta": 0.0, **words}
+    drawn = {"mechanism": "tree-resampling", "epsilon_record": None, "epsilon_presence": 0.5, "delta": 0.0, **words}
     Ledger(book).set_budget(Budget(3.9))
     with pytest.raises(BudgetError, match="would bring somebody to epsilon 4"):
         release(named, **drawn, dry_run=True)

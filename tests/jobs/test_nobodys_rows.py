@@ -11,11 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.central.budget import replacing_costs
 from sfumato.central.model_file import model_from_dict
 from sfumato.errors import BudgetError, PrivacyLeakWarning, SchemaError, SfumatoError, UsageError
 from sfumato.guarantee import Card, Ledger, posterior_bound
 from sfumato.guarantee.all_releases import hidden_presence
-from sfumato.guarantee.concentrated import epsilon_of, rho_for
+from sfumato.guarantee.concentrated import Central, epsilon_of, rho_for
 from sfumato.guarantee.recompute import recomputed
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.guarantee.words import card_in_words
@@ -49,12 +50,12 @@ def ledger(tmp_path):
 
 
 def options(ledger, **words):
-    words = {"mechanism": "tree-resampling", "schema": SCHEMA, "epsilon": 1.0, "delta": 1e-6, **words}
+    words = {"mechanism": "tree-resampling", "schema": SCHEMA, "epsilon_presence": 1.0, "delta": 1e-6, **words}
     return Options(ledger=ledger, **words)
 
 
 def words(ledger, **more):
-    return {"schema": SCHEMA, "mechanism": "tree-resampling", "epsilon": 1.0, "ledger": ledger, **more}
+    return {"schema": SCHEMA, "mechanism": "tree-resampling", "epsilon_presence": 1.0, "ledger": ledger, **more}
 
 
 @pytest.mark.parametrize("engine", ["memory", "stream"])
@@ -116,9 +117,9 @@ def test_learned_domains_are_refused_before_a_row_is_released(tmp_path, ledger):
 @pytest.mark.parametrize(
     ("words", "match"),
     [
-        ({"epsilon": 0.0}, "positive"),
-        ({"epsilon": math.inf}, "positive"),
-        ({"epsilon": 1000.0}, "protects nobody"),
+        ({"epsilon_presence": 0.0}, "positive"),
+        ({"epsilon_presence": math.inf}, "positive"),
+        ({"epsilon_presence": 1000.0}, "protects nobody"),
         ({"delta": 1.0}, "'delta'"),
         ({"delta": -1e-9}, "'delta'"),
         ({"private_label": True}, "--private-label"),
@@ -161,14 +162,14 @@ def test_the_ledger_keeps_kinds_apart_and_adds_up_rho(tmp_path, ledger):
 def test_nothing_depends_on_how_many_rows_there_are(ledger):
     """No rows, one row, one class: the same words as ever, and a table like any other."""
     for frame in (people(1)[:0], people(1), people(30).assign(ill="no")):
-        release = sf.sanitize(frame, schema=SCHEMA, mechanism="tree-resampling", epsilon=0.5, ledger=ledger)
+        release = sf.sanitize(frame, schema=SCHEMA, mechanism="tree-resampling", epsilon_presence=0.5, ledger=ledger)
         assert release.card.guarantee["kind"] == "central-dp"
         assert len(release.table) == release.card.rows >= 1
 
 
 def test_a_public_audit_is_refused(ledger):
     frame = people(400)
-    release = sf.sanitize(frame, schema=SCHEMA, mechanism="tree-resampling", epsilon=1.0, ledger=ledger)
+    release = sf.sanitize(frame, schema=SCHEMA, mechanism="tree-resampling", epsilon_presence=1.0, ledger=ledger)
     with pytest.raises(UsageError, match="void its guarantee"):
         sf.audit(release, original=frame, public=True)
     told = sf.audit(release, original=frame, holdout=people(400, 1), repeats=0)
@@ -218,7 +219,7 @@ def test_drawn_again_is_the_same_law(tmp_path, ledger):
     ],
 )
 def test_a_model_from_outside_is_checked_in_every_part(tmp_path, ledger, edit):
-    release = sf.sanitize(people(), out=tmp_path / "r", **words(ledger, epsilon=8.0))
+    release = sf.sanitize(people(), out=tmp_path / "r", **words(ledger, epsilon_presence=8.0))
     found = json.loads((tmp_path / "r" / "model.json").read_text())
     assert found["tables"]
     edit(found)
@@ -284,7 +285,13 @@ def test_made_up_rows_add_up_with_the_whole_ledger_however_columns_are_called(le
     sf.ledger_budget(3.9, ledger=ledger)
     with pytest.raises(BudgetError, match=r"would bring somebody to epsilon 4, .*--cohort NAME with both"):
         sf.sanitize(frame, **words(ledger, **known, delta=0.0))
-    local = {**known, "mechanism": "additive-noise", "epsilon": None, "epsilon_record": 2.0, "private_label": True}
+    local = {
+        **known,
+        "mechanism": "additive-noise",
+        "epsilon_presence": None,
+        "epsilon_record": 2.0,
+        "private_label": True,
+    }
     with pytest.raises(BudgetError, match="would bring somebody to epsilon 4,"):
         sf.sanitize(frame, **words(ledger, **local))
     sf.ledger_budget(None, ledger=ledger)
@@ -302,7 +309,7 @@ def test_cohorts_are_kept_apart_by_the_owners_word_and_the_card_says_so(ledger):
     assert Card.from_dict(other.to_dict()).guarantee["words"] == other.guarantee["words"]
     assert sf.sanitize(people(), **words(ledger, cohort=" NORTH")).card.earlier_releases["count"] == 1
     assert sf.sanitize(people(), **words(ledger)).card.earlier_releases["count"] == 3, "who names none may be anybody"
-    local = {"mechanism": "additive-noise", "epsilon": None, "epsilon_record": 2.0}
+    local = {"mechanism": "additive-noise", "epsilon_presence": None, "epsilon_record": 2.0}
     south = sf.sanitize(people(), **words(ledger, cohort="south", **local)).card.earlier_releases
     assert (south["count"], south["set_apart"]) == (2, 2)
     again = sf.sanitize(people(), **words(ledger, cohort="north", **local)).card.earlier_releases
@@ -323,13 +330,15 @@ def shown(card):
 
 def test_one_figure_for_values_in_words_figures_and_beliefs(ledger):
     """Rho of both fits for one record that goes and another that comes, plus the epsilon of the perturbed record."""
-    sf.sanitize(people(), **words(ledger, epsilon=4.0))
-    drawn = sf.sanitize(people(), **words(ledger, epsilon=4.0)).card
-    both = epsilon_of(8 * rho_for(4.0, 1e-6), 1e-6)
+    sf.sanitize(people(), **words(ledger, epsilon_presence=4.0))
+    drawn = sf.sanitize(people(), **words(ledger, epsilon_presence=4.0)).card
+    replaced = Central.from_dict(drawn.earlier_releases["central"]).rho_replaced
+    assert 2 * 2.0 * rho_for(4.0, 1e-6) < replaced <= 2 * replacing_costs(2) * rho_for(4.0, 1e-6) * (1 + 1e-9)
+    both = epsilon_of(replaced, 1e-6)
     assert drawn.all_releases().record == pytest.approx(both, rel=1e-6)
     told = float(rounded_up(both))
     assert shown(drawn) == (told, [told] * 2, [])
-    local = {"mechanism": "additive-noise", "epsilon": None, "epsilon_record": 2.0}
+    local = {"mechanism": "additive-noise", "epsilon_presence": None, "epsilon_record": 2.0}
     perturbed = sf.sanitize(people(), **words(ledger, **local)).card
     told = float(rounded_up(both + 2))
     assert shown(perturbed) == (told, [told] * 2, [])
@@ -337,8 +346,8 @@ def test_one_figure_for_values_in_words_figures_and_beliefs(ledger):
 
 
 def test_pure_totals_lead_to_beliefs(ledger):
-    sf.sanitize(people(), **words(ledger, epsilon=0.5, delta=0.0))
-    card = sf.sanitize(people(), **words(ledger, epsilon=0.25, delta=0.0)).card
+    sf.sanitize(people(), **words(ledger, epsilon_presence=0.5, delta=0.0))
+    card = sf.sanitize(people(), **words(ledger, epsilon_presence=0.25, delta=0.0)).card
     assert card.all_releases().record == pytest.approx(1.5, rel=1e-9)
     assert card.all_releases().posteriors()[0]["at_most"] == pytest.approx(posterior_bound(0.001, 1.5))
 
@@ -360,14 +369,14 @@ def test_made_up_rows_with_a_seed_prove_nothing_for_those_that_follow(ledger):
 
 
 def test_the_budget_counts_values_from_the_first_release_on(ledger):
-    """Presence at 1.9 costs 4.1 for values, and stays there when a perturbed record of 0.1 comes."""
-    sf.ledger_budget(4.0, ledger=ledger)
-    values = epsilon_of(4 * rho_for(1.9, 1e-6), 1e-6)
+    """Presence at 1.9 costs 3.1 for values at most, and stays there when a perturbed record of 0.1 comes."""
+    sf.ledger_budget(2.9, ledger=ledger)
+    values = epsilon_of(replacing_costs(2) * rho_for(1.9, 1e-6), 1e-6)
     with pytest.raises(BudgetError, match=f"to epsilon {rounded_up(values)}, .*one record goes, another comes"):
-        sf.sanitize(people(), **words(ledger, epsilon=1.9))
+        sf.sanitize(people(), **words(ledger, epsilon_presence=1.9))
     sf.ledger_budget(values + 0.1, ledger=ledger)
-    sf.sanitize(people(), **words(ledger, epsilon=1.9))
-    local = {"mechanism": "additive-noise", "epsilon": None, "private_label": True, "label_epsilon": 0.01}
+    sf.sanitize(people(), **words(ledger, epsilon_presence=1.9))
+    local = {"mechanism": "additive-noise", "epsilon_presence": None, "private_label": True, "label_epsilon": 0.01}
     sf.sanitize(people(), **words(ledger, **local, epsilon_record=0.099))
     with pytest.raises(BudgetError):
         sf.sanitize(people(), **words(ledger, **local, epsilon_record=0.02))
@@ -377,7 +386,7 @@ def test_rows_of_people_who_were_named_once_count_where_nobody_is_named(ledger):
     """Three rows a person at epsilon 0.5, then the same rows without names: 3 x 0.5 twice, of which values cost two."""
     frame = people().assign(who=[f"P{i // 3}" for i in range(3_000)])
     named = {"person": "who", "max_rows_per_person": 3}
-    pure = {"epsilon": 0.5, "delta": 0.0}
+    pure = {"epsilon_presence": 0.5, "delta": 0.0}
     sf.sanitize(frame, **words(ledger, **pure, **named))
     sf.ledger_budget(5.9, ledger=ledger)
     with pytest.raises(BudgetError, match="would bring somebody to epsilon 6,"):

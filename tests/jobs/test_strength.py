@@ -32,9 +32,9 @@ def test_a_wanted_epsilon_becomes_the_mechanisms_parameter_less_the_labels_share
 
 
 def test_how_sure_somebody_may_become_is_an_epsilon_too():
-    found = wanted(max_posterior=0.1).under(None, None)
-    assert found.parameters["epsilon_record"] == epsilon_for_posterior(0.001, 0.1)
-    assert found.chosen_by == "max-posterior 0.1 at prior 0.001"
+    found = wanted(max_posterior=0.2).under(None, None)
+    assert found.parameters["epsilon_record"] == epsilon_for_posterior(0.1, 0.2)
+    assert found.chosen_by == "max-posterior 0.2 at prior 0.1"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,9 @@ def test_an_epsilon_for_the_label_of_zero_is_not_taken_for_one():
 def test_presence_that_the_study_would_not_take_is_refused_before_it_is_charged(epsilon, delta):
     asked = Terms("s", "sha256:0", SCHEMA, "tree-resampling", {}, None, Presence(1.0, 1e-6))
     assert wanted().under(asked, None).parameters == {"epsilon": 1.0, "delta": 1e-6}
-    stronger = wanted(epsilon=0.5, delta=1e-5).under(asked, None)  # comes to less than 1 at the study's delta too
+    stronger = wanted(epsilon_presence=0.5, delta=1e-5).under(
+        asked, None
+    )  # comes to less than 1 at the study's delta too
     assert stronger.parameters == {"epsilon": 0.5, "delta": 1e-5}
     with pytest.raises(UsageError, match="at most 1 at delta 1e-06"):
-        wanted(epsilon=epsilon, delta=delta).under(asked, None)
+        wanted(epsilon_presence=epsilon, delta=delta).under(asked, None)

@@ -132,8 +132,8 @@ class Wanted:
             left = _left_for_the_columns(wanted, parameters, label * self.private_label)
             made = make_mechanism(mechanism, parameters)
             sure = self.max_posterior is not None
-            # What a study asks for is a record's epsilon; what an owner names bounds all rows of a person together.
-            rows = 1 if self._one_epsilon() is None and not sure else self.rows_per_person
+            # A record's epsilon, as a study states it too, stays one; --epsilon bounds all rows of a person together.
+            rows = self.rows_per_person if self.epsilon is not None else 1
             parameters |= made.strength_for_values(left, rows=rows, sure=sure)
         if terms is not None and terms.presence is not None:
             parameters = {**terms.presence._asdict(), **parameters}

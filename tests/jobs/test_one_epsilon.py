@@ -1,0 +1,101 @@
+"""An epsilon and nothing else: made-up or blurred rows, proved for anybody's values, and never less than asked."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sfumato as sf
+from sfumato.errors import SchemaError, UsageError
+from sfumato.guarantee.concentrated import Central, epsilon_of
+from sfumato.guarantee.posterior import loss_of_rho, posterior_bound
+
+KNOWN = {"source": "public", "reason": "form 17b"}
+AGE = sf.Column("age", "integer", low=0, high=120, **KNOWN)
+DOSE = sf.Column("dose", "numeric", low=0.0, high=10.0, **KNOWN)
+ILL = sf.Column("ill", "categorical", role="label", categories=("no", "yes"), **KNOWN)
+SCHEMA = sf.Schema((AGE, DOSE, ILL))
+
+
+def people(n=400):
+    rng = np.random.default_rng(4)
+    ill = rng.random(n) < 0.4
+    return pd.DataFrame({"age": rng.integers(20, 90, n), "dose": 10 * rng.random(n), "ill": np.where(ill, "yes", "no")})
+
+
+def card(**words):
+    return sf.sanitize(people(), **{"schema": SCHEMA, **words}).card
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_an_epsilon_alone_gets_made_up_rows_whose_values_cost_no_more(delta):
+    found = card(epsilon=1.0, delta=delta)
+    assert (found.mechanism["name"], found.guarantee["kind"]) == ("tree-resampling", "central-dp")
+    central = Central.from_dict(found.guarantee["central"])
+    assert 0.85 < central.value.epsilon <= 1.0 + 1e-9
+    assert central.epsilon < 0.7 * central.value.epsilon  # presence costs less, and stands beside it
+
+
+@pytest.mark.parametrize(("epsilon", "method"), [(2.9, "square-wave"), (3.0, "piecewise-noise")])
+def test_where_nobody_is_trusted_each_row_is_blurred_by_itself(epsilon, method):
+    found = card(epsilon=epsilon, trust="nobody")
+    assert (found.mechanism["name"], found.guarantee["kind"]) == (method, "local-dp")
+    assert found.guarantee["epsilon_record"] == pytest.approx(epsilon, rel=1e-3)
+
+
+@pytest.mark.parametrize("words", [{"private_label": True}, {"only_new": True}, {"out_of_bounds": "refuse"}])
+def test_an_option_that_needs_the_row_chooses_a_method_that_has_it(words):
+    release = sf.sanitize(people(), schema=SCHEMA, epsilon=2.0, **words)
+    assert release.card.mechanism["name"] == "square-wave"
+    assert "needs each row itself" in release.told.notes["method"]
+
+
+def test_ranges_that_were_read_off_the_table_stand_in_the_way_and_are_named():
+    with pytest.warns(sf.PrivacyLeakWarning), pytest.raises(SchemaError, match=r"3 columns \(age, dose, ill\)"):
+        sf.sanitize(people(), label="ill", epsilon=1.0)
+    with pytest.warns(sf.PrivacyLeakWarning):
+        found = sf.sanitize(people(), label="ill", epsilon=1.0, measured_only=True).card
+    assert (found.mechanism["name"], found.guarantee["kind"]) == ("square-wave", "empirical-only")
+
+
+def test_it_means_the_same_in_both_kinds_and_never_a_component():
+    """`randomized-response --epsilon 4` was a record of 4 for every column."""
+    by_row = card(epsilon=4.0, mechanism="additive-noise").guarantee
+    assert by_row["epsilon_record"] == pytest.approx(4.0, rel=1e-3)
+    drawn = Central.from_dict(card(epsilon=4.0, mechanism="tree-resampling").guarantee["central"])
+    assert drawn.value.epsilon <= 4.0 + 1e-9
+    literature = Central.from_dict(card(epsilon_presence=1.0, mechanism="tree-resampling").guarantee["central"])
+    assert 0.95 < literature.epsilon <= 1.0
+
+
+def test_all_rows_of_a_person_together():
+    named = people().assign(id=np.repeat(np.arange(200), 2))
+    schema = sf.Schema((*SCHEMA.columns, sf.Column("id", "categorical", role="person", **KNOWN)))
+    with pytest.raises(UsageError, match="--max-rows-per-person"):
+        sf.sanitize(named, schema=schema, epsilon=1.0)
+    drawn = sf.sanitize(named, schema=schema, epsilon=1.0, max_rows_per_person=2).card
+    assert Central.from_dict(drawn.guarantee["central"]).group(2).value.epsilon <= 1.0 + 1e-9
+    blurred = sf.sanitize(named, schema=schema, epsilon=1.0, max_rows_per_person=2, trust="nobody").card
+    assert blurred.guarantee["epsilon_person"] == pytest.approx(1.0, rel=1e-3)
+
+
+def test_how_sure_somebody_may_become_holds_but_for_delta():
+    """From 1 chance in 10 to 2 in 10: the loss itself is bounded, which costs a little more than epsilon."""
+    central = Central.from_dict(card(max_posterior=0.2, mechanism="tree-resampling").guarantee["central"])
+    loss = loss_of_rho(central.value.rho, central.delta)
+    assert 0.17 < posterior_bound(0.1, loss) <= 0.2 + 1e-9
+    assert epsilon_of(central.value.rho, 1e-6) < loss
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"epsilon": 1.0, "epsilon_record": 2.0}, "the same bound"),
+        ({"epsilon": 1.0, "max_posterior": 0.5}, "not both"),
+        ({"epsilon": 1.0, "trust": "people"}, "--trust must be owner or nobody"),
+        ({"epsilon": 0.0}, "above 0|positive"),
+        ({"epsilon": float("nan")}, "above 0|positive"),
+    ],
+)
+def test_wrong_wishes(words, said):
+    with pytest.raises(UsageError, match=said):
+        card(**words)
