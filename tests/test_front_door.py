@@ -79,7 +79,7 @@ class TestInMemory:
         assert release.folder is None
         assert release.card.guarantee["kind"] == "local-dp"
         assert release.card.guarantee["epsilon_record"] <= 4
-        assert release.card.chosen_by == "epsilon-record 4"
+        assert release.card.chosen_by == "epsilon 4"
 
     def test_it_is_the_same_release_as_in_a_folder(self, people, tmp_path):
         words = {"schema": SCHEMA, "mechanism": "additive-noise", "epsilon_record": 6, "seed": 3}
