@@ -156,7 +156,7 @@ def main() -> None:
     if given.parts == "yes":
         votes(card, given.device, memory, given.rows)
     for number, mechanism in enumerate(given.mechanism):
-        release = sf.sanitize(original, label="label", mechanism=mechanism, seed=3)
+        release = sf.sanitize(original, label="label", mechanism=mechanism, seed=3, unprotected=True)
         say(f"{mechanism}: released")
         if given.parts == "yes":
             attacks(card, given.device, memory, release, original, holdout, given.rows, given.some)

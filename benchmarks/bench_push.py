@@ -175,7 +175,7 @@ def many_sites(sites: int, enrolled: int, folder: Path, database: str | None) ->
     print(f"  {enrolled} sites enrolled in {time.perf_counter() - began:.1f} s", flush=True)
     parcels = []
     for number in range(sites):
-        options = Options(mechanism="additive-noise", schema=SCHEMA, ledger=folder / "ledger.json")
+        options = Options(mechanism="additive-noise", schema=SCHEMA, ledger=folder / "ledger.json", unprotected=True)
         sanitize(next(table(SMALL_ROWS, seed=number)), folder / f"site-{number}", options)
         parcels.append(Parcel.open(folder / f"site-{number}"))
     with server(data, database) as (url, _):

@@ -49,6 +49,7 @@ def timed(table: Path, columns: int, engine: str) -> tuple[float, float, float]:
         schema=public_schema(columns),
         engine=engine,
         force=True,
+        unprotected=True,
         ledger=WORK / "ledger.json",
     )
     start, before, alone = time.perf_counter(), processors(), time.process_time()

@@ -56,6 +56,7 @@ def released(path: Path, columns: int, name: str, *, known: bool = False) -> Pat
         schema=public_schema(columns),
         engine="stream",
         force=True,
+        unprotected=True,
         ledger=WORK / "ledger.json",
     )
     return job.sanitize(path, RELEASE, options).folder

@@ -41,6 +41,7 @@ def ours(path: Path, columns: int, noise: str) -> Path:
         schema=public_schema(columns),
         engine="stream",
         force=True,
+        unprotected=True,
         ledger=WORK / "ledger.json",
     )
     return job.sanitize(path, WORK / f"release-{noise}", options).folder

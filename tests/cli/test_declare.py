@@ -202,3 +202,18 @@ def test_declare_of_a_misspelt_column(command, schema):
     code, _, err = command("declare", schema, "--column", "aeg", "--reason", "x")
     assert code == 4
     assert "no column 'aeg'" in err
+
+
+def test_the_worst_news_comes_before_the_rows(command, tmp_path):
+    wide = pd.DataFrame(np.random.default_rng(0).uniform(0, 1, (50, 40)).round(4)).add_prefix("x")
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    words = ["sanitize", tmp_path / "wide.csv", "--mechanism", "additive-noise", "--out", tmp_path / "r"]
+    code, out, err = command(*words)
+    assert (code, out) == (2, "")
+    assert "--unprotected" in err
+    assert not (tmp_path / "r").exists()
+    code, out, _ = command(*words, "--unprotected")
+    assert code == 0
+    assert out.startswith("Practically unprotected: epsilon ")
+    code, out, _ = command(*words[:-3], "random-rotation", "--out", tmp_path / "rotated")
+    assert out.startswith("No bound holds")

@@ -40,7 +40,7 @@ def test_four_releases_at_epsilon_four():
     found = AllReleases.of(FOUR, earlier(3, 16.0))
     words = found.in_words()
     assert "can become over 99.9% sure of it by seeing all 4 releases" in words.split(".)")[0]
-    assert "practically unprotected" in words
+    assert words.startswith("Practically unprotected, formally bounded: epsilon 16.")
     assert words.endswith("This release alone: at most 5.19% (epsilon 4).")
     assert found.unprotected
     assert not FOUR.unprotected
@@ -114,7 +114,7 @@ def test_cards_of_one_table_tell_the_total_first(released, tmp_path):
     assert "epsilon 18 in all" in card.guarantee["words"]  # two rows of a person
     assert "on top" not in card.guarantee["words"]
     first = card_in_words(Card.load(tmp_path / "c")).splitlines()
-    assert first[0] == f"Guarantee: proved. {card.guarantee['words']}"
+    assert first[0] == f"Guarantee: {card.guarantee['words']}"
     assert first[1] == "Epsilon of all 3 releases: record 9  person 18"
     after = released("d")  # the label exactly
     assert "on top" in after.guarantee["words"]

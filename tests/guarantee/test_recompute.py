@@ -85,7 +85,8 @@ def released(folder, mechanism, parameters, columns=MIXED, **options) -> Card:
     encoding = Encoding(schema)
     table = encoding.decode(any_records(encoding, rng, 80), like_original=True)
     table = table.append_column("ill", encoding.decode_label(rng.integers(3, size=80)))
-    return sanitize(table, folder, Options(mechanism=mechanism, parameters=parameters, schema=schema, **options)).card
+    options = {"mechanism": mechanism, "parameters": parameters, "schema": schema, "unprotected": True, **options}
+    return sanitize(table, folder, Options(**options)).card
 
 
 @pytest.mark.filterwarnings("ignore")

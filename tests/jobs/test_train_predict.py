@@ -209,6 +209,6 @@ def test_mistakes_are_named(tmp_path):
     with pytest.raises(OutputError, match="exists already"):
         train([folder], "knn", tmp_path / "m.skops")
     unlabelled = tmp_path / "u"
-    sanitize(DATA.drop(columns="cultivar"), unlabelled, Options(mechanism="additive-noise"))
+    sanitize(DATA.drop(columns="cultivar"), unlabelled, Options(mechanism="additive-noise", unprotected=True))
     with pytest.raises(SchemaError, match="no label"):
         train([unlabelled], "knn", tmp_path / "m2.skops")

@@ -71,7 +71,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     write_table(table.slice(180), outside)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)
-        options = Options(mechanism="additive-noise", label="ill", ledger=folder / "ledger.json")
+        options = Options(mechanism="additive-noise", label="ill", ledger=folder / "ledger.json", unprotected=True)
         sanitize(inside, folder / "release", options)
         request = AuditRequest(folder=folder / "release", original=inside, holdout=outside, repeats=2)
         return render_report(audit(request).data)

@@ -160,6 +160,10 @@ def sanitize(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be released; write nothing, also not in the ledger.")
     ] = False,
+    unprotected: Annotated[
+        bool,
+        typer.Option("--unprotected", help="Release though the usual strength comes to an epsilon above 30 here."),
+    ] = False,
     force: Force = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="--engine stream: go on with a run into DIR that was stopped.")
@@ -244,6 +248,7 @@ def sanitize(
             seed=seed,
             config=config,
             dry_run=dry_run,
+            unprotected=unprotected,
             out=out,
             engine=engine,
             master=master,
@@ -258,7 +263,8 @@ def sanitize(
     if terms is not None:
         console.say(f"Study {terms.name}, {terms.hash}")
     made = "Dry run: nothing was released. It would be" if dry_run else "Released"
-    console.say(f"{made} {counted(card.rows, 'row')}{'' if dry_run else f' into {out}'}. {card.guarantee['words']}")
+    console.say(card.guarantee["words"])  # before all else: it may be bad news
+    console.say(f"{made} {counted(card.rows, 'row')}{'' if dry_run else f' into {out}'}.")
     if dry_run and card.guarantee["central"]:
         console.say("Nothing was paid for what a dry run says of the table: keep it to yourself.")
     if card.guarantee["conditional_epsilon"]:

@@ -67,6 +67,7 @@ def sanitize(
     resume: bool = False,
     config: Path | str | None = None,
     dry_run: bool = False,
+    unprotected: bool = False,
     progress: Progress = silent,
 ) -> Release:
     """Perturb a private table row by row, and state what the release guarantees.
@@ -176,6 +177,8 @@ def sanitize(
         Config file of `recommend`: mechanism and parameters. A study outranks it, and what is given here outranks both.
     dry_run : bool, default False
         Go all the way, but release nothing: the answer has the card and no rows, and the ledger is not told.
+    unprotected : bool, default False
+        Release though nobody named a strength and the usual one comes to an epsilon above 30, as with many columns.
     progress : callable, optional
         Called as `progress(step, done, total)`.
 
@@ -249,6 +252,7 @@ def sanitize(
         conditional=conditional,
         config=config,
         dry_run=dry_run,
+        unprotected=unprotected,
     )
     if dry_run:
         tried = sanitize_in_memory(table, replace(options, engine="memory"), progress)

@@ -16,12 +16,12 @@ from sfumato.guarantee.guarantee import (
     CENTRAL_DP,
     LABEL_ON_TOP,
     LOCAL_DP,
-    UNPROTECTED,
     WEAK_CENTRAL,
     Guarantee,
     becoming_sure,
     infinite,
     presence,
+    worst_first,
 )
 from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, posterior_bound
 from sfumato.guarantee.rounding import at_most, rounded_up
@@ -144,7 +144,6 @@ class AllReleases:
                 )
             words += f" For somebody's values all releases together come to {self.values.words()}."
             words += self._of_all_rows()
-            words += UNPROTECTED if self.unprotected else ""
         return f"{words}{self._spread()}{self._set_apart()} This release alone: {self.alone.in_words(prior)}"
 
     def _of_all_rows(self) -> str:
@@ -177,12 +176,20 @@ class AllReleases:
         return f" A {who}{kind} at worst: {worst}; the median: {median}."
 
     def in_words(self, prior: float = 0.001) -> str:
-        """One paragraph for a data steward."""
+        """One paragraph for a data steward; the worst comes first."""
         return self._of_this_ledger(prior) + (COUNTED_ELSEWHERE if self.elsewhere else "")
 
     def _of_this_ledger(self, prior: float) -> str:
         if not self.earlier:
             return self.alone.in_words(prior) + self._set_apart()
+        words = self._of_several(prior)
+        if not self.unprotected:
+            return words
+        if self.hides_presence and self.central is not None:
+            return worst_first(self.central.epsilon, words)
+        return worst_first(self.record, words)
+
+    def _of_several(self, prior: float) -> str:
         if self.central is not None:
             return self._with_nobodys_rows(prior)
         if not self.bounded:
@@ -195,8 +202,6 @@ class AllReleases:
         words = becoming_sure(prior, self.record, f"{self.seen} releases of that person's record", figure)
         if self.exact_label:
             words += LABEL_ON_TOP
-        if self.unprotected:
-            words += UNPROTECTED
         rows = self.alone.rows_per_person
         if rows is not None and rows > 1:
             words += f" A person with {rows:,} rows: epsilon {rounded_up(self.person)} in all."

@@ -20,7 +20,6 @@ PRIORS = (0.001, 0.01, 0.1)
 LABEL_ON_TOP = " The label reveals more on top: it is released exactly."
 WEAK_CENTRAL = 10.0
 """Above this epsilon a test for presence with one false alarm in 22,000 may be certain."""
-UNPROTECTED = " That is formally bounded, practically unprotected."
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,8 +150,6 @@ class Guarantee:
         words = becoming_sure(prior, self.record, "that person's released record", figure)
         if self.exact_label:
             words += LABEL_ON_TOP
-        if self.unprotected:
-            words += UNPROTECTED
         if self.rows_per_person is not None and self.rows_per_person > 1:
             words += f" A person with {self.rows_per_person:,} rows: epsilon {rounded_up(self.person)}."
         if self.in_the_way:
@@ -160,7 +157,7 @@ class Guarantee:
                 "Empirical only: this would hold if the following had been public or exact, in the release's own "
                 f"words: {listed(summarized(self.in_the_way))}. {words}"
             )
-        return words
+        return worst_first(self.record, words, proved=not self.in_the_way) if self.unprotected else words
 
     def _nobodys_rows(self) -> str:
         assert self.central is not None
@@ -170,12 +167,12 @@ class Guarantee:
         if person is not None and self.rows_per_person != 1:
             words += f" A person with up to {self.rows_per_person:,} rows: {person.words()}."
             words += " A record means one of the rows that were used: further ones of the same person were left out."
-        if self.central.epsilon > WEAK_CENTRAL:
-            words += " An epsilon of this size is formally bounded, practically no protection."
         if self.in_the_way:
             words = (
                 f"Empirical only: this would hold had it not been for {listed(summarized(self.in_the_way))}. {words}"
             )
+        if self.central.epsilon > WEAK_CENTRAL:
+            return worst_first(self.central.epsilon, words, proved=not self.in_the_way)
         return words
 
     def to_dict(self) -> dict[str, Any]:
@@ -263,6 +260,14 @@ def summarized(reasons: Sequence[str]) -> list[str]:
         return list(reasons)
     rest = [reason for reason in reasons if reason not in domains]
     return [f"bounds or categories of {len(domains)} columns", *rest]
+
+
+def worst_first(epsilon: float, words: str, *, proved: bool = True) -> str:
+    """What a figure of this size comes to, before anything else is said."""
+    figure = f"epsilon {rounded_up(epsilon)}"
+    if proved:
+        return f"Practically unprotected, formally bounded: {figure}. {words}"
+    return f"Practically unprotected: {figure}, and not even that is proved. {words}"
 
 
 def becoming_sure(prior: float, epsilon: float, seeing: str, figure: str) -> str:

@@ -26,7 +26,7 @@ def card_in_words(card: Card) -> str:
     """What holds against somebody who sees all releases, what this one is, what it rests on, what is not protected."""
     together = card.all_releases()
     parts = [
-        f"Guarantee: {'proved. ' if together.bounded else ''}{card.guarantee['words']}",
+        f"Guarantee: {'proved. ' if together.bounded and not together.unprotected else ''}{card.guarantee['words']}",
         *_levels(card, together),
         *_beliefs(together),
         *_bulleted(owners_word(card.source_schema)),

@@ -31,6 +31,7 @@ from sfumato.jobs.privacy_loss import with_privacy_loss
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize_checks import (
+    check_asked_for,
     check_engine,
     check_label,
     check_nobodys,
@@ -224,6 +225,7 @@ def _perturb(
     layout = Layout(mechanism, encoding, options.like_original)
     guarantee = _guarantee(mechanism, encoding, source, response, options).hindered(in_the_way)
     mark = None if remembered is None else remembered.memory.mark
+    check_asked_for(guarantee, schema, options)
     note = release_note(mechanism, fingerprint, guarantee, options, roll, run_name, mark)
     earlier = charged[0] if charged else count_release(ledger, note, options, if_it_fails, roll)
     card = make_card(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from sfumato.channels import RandomizedResponse
 from sfumato.errors import SchemaError, TableError, UsageError
+from sfumato.guarantee import Guarantee
+from sfumato.guarantee.rounding import rounded_up
 from sfumato.jobs.sanitize_options import Options
 from sfumato.jobs.strength import Strength
 from sfumato.mechanisms import Mechanism, ModelDrawing
@@ -90,6 +93,23 @@ def label_response(encoding: Encoding, options: Options, strength: Strength) -> 
     if not strength.label_epsilon > 0:
         raise UsageError(f"--label-epsilon must be positive. Got {strength.label_epsilon} instead.")
     return RandomizedResponse.of_epsilon(strength.label_epsilon, len(encoding.classes))
+
+
+HIGHEST_UNASKED = 30.0
+"""Epsilon of a record that nobody gets without having asked for it: at 30 nothing is left to protect."""
+
+
+def check_asked_for(guarantee: Guarantee, schema: Schema, options: Options) -> None:
+    """Refuse a release whose strength nobody named, and which protects nobody, be its figure proved or conditional."""
+    epsilon = guarantee.record
+    if not (HIGHEST_UNASKED < epsilon < math.inf) or options.unprotected or options.leaves_no_mark:
+        return
+    if not options.names_strength(schema):
+        raise UsageError(
+            f"Practically unprotected: the usual strength comes to epsilon {rounded_up(epsilon)} for a record of this "
+            "table. Nothing was released. Say how strong it is to be (--epsilon-record 4), or let `sfumato recommend` "
+            "choose; if this is what you want, add --unprotected (in Python unprotected=True)."
+        )
 
 
 def with_person(schema: Schema, name: str, *, agreed: bool) -> Schema:

@@ -12,7 +12,7 @@ from sfumato.errors import UsageError
 from sfumato.guarantee import Key
 from sfumato.jobs.config import Config
 from sfumato.jobs.public_rows import PublicRows
-from sfumato.jobs.strength import MECHANISM, Strength, Terms, Wanted
+from sfumato.jobs.strength import MECHANISM, NAMES_STRENGTH, Strength, Terms, Wanted
 from sfumato.mechanisms import MECHANISMS, Mechanism, RandomRotation, make_mechanism
 from sfumato.table import Schema, SqlQuery, open_table
 from sfumato.table.writers import RELEASE_FORMATS
@@ -70,6 +70,7 @@ class Options:
     published: bool = False
     config: Config | Path | str | None = None
     dry_run: bool = False
+    unprotected: bool = False
     person: str | None = None
     target: str | None = None
     trial: int | None = None
@@ -148,6 +149,14 @@ class Options:
         name = self.mechanism or MECHANISM
         known = MECHANISMS.get(name)  # an unknown one is refused later, with the names of all
         return as_published(name, known.published if known else {}, self.parameters, MECHANISMS)
+
+    def names_strength(self, schema: Schema) -> bool:
+        """Whether somebody said how strong the noise is to be: by an option, a parameter, a config, a study, or for
+        every column."""
+        said = (self.epsilon_record, self.epsilon, self.max_posterior, self.privacy_loss, self.config, self.terms)
+        if any(one is not None for one in said) or NAMES_STRENGTH & self._parameters().keys():
+            return True
+        return all(NAMES_STRENGTH & column.choices.chosen.keys() for column in schema.private)
 
     def agreed_schema(self) -> Path | str | Schema | None:
         """The study's schema, or the owner's own."""

@@ -21,6 +21,8 @@ OWNER, NOBODY = "owner", "nobody"
 TRUSTS = (OWNER, NOBODY)
 STRENGTHS = frozenset({"b", "scale", "epsilon", "epsilon_record"})
 """Parameters that settle how strong the noise is; a wanted epsilon replaces them."""
+NAMES_STRENGTH = STRENGTHS | {"category_epsilon", "floor", "high", "k", "low"}
+"""Parameters by which somebody says how strong the noise is, of any mechanism that can state an epsilon."""
 PRIOR = 0.1
 """One chance in ten: a belief that people have met."""
 LABEL_EPSILON = 1.0
