@@ -11,7 +11,16 @@ from distinguisher import assert_honest, empirical_epsilon
 from sfumato.channels import EXACT_CAP, FLOAT_NOISE, UnitVector
 from sfumato.errors import UsageError
 from sfumato.noise import Streams
-from sfumato.noise.cap import best_tail, cap_masses, directions, discrete_normals, draw_caps, geometric, mean_length
+from sfumato.noise.cap import (
+    best_tail,
+    cap_epsilon,
+    cap_masses,
+    directions,
+    discrete_normals,
+    draw_caps,
+    geometric,
+    mean_length,
+)
 from sfumato.noise.grid import WORD
 
 both = pytest.mark.parametrize("exact", [True, False])
@@ -78,6 +87,26 @@ def test_every_caps_mass_lies_within_the_bounds():
         assert max(found) <= most
     fine = cap_masses(1.5, 41, 20)
     assert math.log(fine[1] / fine[0]) < 3e-5
+
+
+def test_the_grid_moves_a_caps_mass_and_epsilon_counts_it():
+    """Along an axis a cap is P(g >= m), which is a sum. Where the threshold lies on the grid, half a step more is in
+    it than in the cap of a normal vector; where it lies just beyond, half a step less: both directions exist."""
+    bits, (n, p) = 8, law(8, 12 << 8)
+    for tail in (0.5, 1.5, 2.5):
+        masses = []
+        for off in (-1e-9, 1e-9):  # of a threshold at a point of the grid
+            s, tau = directions(np.array([[1.0]]), tail + off, bits)
+            masses.append(p[n * s[0, 0] >= tau[0]].sum())
+        least, most = cap_masses(tail, 1, bits)
+        assert least <= masses[1] < masses[0] <= most
+        assert masses[1] < float(ndtr(-tail)) / 1.0005  # no bound without the grid's margin holds
+        assert masses[0] > float(ndtr(-tail)) * 1.0005
+        assert most / least < 1.1  # and the margin is a few steps, not more
+        near = 0.8
+        ratio = math.log(near / masses[1] / ((1 - near) / (1 - masses[0])))
+        assert cap_epsilon(near, tail, 1, bits) >= ratio
+        assert cap_epsilon(near, tail, 1, bits) == pytest.approx(ratio, abs=0.05)
 
 
 @both

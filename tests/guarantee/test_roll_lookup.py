@@ -18,6 +18,7 @@ def test_known_fingerprints_are_found_where_they_stand(monkeypatch, asked, known
     if known and asked:
         prints[::3] = rng.choice(theirs, size=len(prints[::3]))
         prints[-1] = np.uint64((1 << 64) - 1)  # beyond the last one
+    assert roll.among(theirs, theirs).all()  # the smallest and the largest too
     found = roll.among(prints, theirs)
     assert_array_equal(found, np.array([print_ in set(theirs.tolist()) for print_ in prints.tolist()], dtype=bool))
 

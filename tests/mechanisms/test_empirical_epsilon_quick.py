@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 
 from distinguisher import assert_honest, empirical_epsilon, proved_epsilon, worst_pair
-from domains import any_records, domain
+from domains import any_records, corner_records, domain
 from sfumato.channels import RandomizedResponse as Response
 from sfumato.guarantee import LOCAL_DP
-from sfumato.mechanisms import AdditiveNoise, PiecewiseNoise, PrincipalLaplace, RandomizedResponse, SquareWaveColumns
+from sfumato.mechanisms import (
+    AdditiveNoise,
+    PiecewiseNoise,
+    PrincipalLaplace,
+    RandomizedResponse,
+    SquareWaveColumns,
+    StagedRelease,
+)
 from sfumato.noise import Streams
 
 DRAWS = 200_000  # of each of two records
@@ -45,6 +52,49 @@ def test_the_best_distinguisher_reaches_the_claim_and_no_more(mechanism, shape):
     assert stated.record <= 2
     assert (stated.kind == LOCAL_DP) == (getattr(mechanism, "noise", "exact") == "exact")
     assert_honest(proved_epsilon(mechanism, DRAWS, Streams.seeded(7)), stated.record)
+
+
+def cost_of_every_draw(mechanism, rng):
+    """For all pairs of corner records: ln of the largest ratio that one channel's own draws show, channel by channel.
+
+    How strong each channel's noise really is, the contract of mechanisms measures (`check_noise_is_as_stated`).
+    """
+    recipe = mechanism.recipe_
+    given = recipe.map.apply(corner_records(mechanism.encoding_))
+    costs = []
+    for place, channel in zip(recipe.places, recipe.channels, strict=True):
+        cells, which = np.unique(given[:, place], axis=0, return_inverse=True)
+        log = channel.log_likelihood(channel.draw(np.repeat(cells, 2_000, axis=0), rng), cells)
+        costs.append((log[:, :, None] - log[:, None, :]).max(axis=0)[np.ix_(which, which)])
+    return np.array(costs)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "shape"), [case for case in CASES if getattr(case[0], "noise", "exact") == "exact"], ids=str
+)
+def test_every_draw_costs_what_is_stated_of_it(mechanism, shape):
+    """One released column by itself, and all that one row reports together: no pair of records is further apart, and
+    some pair is that far."""
+    mechanism = fitted(mechanism, shape)
+    stated, recipe = mechanism.guarantee(), mechanism.recipe_
+    costs = cost_of_every_draw(mechanism, Streams.seeded(3).generator(0))
+    alone = stated.column if recipe.is_columnwise else stated.component
+    assert 0.98 * alone < costs.max() <= alone * (1 + 1e-6)
+    told = costs if recipe.reports is None else np.sort(costs, axis=0)[-recipe.reports :]
+    assert 0.95 * stated.record < told.sum(axis=0).max() <= stated.record * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("made", [SquareWaveColumns, PiecewiseNoise, StagedRelease], ids=lambda one: one.name)
+def test_of_columns_that_tell_unequally_the_most_telling_ones_count(made):
+    """A row reports two of three columns: the worst row is the one that reports the two that tell most."""
+    weak, strong = (fitted(made(epsilon_record=epsilon, columns=2), "nnn").recipe_ for epsilon in (2.0, 8.0))
+    first, second = (recipe.channels[0].epsilons(recipe.encoding.groups[:1]).record for recipe in (weak, strong))
+    assert second > 2 * first
+    for places in ((0,), (1,), (0, 2)):
+        channels = [(strong if place in places else weak).channels[place] for place in range(3)]
+        each = sorted(second if place in places else first for place in range(3))
+        record = replace(weak, channels=(*channels, *weak.channels[3:])).epsilons().record
+        assert record == pytest.approx(sum(each[-2:]))
 
 
 class TooQuiet(PrincipalLaplace):
