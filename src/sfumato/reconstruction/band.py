@@ -18,13 +18,14 @@ from sfumato.reconstruction.draws import draw_masses, draw_shares
 from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.log_density import Fitted, log_sum
 
-_LIKELY = 0.15
-"""Chance from which on a kind of curve counts."""
+_LIKELY = 0.02
+"""Chance from which on a kind of curve counts: what is seldom true is true of some columns, so only what the released
+values rule out is left out."""
 _NARROWED = 0.95
 """The span of several intervals covers more than each of them, so that each is taken narrower by this.
 
-Both numbers were chosen on other columns than those of docs/reconstruction.md (benchmarks/bench_coverage.py,
---chosen-on).
+It was chosen on the columns of benchmarks/bench_coverage.py --chosen-on, `_LIKELY` on two skewed columns of real
+tables: docs/reconstruction.md says which, and what others show.
 """
 
 

@@ -27,8 +27,9 @@ KNOTS = 75
 """Knots of the curve; more cells than twice as many interpolate between them."""
 ROUGHNESS = 10.0 ** np.arange(6.0, -0.1, -0.5)
 """Precisions of second differences that are tried, for `KNOTS` knots: straight lines to peaks of a single cell."""
-_DEVIATIONS = np.array([2.0, 2.0, 0.5, 0.5, 30.0])
-"""Of the coefficients a to e."""
+_DEVIATIONS = np.array([20.0, 20.0, 5.0, 5.0, 30.0])
+"""Of the coefficients a to e. A lognormal column whose median is 3% of its range needs a = -6 and c = -1: these must
+not be unlikely, or the band of a skewed column leaves out what is true."""
 MOST_ROWS = 100_000
 """More rows count as so many: beyond that not chance is the limit, but the cells, within which densities are even."""
 _LOOSE = 1e-3
