@@ -3,7 +3,7 @@
 The truth is the histogram of the original values. Coverage by cells is the share of cells whose true share lies in the
 band, by mass the same weighted with these shares; means of several runs. Behind it the same for the distribution that
 the values were drawn from. Then the information loss of the estimate, and that of the noisy values' own histogram. The
-constants of the band were chosen on the columns of --chosen-on, which are others.
+constants of the band were chosen on the columns of --chosen-on and on two of real tables, which are others.
 
 Run: python benchmarks/bench_coverage.py [--runs 20] [--rows 5000 50000] [--chosen-on]
 """
