@@ -15,7 +15,7 @@ from sfumato.errors import TableError, UsageError
 from sfumato.jobs.advising import ground
 from sfumato.jobs.advising.candidates import Candidate, candidates
 from sfumato.jobs.advising.ground import split
-from sfumato.jobs.advising.recommendation import refuted
+from sfumato.jobs.advising.recommendation import _strongest, refuted
 from sfumato.jobs.advising.search import search
 from sfumato.jobs.advising.simulated import simulate
 from sfumato.jobs.advising.trial import Outcome, averaged
@@ -302,3 +302,14 @@ def test_a_risk_that_nobody_could_try_keeps_no_limit():
     assert not refuted(tried, wish)
     again = averaged([tried, untried])
     assert again.untried == ["linkability"], "one trial in which nobody could link is enough"
+
+
+def test_what_an_adversary_gains_carries_its_interval_and_the_widest_is_named():
+    gains, ends = {"linker": 0.06, "membership": 0.01}, {"linker": (0.03, 0.09), "membership": (-0.12, 0.14)}
+    words = _strongest(replace(outcome(0.06, 0.8), gains=gains, intervals=ends))
+    assert "linker: it gains 6.0%" in words
+    assert "(95%: 3.0% to 9.0%)" in words
+    assert "By chance alone membership could gain up to 14.0%" in words
+    assert "By chance" not in _strongest(
+        replace(outcome(0.06, 0.8), gains={"linker": 0.06}, intervals={"linker": (0.03, 0.09)})
+    )

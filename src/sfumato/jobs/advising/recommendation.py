@@ -107,12 +107,7 @@ class Recommendation:
             f"{', '.join(f'{name} {value}' for name, value in self.parameters.items())}."
         )
         words.append(_proof(found))
-        words.append(
-            f"The strongest of {counted(len(found.gains), 'adversary')} that were tried is {found.strongest}: it gains "
-            f"{max(0.0, found.gains[found.strongest]):.1%} over somebody who never saw the release."
-            if found.strongest
-            else "None of the adversaries applies to such a release."
-        )
+        words.append(_strongest(found))
         if found.untried:
             words.append(f"Not tried, and so taken for the worst: {', '.join(found.untried)}.")
         words.append(
@@ -199,6 +194,22 @@ class Recommendation:
             "first_answer_after_seconds": round(self.first_after, 1),
             "seconds": round(self.seconds, 1),
         }
+
+
+def _strongest(found: Outcome) -> str:
+    """What the strongest adversary gains, and how far chance reaches: so few rows cannot promise less than that."""
+    if not found.strongest:
+        return "None of the adversaries applies to such a release."
+    low, high = found.intervals[found.strongest]
+    widest = max(found.intervals, key=lambda name: found.intervals[name][1])
+    words = (
+        f"The strongest of {counted(len(found.gains), 'adversary')} that were tried is {found.strongest}: it gains "
+        f"{max(0.0, found.gains[found.strongest]):.1%} over somebody who never saw the release "
+        f"(95%: {max(0.0, low):.1%} to {max(0.0, high):.1%})."
+    )
+    if widest == found.strongest:
+        return words
+    return f"{words} By chance alone {widest} could gain up to {max(0.0, found.intervals[widest][1]):.1%}."
 
 
 def accuracy_interval(found: Outcome) -> tuple[float, float]:
