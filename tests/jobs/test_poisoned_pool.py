@@ -125,6 +125,24 @@ def test_a_classifier_of_plain_rows_is_judged_by_another(pool, tmp_path):
     assert [one["site"] for one in results["trust"]["sites"] if not one["agrees"]] == ["hostile"]
 
 
+def test_flipped_labels_are_left_out_also_where_honest_sites_hardly_agree(tmp_path):
+    """Under strong noise three honest sites disagreed by .27 to .41, so the flipped one, at .76, was within 2 r."""
+
+    def push(site, frame):
+        options = Options("additive-noise", {"scale": 0.3}, schema=SCHEMA, seed=1, ledger=tmp_path / f"{site}.json")
+        sanitize(frame, tmp_path / site, options)
+        return Pushed(tmp_path / site / "release.parquet", site, f"sha256:{site}")
+
+    weak = [push(site, people(150, seed)) for seed, site in enumerate(("north", "south", "east"))]
+    flipped = push("hostile", people(1500, 9, flipped=True))
+    people(600, 5).to_csv(tmp_path / "test.csv", index=False)
+    *_, good = trained(weak, tmp_path / "test.csv", tmp_path)
+    _, results, robust = trained([*weak, flipped], tmp_path / "test.csv", tmp_path, agreeing=True)
+    assert [one["site"] for one in results["trust"]["sites"] if not one["agrees"]] == ["hostile"]
+    assert robust == good
+    assert any("hardly more than by chance" in note for note in results["notes"])
+
+
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 0.99])
 def test_no_site_exceeds_its_share_and_no_row_is_wasted(share):
     rng = np.random.default_rng(7)
@@ -170,7 +188,7 @@ def test_fewer_than_half_of_the_sites_cannot_spoil_the_choice(sites):
             answers[n] = np.where(rng.random(400) < rng.uniform(0, 1), 1 - near, near)
         distances = np.array([[np.mean(a != b) for b in answers] for a in answers])
         names = [f"s{n}" for n in range(sites)]
-        found = _agreement(names, distances)
+        found = _agreement(names, np.array(answers), 2)
         honest = range(hostile, sites)
         widest = max(distances[a, b] for a in honest for b in honest)
         assert found.radius <= widest

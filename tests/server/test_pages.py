@@ -232,6 +232,8 @@ def test_a_site_sees_and_withdraws_its_own_releases_and_no_others(study, body, t
     assert consortium.sha(body)[:12] in text
     assert consortium.sha(other)[:12] not in text
     assert "North" not in text
+    assert "never rows" not in text  # released rows lie on the server, and some models contain them
+    assert "models contain released rows, which the owner can download" in text
     assert site.act("withdraw", sha256=consortium.sha(other)).status_code == 404
     assert site.act("withdraw", sha256="../../etc/passwd").status_code == 404
     assert site.act("withdraw", sha256=consortium.sha(body)).status_code == 303

@@ -25,6 +25,9 @@ def test_four_sites_and_a_coordinator(environment, tmp_path):
         low, high = error["interval"]
         assert 0 <= low <= error["error"] <= high < found["commonest"]
     assert {entry["site"] for entry in found["pooled"]["alone"]} == set(found["alone"])
+    assert found["risk"]["site"] == "North"
+    for name in ("nearest-row", "pair"):  # the worst news is not left out
+        assert found["risk"]["attacks"][name]["score"] > 0.9
     assert [path.name for path in tmp_path.iterdir()] == []  # no ledger, no data, no token
 
 

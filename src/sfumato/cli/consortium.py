@@ -18,12 +18,15 @@ from sfumato.cli.at_server import server_part
 from sfumato.client import Coordinator, carry_out, plan_push
 from sfumato.client.agreements import Agreements
 from sfumato.errors import CoordinatorError
+from sfumato.jobs.audit import AuditRequest, audit
 from sfumato.jobs.consortium import CLASSIFIER, MECHANISM, Consortium, make_consortium
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.protocol.study_file import study_from_dict
 from sfumato.table import write_table
 
 PATIENCE_SECONDS = 300.0
+LINKING = {"nearest-row": "finds a patient's own row", "pair": "says whose of two a row is"}
+"""Attacks that are tried on a site's release, and what they do."""
 Say = Callable[[str], None]
 
 
@@ -36,6 +39,7 @@ class Shown:
     pooled: dict[str, Any]
     commonest: float
     rows: dict[str, int]
+    risk: dict[str, Any]
 
     @property
     def line(self) -> str:
@@ -45,6 +49,20 @@ class Shown:
             f"pooled releases {self.pooled['error']:.3f}, own rows of one site {mean:.3f} on average, "
             f"always the commonest diagnosis {self.commonest:.3f}."
             + (" Here sharing loses to staying alone." if self.pooled["error"] > mean else "")
+        )
+
+    @property
+    def risk_line(self) -> str:
+        """What the coordinator, who gets every release, can do with one; figures only, since sites differ."""
+        told = [
+            f"{LINKING[name]} {100 * one['score']:.0f} of 100 times (without the release {100 * one['baseline']:.0f})"
+            if one["score"] is not None
+            else f"{LINKING[name]}: not tried"
+            for name, one in self.risk["attacks"].items()
+        ]
+        return (
+            f"Nothing is proved of these releases. In {self.risk['site']}'s, whoever holds patients' records "
+            f"{'; '.join(told)}. A site measures this with `sfumato audit` before it pushes."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,7 +105,7 @@ def show_consortium(say: Say, sites: int | None = None) -> Shown:
             raise CoordinatorError(f"Training failed: {model.failure or 'no reason was given'}")
         pooled = {**model.results["test"][0], "alone": model.results["by_sites"]["alone"]}
         rows = {site: table.num_rows for site, table in consortium.sites.items()}
-        return Shown(original, alone, pooled, consortium.commonest(), rows)
+        return Shown(original, alone, pooled, consortium.commonest(), rows, _risk(folder, consortium))
 
 
 def _take_part(folder: Path, site: str, consortium: Consortium, place: Place) -> str:
@@ -104,6 +122,18 @@ def _take_part(folder: Path, site: str, consortium: Consortium, place: Place) ->
         receipt = carry_out(plan, coordinator, agreements=agreements).receipt
     kept = f"{site:<6} {table.num_rows:>3} patients stay at home"
     return f"{kept}; {receipt.rows:>3} new rows pushed, {receipt.bytes:,} bytes."
+
+
+def _risk(folder: Path, consortium: Consortium) -> dict[str, Any]:
+    """Of the first site's release, as the site itself can measure it: it alone has the originals and the trace."""
+    site = next(iter(consortium.sites))
+    request = AuditRequest(
+        folder=folder / site / "release",
+        original=consortium.sites[site],
+        holdout=consortium.test,
+        attacks=tuple(LINKING),
+    )
+    return {"site": site, "attacks": {entry["name"]: entry for entry in audit(request).data["attacks"]}}
 
 
 @contextmanager

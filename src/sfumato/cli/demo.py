@@ -83,6 +83,8 @@ def _consortium(console: Console, sites: int | None) -> None:
     with console.listening():
         shown = show_consortium(console.say, sites)
     console.say()
+    console.say(shown.risk_line)
+    console.say()
     released = {entry["site"]: entry for entry in shown.pooled["alone"]}
     console.say(f"{'error on other patients, after training on':<46} original rows  released rows")
     for site, found in shown.alone.items():

@@ -20,6 +20,10 @@ TOO_FEW = (
     f"Sites that agree can be identified only among {FEWEST_SITES} or more: with two, nobody knows which one to "
     "believe. Train on all sites, or invite more."
 )
+VAGUE = (
+    " But the sites' own classifiers agree hardly more than by chance: rows of one site alone tell too little, so only "
+    "sites that answer the opposite are left out. Ask for more rows a site, or less noise."
+)
 OWN_ROWS = "Rows held out of the other sites: each site is judged by rows that are not its own."
 SAME_ROWS = "The same rows for every site."
 
@@ -120,6 +124,7 @@ def _choice(agreement: Agreement, kept: int) -> str:
     return (
         f"Trained on the {kept} of {there} sites that agree with most others. Up to {agreement.withstands} of "
         f"{there} sites could push whatever they like without deciding which sites are believed."
+        + (VAGUE if agreement.is_vague else "")
     )
 
 
