@@ -153,8 +153,11 @@ class Options:
     def names_strength(self, schema: Schema) -> bool:
         """Whether somebody said how strong the noise is to be: by an option, a parameter, a config, a study, or for
         every column."""
-        said = (self.epsilon_record, self.epsilon, self.max_posterior, self.privacy_loss, self.config, self.terms)
-        if any(one is not None for one in said) or NAMES_STRENGTH & self._parameters().keys():
+        wanted = (self.epsilon_record, self.epsilon, self.epsilon_presence, self.max_posterior, self.privacy_loss)
+        if (
+            any(one is not None for one in (*wanted, self.config, self.terms))
+            or NAMES_STRENGTH & self._parameters().keys()
+        ):
             return True
         return all(NAMES_STRENGTH & column.choices.chosen.keys() for column in schema.private)
 
