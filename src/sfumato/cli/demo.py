@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console, Force
 from sfumato.errors import UsageError
 from sfumato.wording import counted
+
+if TYPE_CHECKING:
+    from sfumato.jobs.demo import Demonstration
 
 
 @with_blocks
@@ -36,28 +39,28 @@ def demo(
         return
     if sites is not None:
         raise UsageError("--sites belongs to --consortium. Give both, or neither.")
-    from sfumato.cli.audit import attack_lines
     from sfumato.jobs.demo import demonstrate
     from sfumato.report import write_report
 
-    console.say("Breast cancer (569 patients, 30 measurements): three quarters are released, the rest is the control.")
+    console.say("Breast cancer (569 patients, 30 measurements): three quarters are in the table, others test it.")
     with console.listening() as progress:
         done = demonstrate(out, force=force, progress=progress, report=write_report)
     console.say()
-    console.say(done.advice.paragraph())
+    console.say(f"Proved ({done.card.guarantee['kind']}). {done.advice.paragraph()}")
     console.say()
-    console.say(done.card.guarantee["words"])
-    console.say()
-    for line in attack_lines(done.audit.data):
+    for line in _side_by_side(done):
         console.say(line)
     console.say()
+    tried = [one for one in done.audit.data["attacks"] if one.get("score") is not None]
+    console.say(f"{counted(len(tried), 'attacker')} tried to find the patients again; every one stands in the report.")
     console.say(
-        f"A model trained on the release is right about {done.accuracy:.1%} of other patients; always naming the "
-        f"commonest diagnosis, {done.commonest:.1%}."
+        f"Of use: a model of the made-up rows is right about {100 * done.accuracy:.0f} of 100 other patients "
+        f"(commonest diagnosis: {100 * done.commonest:.0f})."
     )
     report = out / "release" / "report.html"
     console.say()
     console.say(f"Report (private): {report}")
+    console.say("Several sites: sfumato demo --consortium. A survey: sfumato survey preview (docs/survey.md).")
     console.result(
         {
             "folder": str(out),
@@ -68,6 +71,19 @@ def demo(
             "accuracy": {"auto": done.accuracy},
         }
     )
+
+
+def _side_by_side(done: Demonstration) -> list[str]:
+    """The first rows before and after: the made-up ones belong to nobody, so no row answers another."""
+    shown = [*done.before.column_names[:3], done.before.column_names[-1]]
+    both = [table.select(shown).slice(0, 5).to_pylist() for table in (done.before, done.after)]
+
+    def cells(row: dict[str, Any]) -> str:
+        return "".join(f"{row[n]:>9.4g}" if isinstance(row[n], float) else f"{row[n]:>11}" for n in shown)
+
+    return ["  first rows of the table" + " " * 22 + "first made-up rows"] + [
+        f"{cells(old)}   {cells(new)}" for old, new in zip(*both, strict=True)
+    ]
 
 
 def _consortium(console: Console, sites: int | None) -> None:

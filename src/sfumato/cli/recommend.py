@@ -16,6 +16,7 @@ from sfumato.errors import UnmetWishError
 from sfumato.files import check_free
 
 if TYPE_CHECKING:
+    from sfumato.jobs.advising.recommendation import Recommendation
     from sfumato.jobs.advising.search import Setting
 
 
@@ -31,20 +32,21 @@ def recommend(
         typer.Option(metavar="WHOM", help="Whom people trust with rows: owner, nobody, or people (a survey)."),
     ] = "owner",
     max_risk: Annotated[
-        float | None, typer.Option(metavar="R", help="What the strongest adversary may gain over the guesser, 0 to 1.")
+        float | None, typer.Option(metavar="R", help="The most that any belief may gain by a person's row, 0 to 1.")
     ] = None,
+    max_posterior: Annotated[
+        float | None, typer.Option(metavar="P", help="How sure somebody may become of a fact (see --prior).")
+    ] = None,
+    prior: Annotated[float | None, typer.Option(help="How sure they were before; 0.1 if not given.")] = None,
     max_loss: Annotated[
-        float | None, typer.Option(metavar="L", help="Accuracy that may be lost against the original rows, 0 to 1.")
+        float | None, typer.Option(metavar="L", help="Accuracy that may be lost, 0 to 1; needs --rows.")
     ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(metavar="E", help="An epsilon of at most this must be proved.")
-    ] = None,
+    epsilon: Annotated[float | None, typer.Option(metavar="E", help="A bound for anybody's values.")] = None,
     use_table: Annotated[
         bool, typer.Option("--use-table", help="Choose on the private rows although the schema is public.")
     ] = False,
-    rows: Annotated[int | None, typer.Option(help="Rows of simulated tables: a number that is public.")] = None,
+    rows: Annotated[int | None, typer.Option(help="About how many rows there are: a number that is public.")] = None,
     query: Query = None,
-    seconds: Annotated[float, typer.Option(help="After this long no further mechanism is begun.")] = 45.0,
     seed: Annotated[int, typer.Option(min=0, help="Of splits and of the noise that is tried.")] = 0,
     workers: Annotated[
         int | None, typer.Option(help="Processes at a time; as many as there are cores, one for a small table.")
@@ -55,29 +57,29 @@ def recommend(
     out: Annotated[Path | None, typer.Option(metavar="CONFIG", help="Config file for `sanitize --config`.")] = None,
     force: Force = False,
 ) -> None:
-    """Say which mechanism, how strong, and what it will cost: a forecast before anything is released.
+    """Say which method, how strong, and what public tables kept under it, before anything is released.
 
-    Nothing is released, and the ledger is not told. With a public schema the choice is made on simulated tables of the
-    same shape, so that a guarantee stays one; otherwise half of the rows are used to choose, the others to confirm.
-    TABLE can also be the folder of a release whose rows belong to nobody: choosing on these costs nothing more, if your
-    ledger charged that release and it has no seed.
-    Where nothing keeps the wish, the exit code is 9 and the nearest settings are told.
+    With public ranges no row is read: the answer follows from the wish and from --trust, and holds against every
+    attacker. Otherwise, and with --use-table, settings are tried on your rows, and nothing can be proved then. TABLE
+    can also be the folder of a release of made-up rows: choosing on these costs nothing more. Exit code 9: nothing
+    that keeps the wish is of use.
 
     Examples:
-      sfumato recommend patients.csv --label diagnosis --max-risk 0.1 --out config.yaml
+      sfumato recommend patients.csv --schema schema.yaml --max-posterior 0.2 --out config.yaml
       sfumato recommend patients.csv --schema schema.yaml --trust nobody --epsilon 4
+      sfumato recommend patients.csv --schema schema.yaml --max-loss 0.1 --rows 1000
       sfumato recommend first-release --epsilon 4 --out config.yaml
-      sfumato recommend patients.csv --label diagnosis --max-risk 0.2 --max-loss 0.1 --json
+      sfumato recommend patients.csv --label diagnosis --use-table --max-risk 0.2 --json
     """
     from sfumato.door.recommend import recommend as run
-    from sfumato.jobs.advising.recommendation import SURVEY_FILE, in_short
+    from sfumato.jobs.advising.recommendation import SURVEY_FILE, Recommendation, in_short
     from sfumato.jobs.advising.wish import PEOPLE
 
     check_free(out, force=force)
 
-    def tell(setting: Setting, after: float) -> None:
+    def tell(setting: Setting) -> None:
         if not console.quiet:
-            print(f"Best so far, after {after:.0f} s: {in_short(setting)}", file=sys.stderr, flush=True)
+            print(f"Best so far: {in_short(setting)}", file=sys.stderr, flush=True)
 
     with console.listening() as progress:
         found = run(
@@ -86,11 +88,12 @@ def recommend(
             schema=schema,
             trust=trust,
             max_risk=max_risk,
+            max_posterior=max_posterior,
+            prior=prior,
             max_loss=max_loss,
             epsilon=epsilon,
             use_table=use_table,
             rows=rows,
-            seconds=seconds,
             seed=seed,
             workers=workers,
             ledger=ledger,
@@ -99,6 +102,24 @@ def recommend(
             progress=progress,
         )
     console.say(found.paragraph())
+    written = out if found.met else None
+    command = found.command(
+        table, schema=None if schema is None else str(schema), config=None if written is None else str(written)
+    )
+    if isinstance(found, Recommendation):
+        _say_what_was_tried(console, found)
+    console.say()
+    for_people = f"To ask people, with the strength in {SURVEY_FILE} (docs/survey.md)"
+    begin = for_people if trust == PEOPLE else "To release"
+    console.say(f"{begin if found.met else 'The nearest, all the same'}:\n  {command}")
+    console.result({**found.to_dict(), "command": command, "written": None if written is None else str(written)})
+    if not found.met:
+        raise UnmetWishError(found.why_not())
+
+
+def _say_what_was_tried(console: Console, found: Recommendation) -> None:
+    from sfumato.jobs.advising.recommendation import in_short
+
     console.say()
     console.say("What each adversary gains over the guesser (95%):")
     for name, gain in sorted(found.forecast.gains.items(), key=lambda one: -one[1]):
@@ -110,18 +131,3 @@ def recommend(
         console.say(f"  {'keeps it' if setting.keeps(found.wish) else 'does not'}  {in_short(setting)}")
     for name, why in found.left_out.items():
         console.say(f"  not tried {name}: {why}")
-    written = out if found.met else None
-    command = found.command(
-        table, schema=None if schema is None else str(schema), config=None if written is None else str(written)
-    )
-    console.say()
-    for_people = f"To ask people, with the strength in {SURVEY_FILE} (docs/survey.md)"
-    begin = for_people if trust == PEOPLE else "To release"
-    console.say(f"{begin if found.met else 'The nearest, all the same'}:\n  {command}")
-    console.result({**found.to_dict(), "command": command, "written": None if written is None else str(written)})
-    if not found.met:
-        nearest = in_short(found.setting)
-        raise UnmetWishError(
-            f"Nothing keeps the wish that {found.wish.words()}. Nearest: {nearest}. Allow more risk or loss, or bring "
-            "more rows."
-        )

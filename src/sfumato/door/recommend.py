@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import UsageError
+from sfumato.jobs.advising.advice import Advice
 from sfumato.jobs.advising.recommendation import Recommendation
 from sfumato.jobs.advising.wish import PEOPLE, Wish
 from sfumato.jobs.progress import Progress, silent
-from sfumato.jobs.recommend import SECONDS, Tell, say_nothing
+from sfumato.jobs.recommend import Tell, say_nothing
 from sfumato.jobs.recommend import recommend as run
 from sfumato.table import Schema
 
@@ -21,23 +22,25 @@ def recommend(
     schema: Schema | Path | str | None = None,
     trust: str = "owner",
     max_risk: float | None = None,
+    max_posterior: float | None = None,
+    prior: float | None = None,
     max_loss: float | None = None,
     epsilon: float | None = None,
     use_table: bool = False,
     rows: int | None = None,
-    seconds: float = SECONDS,
     seed: int = 0,
     workers: int | None = None,
     ledger: Path | str | None = None,
     out: Path | str | None = None,
     tell: Tell = say_nothing,
     progress: Progress = silent,
-) -> Recommendation:
-    """Find the mechanism and the strength that keep a wish, with a forecast before anything is released.
+) -> Recommendation | Advice:
+    """Say which method and how strong, and what public tables kept under it, before anything is released.
 
-    Nothing is released, and the ledger is not told. With a public schema the choice is made on simulated tables of the
-    same shape, so that a formal guarantee stays one. Otherwise, and with `use_table`, half of the private rows are used
-    to choose and the other half to confirm; the card of a release then says so, and proves nothing.
+    Where ranges are public no row is read: the method follows from `trust` and epsilon, the strength from the wish by
+    arithmetic, and it holds against every attacker. How useful it will be is told by public tables of about this size.
+    Otherwise, and with `use_table`, settings are tried on one half of the private rows and confirmed on the other: the
+    card of a release then says so, and proves nothing. Nothing is released, and the ledger is not told.
 
     Parameters
     ----------
@@ -50,18 +53,21 @@ def recommend(
         Bounds and categories; learned from the table by default.
     trust : {"owner", "nobody", "people"}, default "owner"
         Whom the people trust with their rows: the table's owner, nobody, or only themselves (a survey).
-    max_risk : float, default 0.1 where nothing else is wished for
-        What the strongest adversary may gain over somebody who never saw the release, between 0 and 1.
+    max_risk : float, optional
+        The most that any belief about a person may gain by their own row, between 0 and 1; on rows that are looked at,
+        what the strongest attacker that was tried may gain.
+    max_posterior : float, optional
+        How sure somebody may become of a fact, between `prior` and 1. 0.2 where nothing is wished for.
+    prior : float, default 0.1
+        How sure they were before. Only with `max_posterior`.
     max_loss : float, optional
-        Accuracy that may be lost against training on the original, between 0 and 1.
+        Accuracy that may be lost against training on the original, between 0 and 1; needs `rows`, or `use_table`.
     epsilon : float, optional
-        A guarantee of at most this must be proved, above 0.
+        A bound for anybody's values, above 0. Give one of epsilon, max_risk and max_posterior.
     use_table : bool, default False
         Choose on the private rows although the schema is public.
     rows : int, optional
-        How many rows simulated tables have, if not as many as the table: a number that is public.
-    seconds : float, default 45.0
-        After this long no further mechanism is begun.
+        About how many rows the table has, as a number that is public: the forecast is for tables of this size.
     seed : int, default 0
         Of splits and of the noise that is tried.
     workers : int, optional
@@ -71,14 +77,15 @@ def recommend(
     out : path, optional
         Config file to write, for `sanitize(config=...)`; not written where nothing keeps the wish.
     tell : callable, optional
-        Called as `tell(setting, seconds)` with each setting that is the best so far.
+        Called as `tell(setting)` with each setting that is the best so far.
     progress : callable, optional
         Called as `progress(step, done, total)`.
 
     Returns
     -------
-    Recommendation
-        `met` says whether the wish is kept; `mechanism`, `parameters`, `forecast`, `paragraph()`, `to_dict()`.
+    Advice, or Recommendation where rows were looked at
+        `met` says whether the wish is kept and of use; `mechanism`, `parameters`, `forecast`, `paragraph()`,
+        `to_dict()`, `config`.
 
     Examples
     --------
@@ -89,11 +96,11 @@ def recommend(
     ...     sf.Column("ill", "categorical", role="label", categories=("no", "yes"), **known),
     ... ))
     >>> people = {"age": [34, 61, 47, 29, 52] * 20, "ill": ["no", "yes", "yes", "no", "no"] * 20}
-    >>> answer = sf.recommend(people, schema=schema, trust="nobody", epsilon=2, seconds=0)
-    >>> answer.forecast.kind
-    'local-dp'
+    >>> answer = sf.recommend(people, schema=schema, trust="nobody", epsilon=2)
+    >>> answer.mechanism, answer.parameters
+    ('square-wave', {'epsilon_record': 2.0})
     """
-    wish = Wish(max_risk, max_loss, epsilon, trust)
+    wish = Wish(max_risk, max_loss, epsilon, trust, max_posterior, prior)
     if out is not None and trust == PEOPLE:
         raise UsageError(
             "A config is for rows that somebody holds. People who trust only themselves answer a survey, and the "
@@ -107,7 +114,6 @@ def recommend(
         schema=read,
         use_table=use_table,
         rows=rows,
-        seconds=seconds,
         seed=seed,
         workers=workers,
         ledger=None if ledger is None else Path(ledger),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,24 +13,21 @@ from typing import Any
 
 from sfumato.errors import SchemaError, SfumatoError, UsageError
 from sfumato.guarantee import Ledger
+from sfumato.jobs.advising.advice import Advice, advise
 from sfumato.jobs.advising.candidates import LONGEST_REASON, Candidate, candidates
 from sfumato.jobs.advising.ground import Ground
-from sfumato.jobs.advising.grounds import Grounds, of_table, simulated
+from sfumato.jobs.advising.grounds import Grounds, of_table
 from sfumato.jobs.advising.recommendation import CONFIRMED, NOT_REFUTED, REFUTED, Recommendation, refuted
 from sfumato.jobs.advising.search import Setting, search
 from sfumato.jobs.advising.trial import AUTO, Outcome, averaged, trial, voided
 from sfumato.jobs.advising.wish import Wish
-from sfumato.jobs.config import RELEASED, SIMULATED
+from sfumato.jobs.config import RELEASED
 from sfumato.jobs.processes import in_processes
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import schema_for
-from sfumato.mechanisms import MECHANISMS, ModelDrawing
 from sfumato.table import Schema, open_table
 
-SECONDS = 45.0
-"""After this long no further mechanism is begun; what is left is the confirmation. One that was begun is searched to
-its end, so that a busy machine tries fewer mechanisms, but finds the same strength for each."""
 TRIED_AGAIN = 3
 """Settings that are tried on the other rows, until one keeps the wish there too."""
 ATTACKED = 1_000
@@ -39,10 +35,10 @@ WORTH_A_PROCESS = 10_000
 """Cells of a table from which on mechanisms are tried in several processes, which take two seconds to begin."""
 MOST_NEEDED = 10_000_000
 
-Tell = Callable[[Setting, float], None]
+Tell = Callable[[Setting], None]
 
 
-def say_nothing(setting: Setting, after: float) -> None:
+def say_nothing(setting: Setting) -> None:
     """Nobody waits for an early answer."""
 
 
@@ -54,21 +50,19 @@ def recommend(
     schema: Path | str | Schema | None = None,
     use_table: bool = False,
     rows: int | None = None,
-    seconds: float = SECONDS,
     seed: int = 0,
     workers: int | None = None,
     ledger: Path | None = None,
     tell: Tell = say_nothing,
     progress: Progress = silent,
-) -> Recommendation:
-    """Search on some rows, confirm on others; nothing is released, and no ledger is told.
+) -> Recommendation | Advice:
+    """By rule and experience where ranges are public; else, and with `use_table`, a search on some rows that others
+    confirm. Nothing is released, and no ledger is told.
 
-    With a public schema the search uses simulated tables unless `use_table` says otherwise. A release whose rows belong
-    to nobody can be given as the table: a choice on rows that were released already costs nothing more, if the `ledger`
-    charged them with a proof. `tell` hears of every setting that is the best so far, and after how many seconds.
+    A release of made-up rows can be given as the table: a choice on rows that were released already costs nothing more,
+    and keeps the proof where the owner's `ledger` charged them with one. `tell` hears of every setting that is the best
+    so far.
     """
-    begun = time.monotonic()
-    wish = wish.checked()
     if rows is not None and rows < 1:
         raise UsageError(f"--rows must be a number of rows. Got {rows} instead.")
     if workers is not None and workers < 1:
@@ -76,43 +70,36 @@ def recommend(
     released = _released(table)
     opened = open_table(table if released is None else released.arrow)
     agreed = schema_for(opened, schema, label) if released is None else released.encoding.schema
-    if agreed.label is None:
-        raise SchemaError(
-            "A recommendation needs a label: accuracy is how often it is predicted. Name it with --label."
-        )
-    if released is not None and (schema is not None or label not in (None, agreed.label.name)):
-        raise UsageError(
-            f"A release has its own schema, with label {agreed.label.name!r}: leave out --schema and --label."
-        )
+    own = None if agreed.label is None else agreed.label.name
+    if released is not None and (schema is not None or label not in (None, own)):
+        raise UsageError(f"A release has its own schema, with label {own!r}: leave out --schema and --label.")
     public = not agreed.learned
     progress("Reading", 0, None)
+    if public and released is None and not use_table:
+        counted = None if rows is not None else opened.read().num_rows
+        return advise(wish, None if agreed.label is None else agreed.label.name, rows, counted)
+    if agreed.label is None:
+        raise SchemaError(
+            "A choice on rows needs a column to predict: accuracy is how often it is. Name it with --label."
+        )
+    if wish.max_posterior is not None:
+        raise UsageError("--max-posterior is kept by a proof, and a choice on rows proves nothing. Leave one out.")
+    wish = wish.checked()
     if released is not None:
         model = released.card.made_by().model
         charged = model if Ledger(ledger).has_charged(model) else None
         grounds = replace(of_table(opened.read(), agreed, seed, RELEASED), model=charged)
-    elif public and not use_table:
-        grounds = simulated(agreed, rows if rows is not None else opened.read().num_rows)
     else:
         grounds = of_table(opened.read(), agreed, seed)
     found, left_out = candidates(wish, public=public)
-    if grounds.looked_at == SIMULATED and rows is None:
-        found, left_out = _without_counting(found, left_out)
-    until = begun + seconds
-    first: list[float] = []
-
-    def hear(setting: Setting) -> None:
-        first.append(time.monotonic() - begun)
-        tell(setting, first[-1])
-
     if workers is None:
         workers = 1 if grounds.cells < WORTH_A_PROCESS else os.cpu_count() or 1
-    best = _searched(found, wish, grounds, left_out, until, min(workers, len(found) or 1), hear, progress)
+    best = _searched(found, wish, grounds, left_out, min(workers, len(found) or 1), tell, progress)
     if not best:
         reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
         raise UsageError(f"No mechanism can be tried on this table. {reasons}"[:2000])
     setting, forecast, verdict = _confirmed(best, wish, grounds, progress)
     needed = None if verdict == CONFIRMED else _rows_needed(setting, forecast, wish, grounds)
-    after = time.monotonic() - begun
     return Recommendation(
         wish,
         setting,
@@ -124,8 +111,6 @@ def recommend(
         grounds.rows,
         agreed.label.name,
         needed,
-        first[0] if first else after,
-        after,
         grounds.model,
     )
 
@@ -145,35 +130,20 @@ def _released(table: Any) -> Release | None:
     return table
 
 
-def _without_counting(found: list[Candidate], left_out: dict[str, str]) -> tuple[list[Candidate], dict[str, str]]:
-    """Who hides presence hides the number of rows too, so that a simulation must not take it from the table."""
-    hides = [one.mechanism for one in found if issubclass(MECHANISMS[one.mechanism], ModelDrawing)]
-    reason = "it hides how many rows there are, so the simulation needs a public number: give --rows"
-    return [one for one in found if one.mechanism not in hides], {**left_out, **dict.fromkeys(hides, reason)}
-
-
 def _searched(
     found: Sequence[Candidate],
     wish: Wish,
     grounds: Grounds,
     left_out: dict[str, str],
-    until: float,
     workers: int,
-    hear: Callable[[Setting], None],
+    hear: Tell,
     progress: Progress,
 ) -> list[Setting]:
     """The best setting of every candidate that can be tried, the best first; why others cannot goes to `left_out`."""
     best: list[Setting] = []
     progress("Mechanisms", 0, len(found))
 
-    def in_time() -> Iterator[Candidate]:
-        for candidate in found:
-            if best and time.monotonic() >= until:
-                left_out[candidate.mechanism] = "there was no time left to try it (--seconds gives more)"
-                continue
-            yield candidate
-
-    with contextlib.closing(in_processes(in_time(), _tried, (wish, grounds), workers)) as searches:
+    with contextlib.closing(in_processes(found, _tried, (wish, grounds), workers)) as searches:
         for number, (candidate, tried) in enumerate(searches, start=1):
             progress("Mechanisms", number, len(found))
             if isinstance(tried, str):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.jobs.advising.wish import PEOPLE, Wish
+from sfumato.jobs.advising.wish import KEY_HOLDERS, PEOPLE, Wish
 from sfumato.mechanisms import MECHANISMS, GuidedProjection, Mechanism, ModelDrawing
 from sfumato.mechanisms.knob import PRESENCE, RECORD, Knob
 
@@ -56,6 +56,8 @@ def _unfit(mechanism: type[Mechanism], knob: Knob, wish: Wish) -> str | None:
         return "it needs an owner who is trusted with the table (--trust owner)"
     if wish.trust == "nobody" and (not mechanism.proves or mechanism.needs_key or mechanism.whole_table):
         return "it needs somebody who holds all rows or a common key, or proves nothing"
+    if mechanism.needs_key and wish.trust not in (PEOPLE, KEY_HOLDERS):
+        return "whoever shares its key can undo it (--trust key-holders)"
     if wish.epsilon is not None and not (mechanism.proves and knob.parameter in (RECORD.parameter, PRESENCE.parameter)):
         return "no epsilon that it proves can be asked for"
     return None

@@ -1,4 +1,4 @@
-"""The rows that a choice is made on, and others that it is confirmed on: of the private table, or simulated."""
+"""The rows that a choice is made on, and others that it is confirmed on: of the private table, or released."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from sfumato.array_types import Codes
 from sfumato.classifiers.auto import AS_THEY_ARE
 from sfumato.errors import TableError
 from sfumato.jobs.advising.ground import QUICK, TEST_SHARE, Ground, split, trial_schema
-from sfumato.jobs.advising.simulated import simulate
-from sfumato.jobs.config import RELEASED, SIMULATED, TABLE
+from sfumato.jobs.config import RELEASED, TABLE
 from sfumato.table import Schema
 
 FEWEST = 40
 MOST_ROWS = 20_000
 """Of a larger table a sample is looked at."""
-MOST_SIMULATED = 3_000
 FOLDS = 2
 LARGE, WIDE = 1_000, 100
 """From this many rows or columns on one split is enough, or all that there is time for."""
@@ -28,7 +26,7 @@ LARGE, WIDE = 1_000, 100
 @dataclass(frozen=True)
 class Grounds:
     """choosing: where settings are compared. confirming: where the chosen one is measured, with the rows that learners
-    get besides. `looked_at`: the private table, released rows, or simulated ones. rows: how many the real release has.
+    get besides. `looked_at`: the private table, or released rows. rows: how many the real release has.
     model: what released rows were drawn from, where the owner's ledger charged them and their proof.
     """
 
@@ -78,18 +76,6 @@ def of_table(rows: pa.Table, schema: Schema, seed: int, looked_at: str = TABLE) 
         others = np.setdiff1d(np.arange(second.num_rows), fold)
         confirming.append(_ground(shown, second, (others, fold)))
     return Grounds(looked_at, tuple(choosing), tuple(confirming), first.select(shown.names), whole)
-
-
-def simulated(schema: Schema, rows: int) -> Grounds:
-    """Tables to choose on and others to confirm on, none of them anybody's: two of each, or one of each if large."""
-    if rows < FEWEST:
-        raise TableError(f"A table of {rows} rows is too small to learn from once it is perturbed: at least {FEWEST}.")
-    shown, size = trial_schema(schema), min(rows, MOST_SIMULATED)
-    grounds = []
-    for seed in range(2 if size >= LARGE or len(shown.columns) >= WIDE else 4):
-        made = simulate(shown, round(size / (1.0 - TEST_SHARE)), seed)
-        grounds.append(_ground(shown, made, (np.arange(size), np.arange(size, made.num_rows)), QUICK))
-    return Grounds(SIMULATED, tuple(grounds[: len(grounds) // 2]), tuple(grounds[len(grounds) // 2 :]), None, rows)
 
 
 def _people(rows: pa.Table, person: str | None) -> Sequence[object] | None:

@@ -11,7 +11,7 @@ from sfumato.guarantee.rounding import rounded_up
 from sfumato.jobs.advising.search import Setting
 from sfumato.jobs.advising.trial import Outcome
 from sfumato.jobs.advising.wish import PEOPLE, Wish
-from sfumato.jobs.config import LONGEST, RELEASED, SIMULATED, TABLE, Config
+from sfumato.jobs.config import LONGEST, RELEASED, TABLE, Config
 from sfumato.metrics import proportion_interval
 from sfumato.wording import counted
 
@@ -23,7 +23,6 @@ SURVEY_FILE = "survey.yaml"
 CHOSEN_ON = {
     TABLE: "on these private rows",
     RELEASED: "on rows released before, which belong to nobody",
-    SIMULATED: "on simulated tables of the same shape",
 }
 
 
@@ -45,8 +44,6 @@ class Recommendation:
     rows: int
     label: str
     rows_needed: int | None
-    first_after: float
-    seconds: float
     model: str | None = None
     """Of released rows that were looked at: the model they were drawn from, if the ledger charged it with a proof."""
 
@@ -56,8 +53,8 @@ class Recommendation:
 
     @property
     def met(self) -> bool:
-        """Whether the setting keeps the wish, as far as rows can tell that had no part in the choice."""
-        return self.verdict != REFUTED
+        """Whether the setting keeps the wish, as far as rows can tell that had no part in the choice, and is of use."""
+        return self.verdict != REFUTED and self.forecast.accuracy > self.forecast.majority
 
     @property
     def mechanism(self) -> str:
@@ -132,11 +129,6 @@ class Recommendation:
                     "real rows may behave a little differently."
                 )
             )
-        else:
-            words.append(
-                "The choice was made on simulated tables with the columns, classes and size of this one, and no "
-                "private row had a say in it. So it tells nothing about anybody; how the real rows behave may differ."
-            )
         if self.wish.trust == PEOPLE:
             values = ", ".join(f"{name}: {value}" for name, value in self.parameters.items())
             words.append(
@@ -151,6 +143,18 @@ class Recommendation:
         if self.rows_needed is not None:
             words.append(f"With about {self.rows_needed:,} rows of this kind the loss would be within the wish.")
         return " ".join(words)
+
+    def why_not(self) -> str:
+        """In one sentence, with a way out."""
+        if self.verdict != REFUTED:
+            return (
+                f"Nothing that keeps the wish is of use: {in_short(self.setting)}, no better than the commonest class. "
+                "Allow more risk, or bring more rows."
+            )
+        return (
+            f"Nothing keeps the wish that {self.wish.words()}. Nearest: {in_short(self.setting)}. Allow more risk or "
+            "loss, or bring more rows."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain figures, for JSON."""
@@ -191,8 +195,6 @@ class Recommendation:
             "rows_needed": self.rows_needed,
             "config": self.config.to_dict(),
             "explained": self.paragraph(),
-            "first_answer_after_seconds": round(self.first_after, 1),
-            "seconds": round(self.seconds, 1),
         }
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from sfumato.errors import UsageError
 
-PEOPLE = "people"
-TRUST = ("owner", "nobody", PEOPLE)
+PEOPLE, KEY_HOLDERS = "people", "key-holders"
+TRUST = ("owner", "nobody", PEOPLE, KEY_HOLDERS)
 USUAL_RISK = 0.1
 """What the strongest adversary may gain where nobody says."""
 
@@ -24,6 +24,8 @@ class Wish:
     max_loss: float | None = None
     epsilon: float | None = None
     trust: str = "owner"
+    max_posterior: float | None = None
+    prior: float | None = None
 
     def checked(self) -> Wish:
         """The wish, once everything in it can be meant; where it says nothing, the usual risk."""
@@ -64,6 +66,8 @@ class Wish:
             parts.append(f"no adversary gains more than {self.max_risk:.0%} over the guesser")
         if self.max_loss is not None:
             parts.append(f"at most {self.max_loss:.0%} of accuracy is lost")
+        if self.max_posterior is not None:
+            parts.append(f"nobody becomes surer than {self.max_posterior:.0%} of a fact")
         if self.epsilon is not None:
             parts.append(f"an epsilon of at most {self.epsilon:g} is proved")
         return " and ".join(parts)
@@ -73,5 +77,7 @@ class Wish:
             "max_risk": self.max_risk,
             "max_loss": self.max_loss,
             "epsilon": self.epsilon,
+            "max_posterior": self.max_posterior,
+            "prior": self.prior,
             "trust": self.trust,
         }

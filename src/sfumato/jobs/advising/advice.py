@@ -1,0 +1,248 @@
+"""Which method and how strong, by arithmetic and experience: no row is read, so the answer is the same everywhere.
+
+The method follows from who may hold the rows and from epsilon. A wish about risk becomes epsilon by arithmetic, and
+then holds against every attacker. How useful it will be is what public tables kept.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sfumato.errors import UsageError
+from sfumato.guarantee.concentrated import epsilon_of, rho_for
+from sfumato.guarantee.posterior import (
+    epsilon_for_posterior,
+    loss_for_gain,
+    loss_of_rho,
+    most_gained,
+    pairs_told_apart,
+    posterior_bound,
+    rho_of_loss,
+)
+from sfumato.guarantee.rounding import rounded_up
+from sfumato.jobs.advising.experience import SIZES, STRENGTHS, Forecast, forecast
+from sfumato.jobs.advising.wish import PEOPLE, Wish
+from sfumato.jobs.config import Config
+from sfumato.jobs.strength import OWNER, PRIOR, TRUSTS, Wanted
+from sfumato.mechanisms import make_mechanism
+
+DELTA = 1e-6
+USUAL = 0.2
+"""Where nothing is wished for: a fact with 1 chance in 10 may reach 2 in 10."""
+FINE = 40
+"""Steps between the least and the largest epsilon in which the least one is looked for that keeps a loss."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One strength in all the ways that people ask for it. `loss` bounds beliefs; of made-up rows but for `delta`."""
+
+    epsilon: float
+    loss: float
+    delta: float
+
+    @classmethod
+    def of_epsilon(cls, epsilon: float, made_up: bool) -> Bound:
+        if not made_up:
+            return cls(epsilon, epsilon, 0.0)
+        return cls(epsilon, loss_of_rho(rho_for(epsilon, DELTA), DELTA), DELTA)
+
+    @classmethod
+    def of_loss(cls, loss: float, made_up: bool) -> Bound:
+        """The largest epsilon whose beliefs stay within this loss."""
+        return cls(epsilon_of(rho_of_loss(loss, DELTA), DELTA), loss, DELTA) if made_up else cls(loss, loss, 0.0)
+
+    @property
+    def but_for(self) -> str:
+        return f", except with probability {self.delta:g}" if self.delta else ""
+
+    @property
+    def pairs(self) -> float:
+        """Two people told apart: one of them is in the table (made-up rows), or both are (rows blurred one by one)."""
+        if self.delta:
+            return pairs_told_apart(rho=rho_for(self.epsilon, self.delta))
+        return pairs_told_apart(2 * self.loss)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "max_posterior": {"from": PRIOR, "to": posterior_bound(PRIOR, self.loss)},
+            "max_risk": most_gained(self.loss),
+            "pairs_told_apart": self.pairs,
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class Advice:
+    """What is recommended. `rows`: as declared, or None; `counted`: those of the owner's table, for her eyes alone."""
+
+    wish: Wish
+    bound: Bound
+    method: str
+    label: str | None
+    rows: int | None = None
+    counted: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<Advice: {self.method}, epsilon {self.bound.epsilon:.3g}>"
+
+    @property
+    def mechanism(self) -> str:
+        return self.method
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """As `sanitize --config` takes them."""
+        given = {"delta": self.bound.delta} if self.bound.delta else {}
+        return {**make_mechanism(self.method, given).strength_for_values(self.bound.epsilon), **given}
+
+    @cached_property
+    def forecast(self) -> Forecast:
+        """Of tables of the declared size, else of the counted one; of 1,000 rows where neither is known."""
+        return forecast(self.method, self.bound.epsilon, self.rows or self.counted or 1_000)
+
+    @cached_property
+    def met(self) -> bool:
+        """Whether tables learn at this epsilon: of the declared size, or of any. It never depends on counted rows."""
+        sizes = SIZES if self.rows is None else (self.rows,)
+        useful = any(not forecast(self.method, self.bound.epsilon, size).useless for size in sizes)
+        return useful and self.keeps_loss
+
+    @property
+    def keeps_loss(self) -> bool:
+        """Whether tables of the declared size lost no more than was wished for, on average."""
+        if self.wish.max_loss is None or self.rows is None:
+            return True
+        return _lost(self.method, self.bound.epsilon, self.rows) <= self.wish.max_loss
+
+    @property
+    def config(self) -> Config:
+        said = f"recommend, by rule: {self.wish.words() or f'1 chance in 10 may become {10 * USUAL:g} in 10'}"
+        return Config(self.method, self.parameters, said[:150], "nothing")
+
+    def command(self, table: str, *, schema: str | None = None, config: str | None = None) -> str:
+        """The line that makes the release."""
+        given = f"--schema {schema}" if schema else f"--label {self.label}" if self.label else ""
+        trust = "" if self.wish.trust == OWNER else f" --trust {self.wish.trust}"
+        how = f"--config {config}" if config else f"--epsilon {_floor(self.bound.epsilon)}{trust}"
+        return " ".join(part for part in ("sfumato sanitize", table, given, how, "--out release") if part)
+
+    def paragraph(self) -> str:
+        """The sentence that a person acts on comes first."""
+        bound, told = self.bound, posterior_bound(PRIOR, self.bound.loss)
+        words = []
+        if not self.met:
+            words.append(self.why_not())
+        elif self.forecast.useless:
+            words.append(f"Tables of about {self.rows or self.counted:,} rows taught nothing at this epsilon.")
+        kind = (
+            "made-up rows drawn from noisy counts of the table (tree-resampling)"
+            if bound.delta
+            else f"each row blurred by itself ({self.method})"
+        )
+        begin = "Recommended" if self.met else "Nothing is recommended. The rule's choice would be"
+        words.append(
+            f"{begin}: {kind}, epsilon {rounded_up(bound.epsilon)} for anybody's values. Whatever the other rows "
+            f"teach, a person's own row can lift a fact from 1 chance in 10 to at most {10 * told:.1f} in 10, and any "
+            f"fact by at most {100 * most_gained(bound.loss):.0f} points{bound.but_for}. Two people are told apart in "
+            f"at most {math.ceil(100 * bound.pairs)} of 100 pairs. That holds for every attacker, not only for those "
+            "that were tried."
+        )
+        words.append(self.forecast.words() if self.label else self.forecast.words_of_shares())
+        return " ".join(words)
+
+    def why_not(self) -> str:
+        """What stands in the way, and from where on it does not."""
+        size = "" if self.rows is None else f" of {self.rows:,} rows"
+        learns = (one for one in STRENGTHS if one > self.bound.epsilon)
+        rows = self.rows or SIZES[-1]
+        method = self._method_at
+        enough = next((one for one in learns if not forecast(method(one), one, rows).useless), None)
+        larger = (one for one in SIZES if one > rows)
+        more = next((one for one in larger if not forecast(self.method, self.bound.epsilon, one).useless), None)
+        ways = [f"From epsilon {enough:g}" if enough else "", f"with {more:,} rows" if more else ""]
+        hint = ", or ".join(way for way in ways if way)
+        if self.keeps_loss:
+            said = f"At this epsilon tables{size or ' of any size that was tried'} teach nothing."
+            return f"{said} {hint[:1].upper()}{hint[1:]}, they do." if hint else said
+        lost = _lost(self.method, self.bound.epsilon, self.rows or 0)
+        at = rounded_up(self.bound.epsilon)
+        return f"Public tables{size} lost {100 * lost:.0f} points at epsilon {at}, more than was wished for."
+
+    def _method_at(self, epsilon: float) -> str:
+        return _ruled(self.wish.trust, epsilon)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain figures, for JSON on the owner's terminal."""
+        return {
+            "met": self.met,
+            "mechanism": self.method,
+            "parameters": self.parameters,
+            "wish": self.wish.to_dict(),
+            "bound": self.bound.to_dict(),
+            "forecast": self.forecast.to_dict(),
+            "rows": self.rows,
+            "looked_at": "nothing",
+            "config": self.config.to_dict(),
+            "explained": self.paragraph(),
+        }
+
+
+def advise(wish: Wish, label: str | None, rows: int | None = None, counted: int | None = None) -> Advice:
+    """The method by the rule and the strength by arithmetic, or, under a largest loss, by experience."""
+    if wish.trust == PEOPLE:
+        raise UsageError(
+            "People who trust nobody with their rows answer a survey, and each device blurs its own answers: see "
+            "`sfumato survey plan`. Here --trust is owner or nobody."
+        )
+    if wish.trust not in TRUSTS:
+        raise UsageError(f"--trust must be {' or '.join(TRUSTS)}. Got {str(wish.trust)[:60]!r} instead.")
+    named = [one for one in (wish.epsilon, wish.max_posterior, wish.max_risk) if one is not None]
+    if len(named) > 1:
+        raise UsageError("--epsilon, --max-posterior and --max-risk say the same in other words. Give one of them.")
+    if wish.max_loss is not None and rows is None:
+        raise UsageError("--max-loss is answered by public tables of your size, which must be public: give --rows.")
+    if rows is not None and rows < 1:
+        raise UsageError(f"--rows must be a number of rows. Got {rows} instead.")
+    if not named and wish.max_loss is not None:
+        assert rows is not None
+        bound = _least_that_keeps(wish.max_loss, wish.trust, rows)
+    else:
+        bound = _bound(wish)
+    return Advice(wish, bound, _ruled(wish.trust, bound.epsilon), label, rows, counted)
+
+
+def _floor(value: float) -> str:
+    """Four digits, never more than the value: a wish that is typed again is still kept."""
+    short = float(f"{value:.4g}")
+    return f"{short if short <= value else float(f'{short - 10.0 ** (math.floor(math.log10(value)) - 3):.4g}'):g}"
+
+
+def _bound(wish: Wish) -> Bound:
+    made_up = wish.trust == OWNER
+    if wish.epsilon is not None:
+        return Bound.of_epsilon(wish.epsilon, made_up)
+    if wish.max_risk is not None:
+        return Bound.of_loss(loss_for_gain(wish.max_risk), made_up)
+    prior = PRIOR if wish.prior is None else wish.prior
+    return Bound.of_loss(epsilon_for_posterior(prior, wish.max_posterior or USUAL), made_up)
+
+
+def _ruled(trust: str, epsilon: float) -> str:
+    return Wanted(None, {}, epsilon=epsilon, trust=trust).by_rule()[0]
+
+
+def _least_that_keeps(limit: float, trust: str, rows: int) -> Bound:
+    low, high = math.log(STRENGTHS[0]), math.log(STRENGTHS[-1])
+    tried = [math.exp(low + (high - low) * step / FINE) for step in range(FINE + 1)]
+    epsilon = next((one for one in tried if _lost(_ruled(trust, one), one, rows) <= limit), tried[-1])
+    return Bound.of_epsilon(float(f"{epsilon:.3g}"), trust == OWNER)
+
+
+def _lost(method: str, epsilon: float, rows: int) -> float:
+    found = forecast(method, epsilon, rows)
+    return found.originals - found.accuracy
