@@ -17,7 +17,6 @@ from sfumato.jobs.advising.candidates import Candidate, candidates
 from sfumato.jobs.advising.ground import split
 from sfumato.jobs.advising.recommendation import _strongest, refuted
 from sfumato.jobs.advising.search import search
-from sfumato.jobs.advising.simulated import simulate
 from sfumato.jobs.advising.trial import Outcome, averaged
 from sfumato.jobs.advising.wish import USUAL_RISK, Wish
 from sfumato.jobs.config import Config
@@ -115,7 +114,7 @@ def test_a_knob_goes_from_most_protected_to_most_open():
 
 
 def test_every_mechanism_is_a_candidate_or_says_why_not():
-    for trust in ("owner", "nobody", "people"):
+    for trust in ("owner", "nobody", "key-holders", "people"):
         found, left_out = candidates(Wish(trust=trust), public=True)
         assert {one.mechanism for one in found} | left_out.keys() == set(MECHANISMS)
     assert [one.mechanism for one in found] == ["guided-projection"]
@@ -129,18 +128,6 @@ def test_a_wish_that_cannot_be_meant_is_refused():
     for wrong in (Wish(max_risk=1.5), Wish(max_loss=-0.1), Wish(epsilon=0.0), Wish(trust="the state")):
         with pytest.raises(UsageError):
             wrong.checked()
-
-
-def test_simulated_tables_have_the_shape_and_can_be_learned_from():
-    made = simulate(SCHEMA, 400, seed=3)
-    assert made.schema.names == list(SCHEMA.names)
-    assert made["age"].to_numpy().min() >= 0
-    assert 0 < made["dose"].null_count < 60
-    assert set(made["ward"].to_pylist()) == {"a", "b", "c"}
-    assert made.equals(simulate(SCHEMA, 400, seed=3))
-    release = sf.sanitize(made, schema=SCHEMA, mechanism="additive-noise", parameters={"scale": 0.01}, seed=1)
-    error = sf.train(release, classifier="naive-bayes").evaluate(made).error
-    assert error < 0.25
 
 
 def test_rows_of_a_person_stay_on_one_side():
@@ -157,25 +144,79 @@ def ledger(tmp_path, monkeypatch):
     return path
 
 
-def test_a_blind_choice_keeps_the_proof_and_does_not_depend_on_the_rows(ledger, tmp_path):
+def test_the_answer_does_not_depend_on_the_rows_and_keeps_its_proof(ledger, tmp_path):
+    """The same method, strength and config for other rows and another number of them."""
     found = [
-        sf.recommend(people(seed=seed), schema=SCHEMA, epsilon=3.0, seconds=0, out=tmp_path / f"{seed}.yaml")
-        for seed in (1, 2)
+        sf.recommend(people(rows, seed=rows), schema=SCHEMA, epsilon=3.0, trust="nobody", out=tmp_path / f"{rows}.yaml")
+        for rows in (90, 300)
     ]
-    assert found[0].looked_at == "simulated"
+    assert [one.mechanism for one in found] == ["piecewise-noise"] * 2
     assert found[0].parameters == found[1].parameters
-    assert found[0].forecast == found[1].forecast
+    assert (tmp_path / "90.yaml").read_text() == (tmp_path / "300.yaml").read_text()
     assert not ledger.exists()
-    release = sf.sanitize(people(seed=1), schema=SCHEMA, config=tmp_path / "1.yaml")
-    assert release.card.guarantee["kind"] == "local-dp"
-    assert release.card.guarantee["epsilon_record"] <= 3.0
-    assert "simulated tables" in release.card.chosen_by
-    assert release.card.earlier_releases["count"] == 0
+    card = sf.sanitize(people(), schema=SCHEMA, config=tmp_path / "90.yaml").card
+    assert (card.guarantee["kind"], card.earlier_releases["count"]) == ("local-dp", 0)
+    assert card.guarantee["epsilon_record"] <= 3.0
+    assert "by rule" in card.chosen_by
+
+
+@pytest.mark.parametrize("trust", ["owner", "nobody"])
+def test_one_strength_in_three_ways(trust):
+    """Each is shown as all three, and each leads back to the same epsilon."""
+    made = sf.recommend(people(), schema=SCHEMA, max_risk=0.2, trust=trust)
+    told = made.bound.to_dict()
+    assert told["max_risk"] == pytest.approx(0.2)
+    again = sf.recommend(people(), schema=SCHEMA, max_posterior=told["max_posterior"]["to"], trust=trust)
+    assert again.bound.epsilon == pytest.approx(made.bound.epsilon)
+    third = sf.recommend(people(), schema=SCHEMA, epsilon=made.bound.epsilon, trust=trust)
+    assert third.bound.loss == pytest.approx(made.bound.loss, rel=1e-6)
+    if trust == "nobody":
+        assert made.bound.epsilon == pytest.approx(4 * math.atanh(0.2))
+    else:
+        assert made.bound.epsilon < 4 * math.atanh(0.2)  # beliefs need more than epsilon at the same delta
+    assert "--epsilon" in made.command("t.csv", schema="s.yaml")
+    typed = float(made.command("t.csv", schema="s.yaml").split("--epsilon ")[1].split()[0])
+    assert 0.99 * made.bound.epsilon < typed <= made.bound.epsilon
+
+
+def test_what_teaches_nothing_is_not_recommended(tmp_path):
+    out = tmp_path / "config.yaml"
+    found = sf.recommend(people(), schema=SCHEMA, epsilon=0.01, trust="nobody", out=out)
+    assert not found.met
+    assert not out.exists()
+    assert found.paragraph().startswith("At this epsilon tables of any size that was tried teach nothing. From epsilon")
+    few = sf.recommend(people(), schema=SCHEMA, epsilon=0.25, trust="nobody", rows=60)
+    assert not few.met
+    assert "tables of 60 rows teach nothing. From epsilon" in few.paragraph()
+    assert sf.recommend(people(), schema=SCHEMA, epsilon=0.25, trust="nobody").met  # larger tables learn
+
+
+def test_the_least_epsilon_whose_experience_keeps_a_loss():
+    with pytest.raises(UsageError, match="give --rows"):
+        sf.recommend(people(), schema=SCHEMA, max_loss=0.1)
+    small, large = (sf.recommend(people(), schema=SCHEMA, max_loss=0.1, rows=rows) for rows in (500, 6_000))
+    assert small.met
+    assert small.forecast.originals - small.forecast.accuracy <= 0.1
+    assert large.bound.epsilon < small.bound.epsilon
+    assert not sf.recommend(people(), schema=SCHEMA, max_loss=0.001, rows=60).met
+
+
+def test_without_a_column_to_predict_shares_are_forecast():
+    schema = sf.Schema(tuple(column for column in SCHEMA.columns if column.role != "label"))
+    found = sf.recommend(people().select(schema.names), schema=schema, epsilon=1.0)
+    assert "the shares of one column were off by" in found.paragraph()
+    assert 0 < found.forecast.one_column < found.forecast.two_columns < 1
+
+
+def test_wishes_that_say_the_same_twice_are_refused():
+    for wrong in ({"epsilon": 1.0, "max_risk": 0.2}, {"epsilon": 1.0, "trust": "key"}, {"rows": 0}, {"max_risk": 0.0}):
+        with pytest.raises(UsageError):
+            sf.recommend(people(), schema=SCHEMA, **wrong)
 
 
 def test_a_choice_on_private_rows_voids_the_proof(ledger, tmp_path):
     config = tmp_path / "config.yaml"
-    found = sf.recommend(people(), schema=SCHEMA, max_risk=0.9, use_table=True, seconds=0, out=config)
+    found = sf.recommend(people(), schema=SCHEMA, max_risk=0.9, use_table=True, tries=1, out=config)
     assert found.met
     assert found.forecast.kind == "empirical-only"
     assert not ledger.exists()
@@ -188,13 +229,15 @@ def test_a_choice_on_private_rows_voids_the_proof(ledger, tmp_path):
 def test_rows_that_were_released_and_belong_to_nobody_can_be_searched(ledger, tmp_path):
     """Part of the budget buys rows of nobody, the choice is made on these, and the second release's proof stays."""
     schema = sf.Schema(tuple(column for column in SCHEMA.columns if column.name != "dose"))
-    first = sf.sanitize(people(300).select(schema.names), schema=schema, mechanism="tree-resampling", epsilon=3.0)
+    first = sf.sanitize(
+        people(300).select(schema.names), schema=schema, mechanism="tree-resampling", epsilon_presence=3.0
+    )
     first.save(tmp_path / "first")
     before = ledger.read_text()
     config = tmp_path / "config.yaml"
     with pytest.raises(UsageError, match="leave out"):
-        sf.recommend(str(tmp_path / "first"), label="sex", seconds=0)
-    found = sf.recommend(str(tmp_path / "first"), epsilon=4.0, trust="nobody", seconds=0, out=config)
+        sf.recommend(str(tmp_path / "first"), label="sex", tries=1)
+    found = sf.recommend(str(tmp_path / "first"), epsilon=4.0, trust="nobody", tries=1, out=config)
     assert found.looked_at == "released"
     assert found.command(str(tmp_path)).startswith("sfumato sanitize TABLE --schema SCHEMA ")
     assert "belong to nobody" in found.paragraph()
@@ -210,14 +253,14 @@ def test_rows_that_were_released_and_belong_to_nobody_can_be_searched(ledger, tm
 def test_a_choice_on_a_release_proves_nothing_where_the_ledger_did_not_charge_it(ledger, tmp_path):
     """Made with a seed, or charged elsewhere: the next card must not claim a proof with nothing earlier."""
     schema = sf.Schema(tuple(column for column in SCHEMA.columns if column.name != "dose"))
-    rows, wish = people(300).select(schema.names), {"trust": "nobody", "max_risk": 1.0, "seconds": 0}
-    words = {"schema": schema, "mechanism": "tree-resampling", "epsilon": 3.0}
+    rows, wish = people(300).select(schema.names), {"trust": "nobody", "max_risk": 1.0, "tries": 1}
+    words = {"schema": schema, "mechanism": "tree-resampling", "epsilon_presence": 3.0}
     for name, other in (("seeded", {"seed": 1}), ("elsewhere", {"ledger": tmp_path / "other.json"})):
         sf.sanitize(rows, **words, **other, out=tmp_path / name)
         found = sf.recommend(tmp_path / name, **wish)
         assert found.forecast.kind == "empirical-only"
         assert "did not charge that release" in found.paragraph()
-        assert not sf.recommend(tmp_path / name, trust="nobody", epsilon=4.0, seconds=0).met
+        assert not sf.recommend(tmp_path / name, trust="nobody", epsilon=4.0, tries=1).met
         found.config.save(tmp_path / "config.yaml")
         card = sf.sanitize(rows, schema=schema, config=tmp_path / "config.yaml", dry_run=True).card
         assert card.guarantee["kind"] == "empirical-only"
@@ -236,24 +279,16 @@ def test_a_choice_on_a_release_proves_nothing_where_the_ledger_did_not_charge_it
 
 def test_what_cannot_be_kept_is_said_and_no_config_is_written(ledger, tmp_path):  # noqa: ARG001
     out = tmp_path / "config.yaml"
-    found = sf.recommend(people(), schema=SCHEMA, max_loss=0.0, max_risk=0.0, seconds=0, out=out)
+    found = sf.recommend(people(), schema=SCHEMA, max_loss=0.0, max_risk=0.0, use_table=True, tries=1, out=out)
     assert not found.met
     assert not out.exists()
     assert "Nothing keeps it" in found.paragraph()
     assert found.to_dict()["nearest"][0]["keeps"] is False
 
 
-def test_people_who_trust_only_themselves_are_pointed_to_a_survey(tmp_path):
-    asked = pa.table({"ward": people()["ward"], "ill": people()["ill"]})
-    schema = sf.Schema((SCHEMA.columns[2], SCHEMA.columns[3]))
-    found = sf.recommend(asked, schema=schema, trust="people", max_risk=0.9, seconds=0)
-    command = found.command("earlier.csv")
-    assert "sanitize" not in command
-    assert f"--floor {found.parameters['floor']}" in command
-    assert "survey new survey.yaml" in command
-    assert "survey file" in found.paragraph()
-    with pytest.raises(UsageError, match="leave --out away"):
-        sf.recommend(asked, schema=schema, trust="people", out=tmp_path / "config.yaml")
+def test_people_who_trust_only_themselves_are_pointed_to_a_survey():
+    with pytest.raises(UsageError, match="sfumato survey plan"):
+        sf.recommend(people(), schema=SCHEMA, trust="people", epsilon=1.0)
 
 
 def test_a_handful_of_rows_is_refused():

@@ -47,6 +47,7 @@ def recommend(
     ] = False,
     rows: Annotated[int | None, typer.Option(help="About how many rows there are: a number that is public.")] = None,
     query: Query = None,
+    tries: Annotated[int | None, typer.Option(metavar="N", help="With --use-table: try N methods, not all.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of splits and of the noise that is tried.")] = 0,
     workers: Annotated[
         int | None, typer.Option(help="Processes at a time; as many as there are cores, one for a small table.")
@@ -94,6 +95,7 @@ def recommend(
             epsilon=epsilon,
             use_table=use_table,
             rows=rows,
+            tries=tries,
             seed=seed,
             workers=workers,
             ledger=ledger,

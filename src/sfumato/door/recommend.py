@@ -28,6 +28,7 @@ def recommend(
     epsilon: float | None = None,
     use_table: bool = False,
     rows: int | None = None,
+    tries: int | None = None,
     seed: int = 0,
     workers: int | None = None,
     ledger: Path | str | None = None,
@@ -68,6 +69,8 @@ def recommend(
         Choose on the private rows although the schema is public.
     rows : int, optional
         About how many rows the table has, as a number that is public: the forecast is for tables of this size.
+    tries : int, optional
+        On rows that are looked at: how many methods are tried, at least 1; all by default.
     seed : int, default 0
         Of splits and of the noise that is tried.
     workers : int, optional
@@ -114,6 +117,7 @@ def recommend(
         schema=read,
         use_table=use_table,
         rows=rows,
+        tries=tries,
         seed=seed,
         workers=workers,
         ledger=None if ledger is None else Path(ledger),

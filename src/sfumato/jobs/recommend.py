@@ -50,6 +50,7 @@ def recommend(
     schema: Path | str | Schema | None = None,
     use_table: bool = False,
     rows: int | None = None,
+    tries: int | None = None,
     seed: int = 0,
     workers: int | None = None,
     ledger: Path | None = None,
@@ -61,10 +62,12 @@ def recommend(
 
     A release of made-up rows can be given as the table: a choice on rows that were released already costs nothing more,
     and keeps the proof where the owner's `ledger` charged them with one. `tell` hears of every setting that is the best
-    so far.
+    so far. `tries`: how many methods are tried, in their order; the clock has no say.
     """
     if rows is not None and rows < 1:
         raise UsageError(f"--rows must be a number of rows. Got {rows} instead.")
+    if tries is not None and tries < 1:
+        raise UsageError(f"--tries must be at least 1. Got {tries} instead.")
     if workers is not None and workers < 1:
         raise UsageError(f"--workers must be at least 1. Got {workers} instead.")
     released = _released(table)
@@ -92,6 +95,9 @@ def recommend(
     else:
         grounds = of_table(opened.read(), agreed, seed)
     found, left_out = candidates(wish, public=public)
+    for one in found[tries:] if tries else ():
+        left_out[one.mechanism] = "no further methods were to be tried (--tries)"
+    found = found[:tries]
     if workers is None:
         workers = 1 if grounds.cells < WORTH_A_PROCESS else os.cpu_count() or 1
     best = _searched(found, wish, grounds, left_out, min(workers, len(found) or 1), tell, progress)
