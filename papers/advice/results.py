@@ -75,7 +75,9 @@ def results_text(results: Results) -> str:
         experience.everything.cache_clear()
     judged = [name for name in JUDGING if name in results.whole]
     parts = ["# Advice, judged", "", "Written by `python papers/advice/run.py`. Accuracy in points of 100.", ""]
-    parts += _distances(results, [name for name in there if results.whole[name] >= LARGE], f"made from, {LARGE} rows on")
+    parts += _distances(
+        results, [name for name in there if results.whole[name] >= LARGE], f"made from, {LARGE} rows on"
+    )
     parts += _distances(results, there, "made from, all")
     parts += _distances(results, judged, "held back")
     parts += _coverage(results, there, judged)

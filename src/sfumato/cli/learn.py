@@ -104,6 +104,8 @@ def _choice_in_words(chosen: Mapping[str, Any]) -> str:
     losses = ", ".join(
         f"{name} {loss:.4f}" for name, loss in sorted(chosen["held_out_loss"].items(), key=lambda one: one[1])
     )
+    if not losses:
+        return f"auto chose {chosen['classifier']}, which needs no choice: the rows have no noise of their own."
     return f"auto chose {chosen['classifier']}: it predicts labels of held-out released rows best (loss: {losses})."
 
 
