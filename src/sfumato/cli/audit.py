@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Annotated, Any
 
 import typer
@@ -97,6 +98,10 @@ def audit(
     engine: Annotated[str, typer.Option(help="memory; or spark, for an original larger than a machine.")] = "memory",
     master: Annotated[str | None, typer.Option(metavar="URL", help="Where Spark runs; the default is here.")] = None,
     as_published: AsPublished = False,
+    max_extra: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="Your limit: how many more of 100 any attacker may get right by the release."),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Attack a release, score every attack, and write audit.json, audit.parquet and report.html.
@@ -112,6 +117,10 @@ def audit(
     """
     from sfumato.door.audit import audit as run
     from sfumato.jobs.audit import AuditRequest
+    from sfumato.report.bottom_line import bottom_line
+
+    if max_extra is not None and not 0 <= max_extra <= 100:
+        raise UsageError(f"--max-extra is a number of points from 0 to 100. Got {max_extra:g} instead.")
 
     if original is None:
         raise UsageError("An audit needs --original TABLE, the private table that was released.")
@@ -164,6 +173,9 @@ def audit(
             **shared,
         )
         found.save_report(page)
+    for line in bottom_line(found.data, max_extra, str(place), width=min(get_terminal_size().columns, 100)):
+        console.say(line)
+    console.say()
     for lines in (lead_lines, attack_lines, utility_lines, measure_lines, comparison_lines):
         for line in lines(found.data):
             console.say(line)
