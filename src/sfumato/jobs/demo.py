@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -75,7 +76,7 @@ def demonstrate(
 
 def declared(names: Sequence[str]) -> Schema:
     """The ranges that an owner would declare, each with its reason."""
-    known = {"source": "public", "reason": REASON}
+    known: dict[str, Any] = {"source": "public", "reason": REASON}
     columns = []
     for name in names:
         if name == LABEL:

@@ -97,7 +97,7 @@ class Advice:
     @cached_property
     def parameters(self) -> dict[str, Any]:
         """As `sanitize --config` takes them."""
-        given = {"delta": self.bound.delta} if self.bound.delta else {}
+        given: dict[str, Any] = {"delta": self.bound.delta} if self.bound.delta else {}
         return {**make_mechanism(self.method, given).strength_for_values(self.bound.epsilon), **given}
 
     @cached_property
