@@ -40,7 +40,9 @@ def table(rows, seed, columns):
 
 def released(folder, mechanism, rows=300, seed=0, columns=NUMBERS, **parameters):
     schema = Schema.from_dict({"columns": [*columns, LABEL]})
-    options = Options(mechanism=mechanism, parameters=parameters, schema=schema, force=True, seed=seed)
+    options = Options(
+        unprotected=True, mechanism=mechanism, parameters=parameters, schema=schema, force=True, seed=seed
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         sanitize(table(rows, seed, columns), folder / "release", options)

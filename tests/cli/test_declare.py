@@ -147,6 +147,21 @@ def test_under_another_ledger_bounds_that_were_read_are_typed(command, schema, t
     assert command(*words, *HONEST["bmi"])[0] == 0
 
 
+def test_a_nudge_that_nobody_writes_is_the_same_value(command, schema, tmp_path, monkeypatch):
+    """Typed, or written into the file; and where the file says what was read, under any ledger."""
+    read = columns_of(schema)["bmi"]
+    low, high = read["low"] - 1e-6, read["high"] + 1e-6
+    typed = ("declare", schema, "--column", "bmi", "--low", low, "--high", high, "--reason", "form")
+    assert command(*typed)[0] == 2
+    edit(schema, bmi={"low": low, "high": high})
+    assert command("declare", schema, "--column", "bmi", "--reason", "form")[0] == 2
+    edit(schema, bmi={"low": read["low"], "high": read["high"]})
+    monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path / "elsewhere.json"))
+    assert command(*typed)[0] == 2
+    honest = ("--low", read["low"] - 5, "--high", read["high"] + 5)
+    assert command("declare", schema, "--column", "bmi", *honest, "--reason", "form")[0] == 0
+
+
 def test_what_nobody_read_is_declared_at_once(command, tmp_path):
     by_hand = tmp_path / "hand.yaml"
     columns = [

@@ -118,7 +118,7 @@ def test_all_releases_of_the_rows_come_first():
     """Four releases at epsilon 2: the headline, the figures and the beliefs are those of who sees all four."""
     shown = shown_guarantee(FORMAL, {"count": 3, "total_epsilon_record": 8.0})
     assert shown.state == "weak"
-    assert shown.words.startswith("Somebody who believes")
+    assert shown.words.startswith("Practically unprotected, formally bounded: epsilon 8. Somebody who believes")
     assert "by seeing all 4 releases" in shown.words
     assert "This release alone: at most 0.735% (epsilon 2)" in shown.words
     assert shown.levels[0][:2] == ("All 4 releases together", "8")

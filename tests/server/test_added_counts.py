@@ -43,7 +43,9 @@ def study_with(plan=PLAN, **changes):
 def counts(folder, plan=PLAN, seed=0, epsilon=1.0, rows=1_500, delta=1e-6):
     """The bytes of a counts.parquet; every site has a ledger of its own."""
     terms = Terms("s", "h", consortium.study().schema, "tree-resampling", {"plan": plan.to_dict()}, None)
-    options = Options(terms=terms, epsilon=epsilon, delta=delta, force=True, ledger=folder / f"ledger-{seed}.json")
+    options = Options(
+        terms=terms, epsilon_presence=epsilon, delta=delta, force=True, ledger=folder / f"ledger-{seed}.json"
+    )
     sanitize(consortium.people(rows, seed), folder / "release", options)
     saved = Release.open(folder / "release").save(folder / "saved", force=True)
     return (saved / "counts.parquet").read_bytes()
@@ -256,7 +258,9 @@ def test_a_study_gets_its_plan_from_a_release_or_from_public_rules(tmp_path):
     draft = study_with(mechanism={"name": "tree-resampling"})
     file = tmp_path / "study.json"
     file.write_text(json.dumps(draft.to_dict()))
-    options = Options(mechanism="tree-resampling", schema=draft.schema, epsilon=1.0, ledger=tmp_path / "ledger.json")
+    options = Options(
+        mechanism="tree-resampling", schema=draft.schema, epsilon_presence=1.0, ledger=tmp_path / "ledger.json"
+    )
     sanitize(consortium.people(1_500), tmp_path / "site", options)
     agreed = PoolStudy.from_dict(plan_counts(file, tmp_path / "site", sites=3, out=tmp_path / "agreed.json"))
     assert isinstance(agreed.plan, Plan)

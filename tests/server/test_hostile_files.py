@@ -105,7 +105,9 @@ def test_what_is_kept_of_a_card_is_worded_from_its_figures(verdict, body, tmp_pa
     """`guarantee.words` of a pushed card is anybody's text, of any length."""
     found = verdict(rewritten(body, tmp_path, card=edited(guarantee__words="Perfectly safe. " * 10_000)))
     assert found.objections == []
-    assert found.card["guarantee"]["words"].startswith("Somebody who believes something")
+    assert found.card["guarantee"]["words"].startswith(
+        "Practically unprotected, formally bounded: epsilon 8. Somebody who believes"
+    )
     assert "Perfectly safe" not in json.dumps(found.card)
 
 

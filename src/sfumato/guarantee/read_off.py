@@ -4,8 +4,8 @@ The smallest and the largest value of a column are two people's values. Copied i
 bounds, and so do their roundings. A file beside the ledger (mode 0600, with a key of its own) keeps keyed hashes of
 both, which tell nothing without the key. A schema holds no trace of it, since schemas travel.
 
-This finds what was copied and what was rounded. Bounds that somebody read and then moved by hand are not found: that a
-range is public remains the owner's word.
+This finds what was copied, rounded, or nudged in digits that nobody writes. Bounds that somebody read and then moved by
+more are not found: that a range is public remains the owner's word.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ NUMBERS = ("numeric", "integer", "date")
 """Kinds that have bounds."""
 ENDS = ("low", "high")
 MOST_SHOWN = 20
+NUDGE = 1e-3
+FEWEST_DIGITS = 3
 ROUND_HALVES = 3
 """Leading digits within which people also round to twos and fives, not only to tens."""
 
@@ -94,19 +96,22 @@ class ReadOff:
         return self._hash(column.name, "compared") in self._hashes
 
     def equal_ends(self, column: Column) -> list[str]:
-        """The ends ("low", "high") that are exactly what was read."""
+        """The ends ("low", "high") that are what was read, but for a nudge in digits that nobody writes."""
         return [
             end
             for end, bound in _ends(column).items()
-            if self._hash(column.name, end, "equal", _text(column, bound)) in self._hashes
+            if any(
+                self._hash(column.name, end, "equal", text) in self._hashes for text in _without_nudge(column, bound)
+            )
         ]
 
     def copied_ends(self, column: Column) -> list[str]:
         """The ends that are what was read, or a rounding of it."""
+        near = self.equal_ends(column)
         return [
             end
             for end, bound in _ends(column).items()
-            if self._hash(column.name, end, _text(column, bound)) in self._hashes
+            if end in near or self._hash(column.name, end, _text(column, bound)) in self._hashes
         ]
 
     def at_the_ends(self, schema: Schema) -> dict[str, list[str]]:
@@ -135,8 +140,17 @@ def table_ends(schema: Schema, ends: Mapping[str, tuple[float, float]]) -> dict[
 def shared_ends(schema: Schema, own: Mapping[str, Column]) -> dict[str, list[str]]:
     """The public ranges that end exactly where the table does, by column; `own` is what `table_ends` found."""
     public = [column for column in schema.private if column.source == "public" and column.name in own]
-    found = {one.name: [end for end in ENDS if getattr(one, end) == getattr(own[one.name], end)] for one in public}
+    found = {one.name: [end for end in ENDS if about_equal(one, own[one.name], end)] for one in public}
     return {name: ends for name, ends in found.items() if ends}
+
+
+def about_equal(column: Column, own: Column, end: str) -> bool:
+    """Whether they differ by less than a thousandth of the range, which nobody declares."""
+    one, other = getattr(column, end), getattr(own, end)
+    if column.kind == "date" or one is None or other is None:
+        return bool(one == other)
+    width = float(own.high or 0.0) - float(own.low or 0.0)
+    return abs(float(one) - float(other)) <= NUDGE * width
 
 
 def ends_in_words(found: Mapping[str, Sequence[str]]) -> str:
@@ -167,6 +181,15 @@ def _ends(column: Column) -> dict[str, Any]:
 def _text(column: Column, bound: Any) -> str:
     """One spelling of each number and date."""
     return str(bound) if column.kind == "date" else str(Decimal(repr(bound)).normalize() + 0)
+
+
+def _without_nudge(column: Column, bound: Any) -> set[str]:
+    """The bound as written, and with fewer digits, down to three: 5.4299999 is 5.43 to anybody who reads it."""
+    if column.kind == "date":
+        return {str(bound)}
+    number = Decimal(repr(bound)).normalize()
+    digits = range(FEWEST_DIGITS, len(number.as_tuple().digits))
+    return {_text(column, bound), *(str(Decimal(f"{number:.{count - 1}e}").normalize() + 0) for count in digits)}
 
 
 def _roundings(column: Column, bound: Any) -> set[str]:

@@ -21,7 +21,7 @@ from sfumato.files import check_folder, explained, write_whole
 from sfumato.jobs.advising.candidates import candidates
 from sfumato.jobs.advising.ground import TEST_SHARE, Ground, split, trial_schema
 from sfumato.jobs.advising.grounds import FEWEST
-from sfumato.jobs.advising.wish import Wish
+from sfumato.jobs.advising.wish import KEY_HOLDERS, Wish
 from sfumato.jobs.auditing.attacking import chosen_attacks
 from sfumato.jobs.comparing.cells import Cell, run_cell
 from sfumato.jobs.comparing.summary import no_learner, not_compared, settings, tidy
@@ -75,7 +75,7 @@ def compare(table: Any, out: Path, request: Request, progress: Progress = silent
     schema = schema_for(opened, request.schema, request.label)
     if schema.label is None:
         raise SchemaError("Accuracy is how often a label is predicted, and there is none. Name it with --label.")
-    found, left_out = candidates(Wish(), public=not schema.learned)
+    found, left_out = candidates(Wish(trust=KEY_HOLDERS), public=not schema.learned)
     if request.mechanisms is not None:
         if unknown := sorted(set(request.mechanisms) - {one.mechanism for one in found}):
             why = left_out.get(unknown[0], "there is no such mechanism")

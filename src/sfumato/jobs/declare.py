@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SchemaError, UsageError
-from sfumato.guarantee.read_off import ENDS, NUMBERS, ReadOff
+from sfumato.guarantee.read_off import ENDS, NUMBERS, ReadOff, about_equal
 from sfumato.table import Column, Schema
 from sfumato.table.schema_file import read_yaml
 from sfumato.wording import counted
@@ -64,6 +64,8 @@ def declare(
     for name in wanted:
         column = _with(schema[name], typed)
         _check(column, typed, name in read, memory, path)
+        if name in marked and typed.given:
+            _check_against(schema[name], column, path)
         domain = {key: getattr(column, key) for key in (*ENDS, "categories")}
         schema = schema.with_column(name, **domain, source="public", reason=reason.strip())
     return schema, list(wanted)
@@ -104,6 +106,19 @@ def _check(column: Column, typed: Typed, read: bool, memory: ReadOff, path: Path
         raise UsageError(
             f"{where}: its {ends} bound {'are' if len(copied) > 1 else 'is'} what was read off the table, or a "
             "rounding of it, which is some person's value. Type what you know from elsewhere: "
+            f"{example(path, column)}"
+        )
+
+
+def _check_against(read: Column, column: Column, path: Path) -> None:
+    """Refuse what was typed where the file itself says that nearly the same was read, whatever this ledger knows."""
+    if column.kind == "date" or column.kind not in NUMBERS or _is_code(column) or None in (read.low, read.high):
+        return
+    ends = [end for end in ENDS if about_equal(column, read, end) and not _is_plain(column, end)]
+    if ends:
+        raise UsageError(
+            f"Column {column.name!r}: its {' and '.join(END_NAMES[end] for end in ends)} bound is what the file says "
+            "was read off a table, or a thousandth from it. Type what you know from elsewhere: "
             f"{example(path, column)}"
         )
 

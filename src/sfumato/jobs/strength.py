@@ -91,13 +91,18 @@ class Wanted:
     @property
     def asks_for_epsilon_alone(self) -> bool:
         """Whether nothing but an epsilon was asked for, so that the method is chosen by the rule."""
-        return self.mechanism is None and self.epsilon is not None and not self.parameters
+        named = self.epsilon is not None or self.epsilon_presence is not None
+        return self.mechanism is None and named and self.parameters.keys() <= {"rows"}
 
     def by_rule(self) -> tuple[str, str]:
         """Which method an epsilon alone gets, and why another than usual."""
-        assert self.epsilon is not None
+        for_drawn = "--epsilon-presence" if self.epsilon is None else "--rows" if self.parameters else None
+        if for_drawn is not None and (self.trust != OWNER or self.needs_rows):
+            other = self.needs_rows or f"--trust {self.trust}"
+            raise UsageError(f"{for_drawn} is for made-up rows, and {other} needs each row itself. Leave one out.")
         if self.trust == OWNER and self.needs_rows is None:
             return MADE_UP, ""
+        assert self.epsilon is not None
         method = SMALL if self.epsilon < LARGE_FROM else LARGE
         why = f"{method}, since {self.needs_rows} needs each row itself" if self.needs_rows else ""
         return method, why
@@ -113,6 +118,10 @@ class Wanted:
         if self.trust not in TRUSTS:
             raise UsageError(f"--trust must be {' or '.join(TRUSTS)}. Got {str(self.trust)[:60]!r} instead.")
         epsilon, note, ruled = self._one_epsilon(), "", False
+        if epsilon is not None and self.epsilon_presence is not None:
+            raise UsageError("--epsilon bounds values and --epsilon-presence presence. Give one: the other follows.")
+        if self.trust != OWNER and self.epsilon is None:
+            raise UsageError("--trust chooses the method for --epsilon. Give both, or neither.")
         if terms is None:
             mechanism, parameters = self.mechanism or MECHANISM, dict(self.parameters)
             if self.asks_for_epsilon_alone:
@@ -202,7 +211,7 @@ def _left_for_the_columns(epsilon: float, parameters: Mapping[str, Any], label: 
         name = min(STRENGTHS & parameters.keys())
         raise UsageError(f"The strength is derived from the target epsilon: leave --param {name} out.")
     if not epsilon > 0:
-        raise UsageError(f"--epsilon-record must be a positive number. Got {epsilon:g} instead.")
+        raise UsageError(f"--epsilon must be a positive number. Got {epsilon:g} instead.")
     if not epsilon > label:
         raise UsageError(f"The record's epsilon ({epsilon:g}) must exceed that of the private label ({label:g}).")
     return epsilon - label

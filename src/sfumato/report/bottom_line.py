@@ -1,7 +1,7 @@
 """May I release this, and is it of use? The answer that comes before all figures, from an audit's plain JSON.
 
 *Extra* is how many more of 100 an attacker gets right with the release than without it: one measure for all risks. The
-owner's limit is on it. A risk that nobody tried is unknown, never 0; the words "safe" and "anonymous" do not occur.
+owner's limit is on it. A risk that nobody tried is unknown, never 0, and nothing is ever called safe.
 """
 
 from __future__ import annotations
