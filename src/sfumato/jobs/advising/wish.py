@@ -67,7 +67,8 @@ class Wish:
         if self.max_loss is not None:
             parts.append(f"at most {self.max_loss:.0%} of accuracy is lost")
         if self.max_posterior is not None:
-            parts.append(f"nobody becomes surer than {self.max_posterior:.0%} of a fact")
+            before = 0.1 if self.prior is None else self.prior
+            parts.append(f"a person's own row lifts a belief of {before:.3g} to at most {self.max_posterior:.3g}")
         if self.epsilon is not None:
             parts.append(f"an epsilon of at most {self.epsilon:g} is proved")
         return " and ".join(parts)
