@@ -1,8 +1,8 @@
 """The mean of three ordinary learners, for rows without noise of their own: made-up rows, and rows as they are.
 
 Made-up rows share the noise of the counts they were drawn from, so held-out made-up rows cannot tell which learner has
-mistaken that noise for signal: cross-validation chose boosting on a covtype release where it answered 7 of 100 rightly
-and the mean of all three 69. Averaging needs no choice, and small trees with large leaves learn little noise by heart.
+mistaken that noise for signal. A single learner can fail badly: on one covtype release boosting answered 7 of 100
+rightly, and the mean of all three 69. Averaging needs no choice, and costs no folds (docs/decisions/0107).
 """
 
 from __future__ import annotations

@@ -18,12 +18,12 @@ from sfumato.guarantee.concentrated import Central, Values
 from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP
 from sfumato.guarantee.posterior import loss_of_rho, posterior_bound
 from sfumato.guarantee.rounding import rounded_up
+from sfumato.jobs.strength import PRIOR
 from sfumato.wording import counted
 
 WITHIN, NOT_WITHIN, DECISION, UNKNOWN = "WITHIN YOUR LIMITS", "NOT WITHIN YOUR LIMITS", "YOUR DECISION", "UNKNOWN"
 QUESTIONS = {LINKABILITY: "Whose row is it?", INFERENCE: "Learn a value?", SINGLING_OUT: "Pick out one?"}
 LEFT = 19
-PRIOR = 0.1
 
 
 @dataclass(frozen=True)

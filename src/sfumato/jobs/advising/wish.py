@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import UsageError
+from sfumato.jobs.strength import PRIOR
 
 PEOPLE, KEY_HOLDERS = "people", "key-holders"
 TRUST = ("owner", "nobody", PEOPLE, KEY_HOLDERS)
@@ -67,7 +68,7 @@ class Wish:
         if self.max_loss is not None:
             parts.append(f"at most {self.max_loss:.0%} of accuracy is lost")
         if self.max_posterior is not None:
-            before = 0.1 if self.prior is None else self.prior
+            before = PRIOR if self.prior is None else self.prior
             parts.append(f"a person's own row lifts a belief of {before:.3g} to at most {self.max_posterior:.3g}")
         if self.epsilon is not None:
             parts.append(f"an epsilon of at most {self.epsilon:g} is proved")
