@@ -62,7 +62,7 @@ def test_an_audit_that_cannot_be_meant_is_refused_before_anything_is_read(tmp_pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_that_a_learner_swallows_still_ends_the_command(command, tmp_path, monkeypatch, number):
+def test_an_interrupt_that_a_learner_swallows_still_ends_the_command(command, tmp_path, monkeypatch, request, number):
     """scikit-learn's network catches Ctrl-C and returns half trained: its model was written, with exit code 0."""
     rng = np.random.default_rng(0)
     people = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60), "label": rng.integers(0, 2, 60)})
@@ -75,6 +75,9 @@ def test_an_interrupt_that_a_learner_swallows_still_ends_the_command(command, tm
         signal.raise_signal(number)
 
     monkeypatch.setattr(MLPClassifier, "_update_no_improvement_count", interrupted)
+    # Whoever starts the tests in the background (nohup, CI) has Ctrl-C ignored, and a handler is inherited.
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, inherited))
     before = signal.getsignal(signal.SIGINT), set(tmp_path.iterdir())
     code, _, err = command("train", tmp_path / "r", "--classifier", "mlp", "--out", tmp_path / "m.skops")
     assert (code, len(rounds)) == (130, 1)
