@@ -28,7 +28,7 @@ export PYTHON
 .PHONY: help demo test test-all papers peers-central bench docs set-up lock reference clean
 
 help:
-	@echo "make demo       the whole road on a small table: sanitize, audit, train, report"
+	@echo "make demo       the owner's road on a small table: sanitize, audit, report"
 	@echo "make test       format, lint, types and tests"
 	@echo "make test-all   the same, and the slow checks in tests/system"
 	@echo "make papers     every table and figure of the papers, resumable"

@@ -82,7 +82,12 @@ def check_folder(path: Path, *, force: bool = False) -> None:
 
 @contextlib.contextmanager
 def new_folder(
-    path: Path | str, *, force: bool = False, aside: Path | None = None, keep: Callable[[], bool] = lambda: False
+    path: Path | str,
+    *,
+    force: bool = False,
+    private: bool = False,
+    aside: Path | None = None,
+    keep: Callable[[], bool] = lambda: False,
 ) -> Iterator[Path]:
     """Yield an empty folder beside `path` that becomes `path` when the block ends well, and vanishes otherwise.
 
@@ -99,7 +104,7 @@ def new_folder(
             for file in aside.rglob("*"):
                 sync_file(file)
             sync_folder(aside)
-            aside.chmod(0o755)
+            aside.chmod(0o700 if private else 0o755)
             _swap(aside, path, force)
         except BaseException:
             if not keep():

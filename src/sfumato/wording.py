@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 IRREGULAR = {
     "class": "classes",
@@ -31,6 +32,16 @@ def counted(number: int, noun: str) -> str:
     head, space, last = noun.rpartition(" ")
     plural = IRREGULAR.get(last, f"{last}s")
     return f"{number:,} {noun if number == 1 else head + space + plural}"
+
+
+def first_names(names: Sequence[str], most: int = 5) -> str:
+    """A few names, and how many more there are.
+
+    >>> first_names(["age", "bmi", "sex"], 2)
+    'age, bmi and 1 more'
+    """
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def than_commonest(low: float, high: float) -> str:

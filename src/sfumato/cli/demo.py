@@ -1,7 +1,9 @@
-"""demo: the whole road in under a minute."""
+"""demo: the first ten minutes, on a table that ships with scikit-learn or on one's own."""
 
 from __future__ import annotations
 
+import shlex
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,81 +11,145 @@ import typer
 
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console, Force
+from sfumato.cli.release import Label
+from sfumato.cli.tables import Tables
 from sfumato.errors import UsageError
-from sfumato.wording import counted
+from sfumato.wording import counted, first_names
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sfumato.jobs.demo import Demonstration
+
+WIDTH = 80
+OUT = Path("demo-out")
 
 
 @with_blocks
 def demo(
     console: Console,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")] = Path("demo-out"),
+    tables: Tables,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")] = OUT,
+    table: Annotated[str | None, typer.Option(metavar="TABLE", help="A table of your own instead.")] = None,
+    label: Label = None,
+    schema: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --table: its schema; otherwise one is inferred.")
+    ] = None,
+    max_rows_per_person: Annotated[
+        int | None, typer.Option(metavar="N", help="With --table: the most rows that one person has.")
+    ] = None,
     consortium: Annotated[bool, typer.Option(help="Four sites and a coordinator instead; writes nothing.")] = False,
     sites: Annotated[int | None, typer.Option(metavar="L", help="With --consortium: L sites of equal size.")] = None,
     force: Force = False,
 ) -> None:
-    """Recommend, sanitize, audit, train and predict on a table that ships with scikit-learn, and write the report.
+    """Sanitize and audit a table that ships with scikit-learn, show it before and after, and write the report.
 
-    With --consortium, starts a server on this machine; four sites sanitize and push, and a model is trained on all of
-    them. Everything is removed afterwards.
+    With --table, walks the same road on your own table. Everything stays in --out; your ledger does not count it, so
+    the release there is to look at, not to share. With --consortium, starts a server on this machine; four sites
+    sanitize and push, and a model is trained on all of them. Everything is removed afterwards.
 
     Examples:
       sfumato demo --out demo-out
-      sfumato demo --consortium
+      sfumato demo --table mine.csv --label ill
+      sfumato demo --table mine.csv --schema mine.yaml --force
       sfumato demo --consortium --sites 8
     """
+    if sites is not None and not consortium:
+        raise UsageError("--sites belongs to --consortium. Give both, or neither.")
+    if table is None and any(one is not None for one in (label, schema, max_rows_per_person)):
+        raise UsageError("--label, --schema and --max-rows-per-person describe a table of your own: give --table.")
     if consortium:
+        if table is not None:
+            raise UsageError("--table and --consortium are two demonstrations. Give one of them.")
         _consortium(console, sites)
         return
-    if sites is not None:
-        raise UsageError("--sites belongs to --consortium. Give both, or neither.")
     from sfumato.jobs.demo import demonstrate
     from sfumato.report import write_report
+    from sfumato.report.bottom_line import bottom_line
 
-    console.say("Breast cancer (569 patients, 30 measurements): three quarters are in the table, others test it.")
     with console.listening() as progress:
-        done = demonstrate(out, force=force, progress=progress, report=write_report)
-    console.say()
-    console.say(f"Proved ({done.card.guarantee['kind']}). {done.advice.paragraph()}")
-    console.say()
-    for line in _side_by_side(done):
+        done = demonstrate(
+            out,
+            table=tables.open_if_given(table),
+            label=label,
+            schema=schema,
+            max_rows_per_person=max_rows_per_person,
+            force=force,
+            progress=progress,
+            report=write_report,
+        )
+    release = out / "release"
+    for line in textwrap.wrap(_first_sentence(done, table), WIDTH):
+        console.say(line)
+    told = bottom_line(done.audit.data, None, str(release), width=WIDTH)
+    for line in [line for line in told if not line.startswith("Next")]:
         console.say(line)
     console.say()
-    tried = [one for one in done.audit.data["attacks"] if one.get("score") is not None]
-    console.say(f"{counted(len(tried), 'attacker')} tried to find the patients again; every one stands in the report.")
-    console.say(
-        f"Of use: a model of the made-up rows is right about {100 * done.accuracy:.0f} of 100 other patients "
-        f"(commonest diagnosis: {100 * done.commonest:.0f})."
-    )
-    report = out / "release" / "report.html"
-    console.say()
-    console.say(f"Report (private): {report}")
-    console.say("Several sites: sfumato demo --consortium. A survey: sfumato survey preview (docs/survey.md).")
+    for line in side_by_side(done.before, done.after):
+        console.say(line)
+    console.say(f"Report (private): {release / 'report.html'}")
+    if table is None:
+        console.say("Several sites: sfumato demo --consortium")
+        console.say("A survey: sfumato survey preview survey.yaml (docs/survey.md)")
+    else:
+        console.say("Your ledger did not count this release: look at it, but do not share it.")
+        if schema is not None and not done.read:
+            typed = f"{shlex.quote(table)} --schema {shlex.quote(str(schema))}"
+            console.say(f"To release: sfumato sanitize {typed} --epsilon 1 --out release")
+    learned = [one for one in done.audit.data["utility"] if one.get("release") is not None]
     console.result(
         {
             "folder": str(out),
-            "report": str(report),
+            "report": str(release / "report.html"),
             "recommended": done.advice.to_dict(),
             "guarantee": dict(done.card.guarantee),
             "attacks": done.audit.data["attacks"],
-            "accuracy": {"auto": done.accuracy},
+            "accuracy": {one["classifier"]: one["release"] for one in learned},
         }
     )
 
 
-def _side_by_side(done: Demonstration) -> list[str]:
-    """The first rows before and after: the made-up ones belong to nobody, so no row answers another."""
-    shown = [*done.before.column_names[:3], done.before.column_names[-1]]
-    both = [table.select(shown).slice(0, 5).to_pylist() for table in (done.before, done.after)]
+def _first_sentence(done: Demonstration, table: str | None) -> str:
+    """What was done; of ranges that were read off one's own table first that nothing is proved, and what to type."""
+    from sfumato.jobs.declare import example
+    from sfumato.jobs.demo import EPSILON
 
-    def cells(row: dict[str, Any]) -> str:
-        return "".join(f"{row[n]:>9.4g}" if isinstance(row[n], float) else f"{row[n]:>11}" for n in shown)
+    rows = f"{done.before.num_rows:,} of {done.before.num_rows + done.others:,}"
+    read = done.read
+    if table is None or not read:
+        what = f"Breast cancer, {rows} patients" if table is None else f"{table}, {rows} rows"
+        return f"{what}: made-up rows, epsilon {EPSILON:g} ({done.card.guarantee['kind']})."
+    file = done.folder / "schema.yaml"
+    ranges = "range of 1 column" if len(read) == 1 else f"ranges of {counted(len(read), 'column')}"
+    return (
+        f"Nothing is proved, because the {ranges} ({first_names(read, 3)}) {'was' if len(read) == 1 else 'were'} read "
+        f"off your table: say of each what you know without it, for example {example(file, done.schema[read[0]])}, "
+        f"then type sfumato demo --table {shlex.quote(table)} --schema {shlex.quote(str(file))} --force"
+        f"{'' if done.folder == OUT else f' --out {shlex.quote(str(done.folder))}'}."
+    )
 
-    return ["  first rows of the table" + " " * 22 + "first made-up rows"] + [
-        f"{cells(old)}   {cells(new)}" for old, new in zip(*both, strict=True)
-    ]
+
+def side_by_side(before: pa.Table, after: pa.Table) -> list[str]:
+    """The first five rows of both. Made-up rows are nobody's, so no row answers the one beside it."""
+    common = [name for name in before.column_names if name in after.column_names]
+    shown = [*common[:3], *common[3:][-1:]]
+    both = [table.select(shown).slice(0, 5).to_pylist() for table in (before, after)]
+
+    def line(cells: list[Any]) -> str:
+        return " ".join(f"{_cell(one, size):>{size}}" for one, size in zip(cells, (8, 8, 8, 10), strict=False))
+
+    old, new = ([line([row[name] for name in shown]) for row in rows] for rows in both)
+    return [f"{line(shown)} | the release", *(f"{one} | {other}" for one, other in zip(old, new, strict=False))]
+
+
+def _cell(value: Any, size: int) -> str:
+    """Words may be cut; numbers lose digits at the end instead."""
+    if value is None:
+        return "-"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        exact = str(value) if isinstance(value, int) else f"{value:.4g}"
+        return exact if len(exact) <= size else f"{value:.2g}"
+    return str(value)[:size]
 
 
 def _consortium(console: Console, sites: int | None) -> None:

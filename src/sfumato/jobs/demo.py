@@ -1,7 +1,8 @@
-"""The whole road on a table that ships with scikit-learn: sanitize, audit, train, predict, report."""
+"""The owner's road in one go: sanitize, audit, report; on a table that ships with scikit-learn, or on one's own."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,21 +11,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.errors import PrivacyLeakWarning
 from sfumato.files import new_folder
 from sfumato.guarantee import Card, Ledger
 from sfumato.jobs.advising.advice import Advice, advise
+from sfumato.jobs.advising.ground import split
 from sfumato.jobs.advising.wish import Wish
 from sfumato.jobs.audit import audit
 from sfumato.jobs.auditing.request import Audit, AuditRequest
-from sfumato.jobs.predict import predict
 from sfumato.jobs.progress import Progress, silent
-from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.jobs.train import train
+from sfumato.jobs.sanitize import Options, sanitize, schema_for
+from sfumato.jobs.sanitize_checks import read_off
 from sfumato.table import Column, Schema, open_table, write_table
 
 LABEL = "diagnosis"
-CLASSIFIER = "auto"
 EPSILON = 1.0
+IN_THE_TABLE = 0.75
 REASON = "what the imaging program can measure"
 RANGES = {
     "radius": (0, 40, 5), "texture": (0, 60, 8), "perimeter": (0, 300, 40), "area": (0, 6_000, 1_000),
@@ -36,42 +38,65 @@ RANGES = {
 
 @dataclass(frozen=True)
 class Demonstration:
-    """What the demo found, for printing."""
+    """What the demo found, for printing. `read`: columns whose ranges were read off the table, so that nothing is
+    proved. `others`: rows that are not in the table, and test the release."""
 
     folder: Path
+    schema: Schema
+    read: list[str]
     card: Card
     audit: Audit
-    accuracy: float
-    commonest: float
     advice: Advice
     before: pa.Table
     after: pa.Table
+    others: int
 
 
 def demonstrate(
-    out: Path, *, force: bool = False, progress: Progress = silent, report: Callable[..., None]
+    out: Path,
+    *,
+    table: Any = None,
+    label: str | None = None,
+    schema: Path | Schema | None = None,
+    max_rows_per_person: int | None = None,
+    force: bool = False,
+    progress: Progress = silent,
+    report: Callable[..., None],
 ) -> Demonstration:
-    """Run the road into the folder `out`; `report` turns an audit into a page."""
-    with new_folder(out, force=force) as folder:
-        patients, others = folder / "patients.csv", folder / "others.csv"
-        _write_tables(patients, others)
-        table = open_table(patients).read()
-        schema = declared(table.column_names)
-        schema.save(folder / "schema.yaml")
-        advice = advise(Wish(epsilon=EPSILON), LABEL, counted=table.num_rows)
-        # A demonstration table is not a person's: it stays out of the owner's ledger.
-        options = Options(schema=schema, epsilon=EPSILON, ledger=folder / "ledger.json")
-        done = sanitize(patients, folder / "release", options, progress)
-        found = audit(AuditRequest(folder=folder / "release", original=patients, holdout=others), progress=progress)
-        released = open_table(folder / "release" / "release.parquet").read()
-        Ledger(folder / "ledger.json").discard()
-        report(found.data, folder / "release" / "report.html")
-        model = folder / "model.skops"
-        train([folder / "release"], CLASSIFIER, model)
-        predicted = predict(model, others, folder / "predicted.csv")
-        assert predicted.accuracy is not None  # the other patients have their labels
-        assert predicted.commonest is not None
-    return Demonstration(out, done.card, found, predicted.accuracy, predicted.commonest, advice, table, released)
+    """Run the road into the folder `out`; `report` turns an audit into a page. Without a `table`, the example's.
+
+    Three quarters of the rows are released, the others are the control. Nothing is written elsewhere: the ledger is the
+    demonstration's own and is thrown away, so what it released of a table of one's own is to look at, not to share.
+    """
+    own = table is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)  # told in the first sentence
+        rows = open_table(table).read() if own else _example()
+        agreed = schema_for(rows, schema, label) if own else declared(rows.column_names)
+        read = read_off(agreed)
+        people = None if agreed.person is None else rows[agreed.person.name].to_pylist()
+        chosen = split(people, rows.num_rows, (IN_THE_TABLE, 1 - IN_THE_TABLE), np.random.default_rng(0))
+        before, others = (rows.take(part) for part in chosen)
+        with new_folder(out, force=force, private=own) as folder:
+            if not own:
+                write_table(before, folder / "patients.csv")
+                write_table(others, folder / "others.csv")
+            agreed.save(folder / "schema.yaml")
+            options = Options(
+                schema=agreed,
+                epsilon=EPSILON,
+                measured_only=bool(read),
+                max_rows_per_person=max_rows_per_person,
+                ledger=folder / "ledger.json",
+            )
+            done = sanitize(before, folder / "release", options, progress)
+            Ledger(folder / "ledger.json").discard()
+            found = audit(AuditRequest(folder=folder / "release", original=before, holdout=others), progress=progress)
+            after = open_table(folder / "release" / "release.parquet").read()
+            report(found.data, folder / "release" / "report.html")
+    predicted = None if agreed.label is None else agreed.label.name
+    advice = advise(Wish(epsilon=EPSILON), predicted, counted=before.num_rows)
+    return Demonstration(out, agreed, read, done.card, found, advice, before, after, others.num_rows)
 
 
 def declared(names: Sequence[str]) -> Schema:
@@ -89,16 +114,11 @@ def declared(names: Sequence[str]) -> Schema:
     return Schema(tuple(columns))
 
 
-def _write_tables(patients: Path, others: Path) -> None:
-    """Three quarters of the patients are in the table, the others are the control."""
+def _example() -> pa.Table:
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer()
     order = np.random.default_rng(0).permutation(len(data.data))
     names = [str(name).replace(" ", "_") for name in data.feature_names]
     columns = {name: pa.array(data.data[order, j]) for j, name in enumerate(names)}
-    columns[LABEL] = pa.array([str(data.target_names[code]) for code in data.target[order]])
-    table = pa.table(columns)
-    cut = int(0.75 * table.num_rows)
-    write_table(table.slice(0, cut), patients)
-    write_table(table.slice(cut), others)
+    return pa.table({**columns, LABEL: pa.array([str(data.target_names[code]) for code in data.target[order]])})

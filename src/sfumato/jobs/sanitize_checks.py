@@ -13,7 +13,7 @@ from sfumato.jobs.sanitize_options import Options
 from sfumato.jobs.strength import Strength
 from sfumato.mechanisms import Mechanism, ModelDrawing
 from sfumato.table import Column, Encoding, Schema
-from sfumato.wording import counted
+from sfumato.wording import counted, first_names
 
 
 def check_nobodys(mechanism: ModelDrawing, encoding: Encoding, options: Options) -> None:
@@ -42,17 +42,22 @@ def _check_rows_per_person(encoding: Encoding, options: Options) -> None:
 def check_provable(encoding: Encoding, options: Options) -> None:
     """Whoever names an epsilon and nothing else wants it proved: what was read off the table stands in the way."""
     _check_rows_per_person(encoding, options)
-    label = encoding.schema.label
-    read = [*encoding.learned, *([label.name] if label is not None and label.source == "learned" else [])]
+    read = read_off(encoding.schema)
     if not read or options.measured_only:
         return
-    named = ", ".join(read[:5]) + (f" and {len(read) - 5:,} more" if len(read) > 5 else "")
     raise SchemaError(
         f"Nothing can be proved, and nothing was released: the ranges or categories of {counted(len(read), 'column')} "
-        f"({named}) were read off your table. Write a schema (`sfumato schema TABLE --out schema.yaml`), put in what "
-        "you know of each column without looking (a form, a code book), and declare it (`sfumato declare schema.yaml "
-        "--column NAME --reason ...`); or add --measured-only, which blurs each row by itself and proves nothing."
+        f"({first_names(read)}) were read off your table. Write a schema (`sfumato schema TABLE --out schema.yaml`), "
+        "put in what you know of each column without looking (a form, a code book), and declare it (`sfumato declare "
+        "schema.yaml --column NAME --reason ...`); or add --measured-only, which blurs each row by itself and proves "
+        "nothing."
     )
+
+
+def read_off(schema: Schema) -> list[str]:
+    """Columns whose ranges or categories were read off the table: no proof can rest on them."""
+    released = (*schema.private, *([schema.label] if schema.label else []))
+    return [column.name for column in released if column.source == "learned"]
 
 
 def check_label(schema: Schema, names: Sequence[str], options: Options) -> None:
