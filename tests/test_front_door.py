@@ -234,7 +234,7 @@ class TestAudit:
         monkeypatch.chdir(tmp_path)
         found = sf.audit(release, original=people, holdout=make_people(80, 1), repeats=2)
         assert isinstance(found.scores, pd.DataFrame)
-        assert list(found.scores) == ["attack", "score", "low", "high", "baseline", "control", "worst", "note"]
+        assert list(found.scores) == ["attack", "score", "low", "high", "baseline", "control", "worst", "extra", "note"]
         assert len(found.scores) == len(found.data["attacks"]) > 5
         assert found.scores["score"].notna().any()
         assert found.scores.loc[found.scores["score"].isna(), "note"].str.contains("not applicable|failed").all()
@@ -246,6 +246,9 @@ class TestAudit:
         assert (tmp_path / "report.html").stat().st_mode & 0o777 == 0o600
         assert json.loads((tmp_path / "audit" / "audit.json").read_text())["attacks"]
         assert len(repr(found)) < 160
+        shown = found._repr_html_()
+        assert "<dt>YOUR DECISION</dt>" in shown
+        assert "<dt>Whose row is it?</dt>" in shown
         with pytest.raises(UsageError, match="no attack 'magic'"):
             found.attack("magic")
 

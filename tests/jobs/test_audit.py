@@ -58,6 +58,24 @@ def owners(wine, released):
     return audit(AuditRequest(wine[0], folder=released(b=0.1), holdout=wine[1], repeats=3))
 
 
+def test_extra_stands_beside_every_attack_and_the_three_risks(owners):
+    """Right minus right without the release, in points of 100; what did not run has none, and never 0."""
+    for entry in owners.data["attacks"]:
+        if entry["score"] is None or entry["upper_bound"]:
+            assert entry["extra"] is None
+        elif "auc" in entry["details"]:
+            assert entry["extra"] == pytest.approx(100 * entry["details"]["auc"] - 50)
+        else:
+            assert entry["extra"] == pytest.approx(100 * (entry["score"] - entry["baseline"]))
+    extra = owners.data["extra"]
+    assert (extra["state"], extra["limit"]) == ("your decision", None)
+    most = {entry["name"]: entry["extra"] for entry in owners.data["attacks"]}
+    for risk in extra["risks"]:
+        own = [most[name] for name in ATTACKS if ATTACKS[name].risk == risk["risk"] and most[name] is not None]
+        assert risk["extra"] == most[risk["attacker"]] == max(own)
+        assert risk["high"] >= risk["extra"] >= risk["low"]
+
+
 def test_every_attack_is_scored_against_baseline_and_control(owners):
     entries = {entry["name"]: entry for entry in owners.data["attacks"]}
     assert set(entries) == set(ATTACKS)

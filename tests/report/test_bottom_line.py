@@ -4,9 +4,11 @@ import copy
 
 import pytest
 
+from sfumato.attacks import ATTACKS
 from sfumato.guarantee.concentrated import epsilon_of
 from sfumato.guarantee.rounding import rounded_up
-from sfumato.report.bottom_line import bottom_line, extra_of, extras, state_of
+from sfumato.jobs.auditing.extra import RISKS, points_of, state_of, three_risks, with_extra
+from sfumato.report.bottom_line import bottom_line, bottom_line_html
 
 
 def entry(name, score=None, baseline=0.0, interval=None, **more):
@@ -22,13 +24,13 @@ FOUND = {
     },
     "release": {
         "earlier_releases": {"count": 0, "total_epsilon_record": 0.0},
-        "owners_word": ["2 ranges by the owner's word (not checked):", '"form 17b": age, dose'],
+        "declared": [{"reason": "form 17b", "ranges": 2}, {"reason": "the law", "ranges": 1}],
         "label_state": "drawn",
     },
     "attacks": [
-        entry("membership", 0.0, details={"auc": 0.51, "auc_high": 0.55}),
-        entry("attribute-inference", 0.46, 0.44, [0.42, 0.5]),
-        entry("singling-out", 0.0, 0.01, [0.0, 0.02]),
+        entry("membership", 0.0, details={"auc": 0.51, "auc_low": 0.47, "auc_high": 0.55}),
+        entry("attribute-inference", 0.46, 0.44, [0.445, 0.5]),
+        entry("singling-out", 0.0, 0.01, [0.0, 0.02], details={"predicates": 22.0, "people_singled_out": 0.0}),
         entry("nearest-row", None, not_applicable="rows are nobody's"),
         entry("lucky-guess", 0.99),
     ],
@@ -45,44 +47,104 @@ def changed(name, **more):
     return found
 
 
+def limited(limit, found=None):
+    return {**(found or FOUND), "extra": {"limit": limit}}
+
+
+def told(found, **more):
+    return " ".join(" ".join(bottom_line(found, **more)).split())
+
+
 def test_the_bottom_line_begins_with_the_state_and_answers_every_question():
     lines = bottom_line(FOUND, folder="release/")
     assert lines[0].startswith("YOUR DECISION      Proved: whatever the other rows teach")
-    text = " ".join(" ".join(lines).split())
+    text = told(FOUND, folder="release/")
     assert "from 1 chance in 10 to at most 2.7 in 10, except with probability 1e-06" in text
     values, presence = (rounded_up(epsilon_of(rho, 1e-6)) for rho in (0.0244, 0.0099))
     assert f"(epsilon {values} for values, {presence} for presence, all releases counted)" in text
-    assert "Whose row is it? 51 of 100 pairs told apart 50 without the release +1" in text
-    assert "Learn a value? 46 of 100 right 44 without the release +2" in text
-    assert "Pick out one? 0 of 100, 1 without the release: nothing learned" in text
+    assert "Whose row is it? 51 of 100 pairs told apart 50 without the release within chance" in text
+    assert "Learn a value? 46 of 100 44 without the release +2" in text
+    assert "Pick out one? tried 22 ways, none found" in text
     assert "Of use? 93 of 100 right (commonest class 63, originals 95), by knn" in text
-    assert 'Not hidden the ranges you declared ("form 17b")' in text
+    assert 'Not hidden the ranges you declared (3, reason "form 17b")' in text
     assert lines[-1] == "Next               sfumato certificate release/"
     assert max(map(len, lines)) <= 80
+    assert max(map(len, bottom_line(FOUND, width=50))) <= 50
     assert "safe" not in text.lower()
 
 
+def test_terminal_and_page_have_the_same_words():
+    page = bottom_line_html(limited(20), "release/").replace("</dt>", " ").replace("</dd>", " ").striptags()
+    assert " ".join(page.split()) == told(limited(20), folder="release/")
+
+
 @pytest.mark.parametrize(
-    ("limit", "state"), [(None, "YOUR DECISION"), (20, "WITHIN YOUR LIMITS"), (5.5, "NOT WITHIN YOUR LIMITS")]
+    ("limit", "state"), [(None, "your decision"), (20, "within your limits"), (5.5, "not within your limits")]
 )
 def test_a_limit_holds_for_the_whole_interval(limit, state):
-    assert state_of(extras(FOUND), limit) == state
+    assert state_of(three_risks(FOUND["attacks"]), limit) == state
+    text = told(limited(limit))
+    assert text.startswith(state.upper())
+    assert ("+2 limit 20" in text) == (limit == 20)
+    assert ("+2, up to +6 by the 95% interval limit 5.5" in text) == (limit == 5.5)
+    assert ("Next sfumato recommend TABLE" in text) == (limit == 5.5)
+
+
+def test_the_interval_of_every_attacker_counts_not_only_of_the_strongest():
+    noisy = {**FOUND, "attacks": [*FOUND["attacks"], entry("linear-estimate", 0.41, 0.4, [0.2, 0.65])]}
+    assert three_risks(noisy["attacks"])[1].attacker == "attribute-inference"
+    assert state_of(three_risks(noisy["attacks"]), 20) == "not within your limits"
 
 
 def test_what_was_not_tried_is_unknown_and_never_0():
     untried = changed("membership", score=None, not_applicable="no trace")
-    assert bottom_line(untried, limit=20)[0].startswith("UNKNOWN ")
-    assert any("not tried: " in line for line in bottom_line(untried))
+    assert told(limited(20, untried)).startswith("UNKNOWN ")
+    assert "Whose row is it? not tried: no trace" in told(untried)
+    assert "Next the same with --holdout TABLE" in told(untried)
+    assert three_risks(untried["attacks"])[0].to_dict()["extra"] is None
     worse = changed("attribute-inference", score=0.9)
     worse["attacks"][0]["score"] = None
-    assert state_of(extras(worse), 20) == "NOT WITHIN YOUR LIMITS"  # what is known to be too much is said first
+    worse = three_risks(worse["attacks"])
+    assert state_of(worse, 20) == "not within your limits"  # what is known to be too much is said first
+
+
+def test_every_attacker_plays_one_of_the_risks_and_some_do_not_count():
+    assert {attack.risk for attack in ATTACKS.values()} == set(RISKS)
+    played = [
+        entry("naive-estimate", 0.4, 0.1),
+        entry("linear-estimate", 0.9, 0.1, assumes=["the attacker shares the key"]),
+        entry("principal-filter", 0.95, 0.1, upper_bound=True),
+        entry("of-tomorrow", 1.0, 0.0),
+    ]
+    assert [one.attacker for one in three_risks(played)] == ["", "linear-estimate", ""]
+    assert {one.why for one in three_risks([])} == {"no attacker of this kind was asked for"}
 
 
 def test_extra_is_right_minus_right_without_the_release():
-    assert extra_of(entry("attribute-inference", 0.6, 0.4)) == pytest.approx(20.0)
-    assert extra_of(entry("x", 0.2, details={"auc": 0.75})) == pytest.approx(25.0)
-    assert extra_of(entry("x", 0.9, upper_bound=True)) is None
-    assert extra_of(entry("x")) is None
+    assert points_of(entry("attribute-inference", 0.6, 0.4)).extra == pytest.approx(20.0)
+    assert points_of(entry("x", 0.2, details={"auc": 0.75})).extra == pytest.approx(25.0)
+    assert points_of(entry("x", 0.9, upper_bound=True)) is None
+    assert with_extra(entry("x"))["extra"] is None
+
+
+@pytest.mark.parametrize(
+    ("right", "without", "limit", "words"),
+    [
+        (0.46, 0.44, None, "46 of 100 44 without the release +2"),
+        (0.464, 0.436, None, "46.4 of 100 43.6 without the release +2.8"),  # 46 less 44 is not 3
+        (0.604, 0.4, 20, "60.4 of 100 40.0 without the release +20.4"),  # +20 would seem to be within 20
+        (0.3, 0.4, None, "30 of 100 40 without the release learns nothing"),
+    ],
+)
+def test_figures_add_up_and_stay_on_their_side_of_the_limit(right, without, limit, words):
+    assert words in told(limited(limit, changed("attribute-inference", score=right, baseline=without, interval=None)))
+
+
+def test_a_page_for_others_has_the_proof_and_nothing_that_was_measured():
+    text = told({**FOUND, "private": False, "attacks": [], "utility": []})
+    assert text.startswith("WHAT IS PROVED Proved: whatever the other rows teach")
+    assert 'Not hidden the ranges you declared (3, reason "form 17b")' in text
+    assert not any(word in text for word in ("of 100", "commonest", "Next", "not tried", "Of use?"))
 
 
 def test_nothing_is_called_proved_that_is_not():

@@ -11,7 +11,7 @@ import pytest
 from sfumato.report import render_report, write_report
 
 SECTIONS = [
-    "risks",
+    "bottom-line", "risks",
     "guarantee", "attacks", "riskiest", "columns", "correlations", "accuracy", "threat", "limits", "settings",
 ]  # fmt: skip
 

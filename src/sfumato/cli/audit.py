@@ -119,9 +119,6 @@ def audit(
     from sfumato.jobs.audit import AuditRequest
     from sfumato.report.bottom_line import bottom_line
 
-    if max_extra is not None and not 0 <= max_extra <= 100:
-        raise UsageError(f"--max-extra is a number of points from 0 to 100. Got {max_extra:g} instead.")
-
     if original is None:
         raise UsageError("An audit needs --original TABLE, the private table that was released.")
     if (folder is None) == (release is None):
@@ -151,6 +148,7 @@ def audit(
         "quasi_identifiers": listed(quasi_identifiers),
         "sensitive": listed(sensitive),
         "population": population,
+        "max_extra": max_extra,
     }
     AuditRequest(original, folder, release, beside_original=beside_original, **shared).check()  # before any reading
     with console.listening() as progress:
@@ -173,7 +171,7 @@ def audit(
             **shared,
         )
         found.save_report(page)
-    for line in bottom_line(found.data, max_extra, str(place), width=min(get_terminal_size().columns, 100)):
+    for line in bottom_line(found.data, str(place), width=min(get_terminal_size().columns, 100)):
         console.say(line)
     console.say()
     for lines in (lead_lines, attack_lines, utility_lines, measure_lines, comparison_lines):

@@ -20,10 +20,11 @@ from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.release import Release
 from sfumato.neighbours import on_device
 from sfumato.report import write_report
+from sfumato.report.bottom_line import bottom_line_html
 from sfumato.table import Schema
 from sfumato.table.frames import as_frame, kind_of
 
-FIGURES = ("score", "low", "high", "baseline", "control", "worst")
+FIGURES = ("score", "low", "high", "baseline", "control", "worst", "extra")
 
 
 class Audit:
@@ -48,11 +49,16 @@ class Audit:
         most = "" if worst is None else f"; {worst['name']} gets most: {worst['score']:.3f}"
         return f"<Audit of {len(self.data['attacks'])} attacks, {len(applied)} of which apply{most}>"
 
+    def _repr_html_(self) -> str:
+        """The bottom line, as the report has it first."""
+        return str(bottom_line_html(self.data))
+
     @property
     def scores(self) -> Any:
         """One row per attack: success from 0 to 1 (higher is worse for privacy) with its interval, the same for a
-        baseline that never saw the release and for a control group, and the worst record. `note` says why an attack
-        has no score. The frame has the same type as `original`."""
+        baseline that never saw the release and for a control group, the worst record, and `extra`: right minus right
+        without the release, in points of 100. `note` says why an attack has no score. The frame has the same type as
+        `original`."""
         rows = [_row(attack) for attack in self.data["attacks"]]
         types = {"attack": pa.string(), **dict.fromkeys(FIGURES, pa.float64()), "note": pa.string()}
         return as_frame(pa.Table.from_pylist(rows, schema=pa.schema(types)), self._kind)
@@ -114,7 +120,7 @@ def _row(attack: dict[str, Any]) -> dict[str, Any]:
     low, high = attack["interval"] or (None, None)
     reason = attack.get("not_applicable")
     note = f"not applicable: {reason}" if reason else f"failed: {attack['failed']}" if attack.get("failed") else None
-    figures = {name: attack[name] for name in ("score", "baseline", "control", "worst")}
+    figures = {name: attack.get(name) for name in ("score", "baseline", "control", "worst", "extra")}
     return {"attack": attack["name"], **figures, "low": low, "high": high, "note": note}
 
 
@@ -145,6 +151,7 @@ def audit(
     quasi_identifiers: Sequence[str] = (),
     sensitive: Sequence[str] = (),
     population: int | None = None,
+    max_extra: float | None = None,
     device: str | None = None,
     device_memory: float = 4.0,
     engine: str = "memory",
@@ -212,6 +219,8 @@ def audit(
         Columns whose diversity is told; by default the label, or all columns that are no quasi-identifiers.
     population : int, optional
         Number of people that the original is a sample of, at least its rows: estimates who is unique among them.
+    max_extra : float, optional
+        Your limit, from 0 to 100: how many more of 100 any attacker may get right with the release than without it.
     device : str, optional
         Make large products on this device of PyTorch ("cuda"), or "cupy"; the answers are the same. See
         docs/large-tables.md.
@@ -273,6 +282,7 @@ def audit(
         quasi_identifiers=tuple(quasi_identifiers),
         sensitive=tuple(sensitive),
         population=population,
+        max_extra=max_extra,
     )
     request.check()
     if engine not in ("memory", "spark"):

@@ -62,12 +62,18 @@ def _what(card: Card) -> str:
     )
 
 
-def owners_word(schema: Mapping[str, Any]) -> list[str]:
-    """On whose word ranges are public, one line for each reason as it was written; the first line says how many."""
+def declared(schema: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Columns whose ranges are public by the owner's word, by the reason as it was written."""
     by_reason: dict[str, list[str]] = {}
     for column in schema["columns"]:
         if column.get("source") == "public" and column.get("role", "private") in ("private", "label"):
             by_reason.setdefault(str(column.get("reason") or ""), []).append(own_words(str(column["name"]), 80))
+    return by_reason
+
+
+def owners_word(schema: Mapping[str, Any]) -> list[str]:
+    """On whose word ranges are public, one line for each reason; the first line says how many."""
+    by_reason = declared(schema)
     if not by_reason:
         return []
     shown = list(by_reason.items())[:MOST_LINES]

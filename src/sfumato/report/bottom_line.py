@@ -1,7 +1,7 @@
 """May I release this, and is it of use? The answer that comes before all figures, from an audit's plain JSON.
 
-*Extra* is how many more of 100 an attacker gets right with the release than without it: one measure for all risks. The
-owner's limit is on it. A risk that nobody tried is unknown, never 0, and nothing is ever called safe.
+Terminal, report and notebook show the same rows: the left word, and what is to be said. Figures that were measured are
+facts about private rows, so a page for others has the proof and what follows from the released files alone.
 """
 
 from __future__ import annotations
@@ -9,100 +9,75 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from sfumato.attacks import ATTACKS
+from markupsafe import Markup
+
 from sfumato.attacks.base import INFERENCE, LINKABILITY, SINGLING_OUT
 from sfumato.guarantee.concentrated import Central, Values
 from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP
+from sfumato.guarantee.own_words import own_words
 from sfumato.guarantee.posterior import loss_of_rho, posterior_bound
 from sfumato.guarantee.rounding import rounded_up
+from sfumato.jobs.auditing.extra import NOT_WITHIN, UNKNOWN, Points, Risk, state_of, three_risks
 from sfumato.jobs.strength import PRIOR
+from sfumato.report.markup import tag
 from sfumato.wording import counted
 
-WITHIN, NOT_WITHIN, DECISION, UNKNOWN = "WITHIN YOUR LIMITS", "NOT WITHIN YOUR LIMITS", "YOUR DECISION", "UNKNOWN"
 QUESTIONS = {LINKABILITY: "Whose row is it?", INFERENCE: "Learn a value?", SINGLING_OUT: "Pick out one?"}
 LEFT = 19
+FOR_OTHERS = "WHAT IS PROVED"
+"""In place of the state, which is the owner's and rests on private rows."""
+
+Row = tuple[str, str]
 
 
-@dataclass(frozen=True)
-class Extra:
-    """The attacker of one risk who gains most, in points of 100. `right` None: nobody tried, and `why`."""
-
-    risk: str
-    right: float | None = None
-    without: float = 0.0
-    high: float = 0.0
-    """The upper end of the interval of extra."""
-    tried: int = 0
-    why: str = ""
-
-    @property
-    def extra(self) -> float | None:
-        return None if self.right is None else self.right - self.without
-
-
-def extra_of(entry: Mapping[str, Any]) -> float | None:
-    """Right minus right without the release, of one attack, in points of 100."""
-    if entry.get("score") is None or entry.get("upper_bound"):
-        return None
-    auc = (entry.get("details") or {}).get("auc")
-    if auc is not None:  # of pairs, one of whom is in the table
-        return 100.0 * (float(auc) - 0.5)
-    return 100.0 * (float(entry["score"]) - float(entry.get("baseline") or 0.0))
+def rows(found: Mapping[str, Any], folder: str = "DIR") -> list[Row]:
+    """What was decided, the proof, the three risks, use, what is not hidden, what to do next."""
+    if not has_measured(found):
+        return [(FOR_OTHERS, proof(found)), ("Not hidden", _not_hidden(found))]
+    limit = (found.get("extra") or {}).get("limit")
+    risks = three_risks(found.get("attacks") or ())
+    state = state_of(risks, limit)
+    return [
+        (state.upper(), proof(found)),
+        *((QUESTIONS[one.risk], in_points(one, limit)) for one in risks),
+        ("Of use?", use(found)),
+        ("Not hidden", _not_hidden(found)),
+        ("Next", _next(found, state, folder)),
+    ]
 
 
-def extras(found: Mapping[str, Any]) -> list[Extra]:
-    """One for each risk, as the strongest attacker of it leaves it."""
-    told = []
-    for risk in QUESTIONS:
-        mine = [one for one in found["attacks"] if one["name"] in ATTACKS and ATTACKS[one["name"]].risk == risk]
-        tried = [one for one in mine if extra_of(one) is not None]
-        if not tried:
-            reasons = [str(one["not_applicable"]) for one in mine if one.get("not_applicable")]
-            told.append(Extra(risk, why=max(set(reasons), key=reasons.count) if reasons else "nobody was asked to"))
-            continue
-        best = max(tried, key=lambda one: extra_of(one) or 0.0)
-        details = best.get("details") or {}
-        if details.get("auc") is not None:
-            right, without, high = 100 * details["auc"], 50.0, 100 * details["auc_high"] - 50.0
-        else:
-            right, without = 100 * float(best["score"]), 100 * float(best.get("baseline") or 0.0)
-            high = 100 * float((best.get("interval") or [0, best["score"]])[1]) - without
-        told.append(Extra(risk, right, without, high, len(tried)))
-    return told
+def has_measured(found: Mapping[str, Any]) -> bool:
+    """Whether the audit holds figures of private rows: the owner's does, and one that the owner shares with them."""
+    return found.get("private") is not False or bool(found.get("attacks"))
 
 
-def state_of(risks: list[Extra], limit: float | None) -> str:
-    """Within the owner's limit only if everything was tried, and all intervals stay below it."""
-    if any(one.extra is not None and limit is not None and one.extra > limit for one in risks):
-        return NOT_WITHIN
-    if any(one.extra is None for one in risks):
-        return UNKNOWN
-    if limit is None:
-        return DECISION
-    return WITHIN if all(one.high <= limit for one in risks) else NOT_WITHIN
-
-
-def bottom_line(
-    found: Mapping[str, Any], limit: float | None = None, folder: str = "DIR", width: int = 80
-) -> list[str]:
-    """The lines, wrapped: what was decided, the proof, the three risks, use, what is not hidden, what to do next."""
-    risks = extras(found)
-    rows = [(state_of(risks, limit), proof(found))]
-    rows += [(QUESTIONS[one.risk], _risk(one, limit)) for one in risks]
-    rows.append(("Of use?", _use(found)))
-    rows.append(("Not hidden", _not_hidden(found)))
-    rows.append(("Next", f"sfumato certificate {folder}"))
+def bottom_line(found: Mapping[str, Any], folder: str = "DIR", width: int = 80) -> list[str]:
+    """The rows as lines of a terminal."""
     lines: list[str] = []
-    for left, words in rows:
+    for left, words in rows(found, folder):
         # A state may be longer than the column: its sentence then begins below it.
         start = f"{left:<{LEFT}}" if len(left) < LEFT else ""
         if not start:
             lines.append(left)
-        lines += textwrap.wrap(words, width, initial_indent=start or " " * LEFT, subsequent_indent=" " * LEFT)
+        lines += textwrap.wrap(
+            words,
+            max(width, 2 * LEFT),
+            initial_indent=start or " " * LEFT,
+            subsequent_indent=" " * LEFT,
+            break_on_hyphens=False,
+        )
     return lines
+
+
+def bottom_line_html(found: Mapping[str, Any], folder: str = "DIR") -> Markup:
+    """The same rows for the report and a notebook; the first is the state."""
+    parts = (
+        tag("div", tag("dt", left), tag("dd", words, style="white-space: pre-wrap"))
+        for left, words in rows(found, folder)
+    )
+    return tag("dl", *parts, class_="bottom")
 
 
 def proof(found: Mapping[str, Any]) -> str:
@@ -137,18 +112,36 @@ def _values(guarantee: Mapping[str, Any], earlier: Mapping[str, Any]) -> Values 
     return Values(0.0 if central is not None and not earlier.get("count") else float(local or 0.0), central)
 
 
-def _risk(one: Extra, limit: float | None) -> str:
-    if one.extra is None or one.right is None:
+def in_points(one: Risk, limit: float | None = None) -> str:
+    """One risk: right, without the release, extra, and the limit where there is one."""
+    if one.points is None:
         return f"not tried: {one.why}"
-    if one.extra <= 0:
-        ways = counted(one.tried, "way")
-        return f"{one.right:.0f} of 100, {one.without:.0f} without the release: nothing learned, {ways} tried"
-    pairs = " pairs told apart" if one.without == 50.0 and one.risk == LINKABILITY else " right"
-    beside = "" if limit is None else f"   limit {limit:g}"
-    return f"{one.right:.0f} of 100{pairs}   {one.without:.0f} without the release   +{one.extra:.0f}{beside}"
+    if one.ways and not one.found:
+        return f"tried {one.ways:,} ways, none found"
+    right, without, extra = shown_points(one.points, limit)
+    unit = " pairs told apart" if one.points.pairs else ""
+    beside = ""
+    if limit is not None:
+        most = f", up to +{math.ceil(10 * one.high) / 10:g} by the 95% interval" if one.high > limit else ""
+        beside = f"{most}   limit {limit:g}"
+    return f"{right} of 100{unit}   {without} without the release   {extra}{beside}"
 
 
-def _use(found: Mapping[str, Any]) -> str:
+def shown_points(points: Points, limit: float | None = None) -> tuple[str, str, str]:
+    """Right, without, and what that is: whole numbers where they add up and stay on their side of the limit."""
+    right, without, extra = round(points.right), round(points.without), round(points.extra)
+    crossed = limit is not None and (extra > limit) != (points.extra > limit)
+    digits = 0 if right - without == extra and not crossed else 1
+    if not points.learns:
+        words = "learns nothing"
+    elif points.low <= 0:
+        words = "within chance"
+    else:
+        words = f"+{points.extra:.{digits}f}"
+    return f"{points.right:.{digits}f}", f"{points.without:.{digits}f}", words
+
+
+def use(found: Mapping[str, Any]) -> str:
     best = max(
         (one for one in found.get("utility") or () if one.get("release") is not None),
         key=lambda one: float(one["release"]),
@@ -168,11 +161,15 @@ def _use(found: Mapping[str, Any]) -> str:
 
 
 def _not_hidden(found: Mapping[str, Any]) -> str:
+    """What anybody with the release knows beyond the proof: true of the released files alone."""
     release = found.get("release") or {}
     parts = []
-    if words := release.get("owners_word"):
-        reason = str(words[1] if len(words) > 1 else words[0]).partition(": ")[0]
-        parts.append(f"the ranges you declared ({textwrap.shorten(reason, 60)})")
+    if declared := release.get("declared"):
+        most = max(declared, key=lambda one: int(one["ranges"]))
+        count, reason = sum(int(one["ranges"]) for one in declared), own_words(str(most["reason"]), 60)
+        parts.append(f'the ranges you declared ({count:,}, reason "{reason}")')
+    elif release.get("owners_word"):
+        parts.append("the ranges you declared")
     if learned := release.get("learned_from_data"):
         parts.append(f"{counted(len(learned), 'range')} read off your data")
     if release.get("label_state") == "exact":
@@ -180,3 +177,12 @@ def _not_hidden(found: Mapping[str, Any]) -> str:
     if (found.get("guarantee") or {}).get("kind") != CENTRAL_DP:
         parts.append("who is in the table")
     return "; ".join(parts) or "what is true of everybody"
+
+
+def _next(found: Mapping[str, Any], state: str, folder: str) -> str:
+    """One command: what is missing, something stronger, or the page to hand over."""
+    if state == UNKNOWN and not (found.get("settings") or {}).get("holdout_rows"):
+        return "the same with --holdout TABLE: people not in the table, whom some attackers need"
+    if state == NOT_WITHIN or found.get("guarantee") is None:
+        return "sfumato recommend TABLE"
+    return f"sfumato certificate {folder}"

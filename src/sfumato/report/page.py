@@ -13,6 +13,7 @@ from sfumato.guarantee.own_words import own_words
 from sfumato.report.accuracy import commonest_mark, learned, original_mark, release_mark
 from sfumato.report.attack_chart import baseline_mark, control_mark, interval_mark
 from sfumato.report.attacks import grouped_reasons, told_attacks
+from sfumato.report.bottom_line import bottom_line_html
 from sfumato.report.columns import pictures
 from sfumato.report.comparison_parts import copied_rows, shown_copies, shown_crowds, shown_fidelity
 from sfumato.report.correlations import correlation_maps
@@ -36,10 +37,10 @@ NO_RELEASE: dict[str, Any] = {
 
 def write_report(audit: Mapping[str, Any], path: Path) -> None:
     """Write the page whole; the owner's can be read by the owner alone."""
-    write_whole(path, render_report(audit), private=is_private(audit))
+    write_whole(path, render_report(audit, path.absolute().parent.name), private=is_private(audit))
 
 
-def render_report(audit: Mapping[str, Any]) -> str:
+def render_report(audit: Mapping[str, Any], folder: str = "DIR") -> str:
     """The page as text. Parts that the audit does not hold are left out, and the page says so."""
     private = is_private(audit)
     attacks = list(audit.get("attacks") or ())
@@ -57,6 +58,7 @@ def render_report(audit: Mapping[str, Any]) -> str:
         title=title(release),
         parameters=_parameters(release.get("mechanism") or {}),
         guarantee=shown_guarantee(audit.get("guarantee"), release["earlier_releases"]),
+        bottom=bottom_line_html(audit, folder),
         lead=copied_rows(audit.get("copies")),
         risks=three_risks(attacks),
         measures=shown_measures(audit.get("measures")),

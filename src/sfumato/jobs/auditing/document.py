@@ -15,8 +15,9 @@ from sfumato import __version__
 from sfumato.errors import SfumatoError
 from sfumato.files import write_whole
 from sfumato.guarantee import ThreatModel
-from sfumato.guarantee.words import owners_word
+from sfumato.guarantee.words import declared, owners_word
 from sfumato.jobs.auditing.evidence import Evidence
+from sfumato.jobs.auditing.extra import extra_dict, with_extra
 from sfumato.jobs.auditing.published import published
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.jobs.auditing.tidy import tidy_table
@@ -49,11 +50,12 @@ def document(
 ) -> dict[str, Any]:
     """All results in the order of the report."""
     card = evidence.card
+    attacks, extra = [with_extra(entry) for entry in attacks], extra_dict(attacks, request.max_extra)
     if request.public:
         if uniqueness is not None:
             uniqueness = {**uniqueness, "original": None}
-        attacks, measures, utility, distributions, correlations, clusters = published(
-            [attacks, measures, utility, distributions, correlations, clusters], card=card is not None
+        attacks, extra, measures, utility, distributions, correlations, clusters = published(
+            [attacks, extra, measures, utility, distributions, correlations, clusters], card=card is not None
         )
         copies, uniqueness, fidelity, together = published(
             [copies, uniqueness, fidelity, together], card=card is not None
@@ -69,6 +71,7 @@ def document(
             if card is None
             else card.stated_guarantee().to_dict() | {"words": card.guarantee["words"]},
             "threat_model": _threat_model(evidence),
+            "extra": extra,
             "attacks": attacks,
             "measures": measures,
             "utility": utility,
@@ -103,6 +106,9 @@ def _release(evidence: Evidence) -> dict[str, Any]:
         "label_state": None if card is None else card.label,
         "learned_from_data": None if card is None else list(card.learned_from_data),
         "owners_word": [] if card is None else owners_word(card.source_schema),
+        "declared": []
+        if card is None
+        else [{"reason": why, "ranges": len(names)} for why, names in declared(card.source_schema).items()],
         "earlier_releases": None if card is None else dict(card.earlier_releases),
         "reproducible": None if card is None else card.reproducible,
         "post_processing": None if card is None else card.post_processing,

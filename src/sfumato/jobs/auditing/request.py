@@ -10,6 +10,7 @@ from typing import Any
 from sfumato.attacks.window import TOLERANCE
 from sfumato.errors import UsageError
 from sfumato.jobs.auditing.attack_settings import settings_of
+from sfumato.jobs.auditing.extra import check_limit
 from sfumato.jobs.release import Release
 from sfumato.table import Schema
 from sfumato.table.filling import MISSING_INSTEAD, UNKNOWN_WAYS
@@ -43,7 +44,8 @@ class AuditRequest:
     that is another one.
     quasi_identifiers: columns that others may know of a person, for k-anonymity and the like; those that the schema
     marks by default. sensitive: the columns whose diversity is told; the label, or all others. population: how many
-    people the original is a sample of, for estimates of who is unique among them.
+    people the original is a sample of, for estimates of who is unique among them. max_extra: the owner's limit, how
+    many more of 100 any attacker may get right by the release.
     """
 
     original: Any
@@ -74,6 +76,7 @@ class AuditRequest:
     quasi_identifiers: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
     population: int | None = None
+    max_extra: float | None = None
 
     def check(self) -> None:
         """Refuse what cannot be meant."""
@@ -99,6 +102,7 @@ class AuditRequest:
         if self.beside is None and self.beside_original is not None:
             raise UsageError("--with-original is the table of the release given by --with. Give both, or neither.")
         settings_of(self.parameters, published=self.published)
+        check_limit(self.max_extra)
         if self.max_rows < 2:
             raise UsageError(f"--max-rows must be at least 2. Got {self.max_rows} instead.")
         if self.repeats is not None and self.repeats < 0:

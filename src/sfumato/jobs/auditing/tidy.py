@@ -40,6 +40,8 @@ def _attacks(audit: dict[str, Any]) -> Iterator[dict[str, Any]]:
             beside = {"baseline": attack["baseline"], "control": attack["control"]}
             yield {**here, "metric": "score", "value": attack["score"], "low": low, "high": high, **beside}
             yield {**here, "metric": "worst", "value": attack["worst"]}
+        if attack.get("extra") is not None:
+            yield {**here, "metric": "extra", "value": attack["extra"]}
         for name, value in attack["details"].items():
             yield {**here, "metric": name, "value": value}
         for column in attack["columns"]:
