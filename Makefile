@@ -36,7 +36,7 @@ help:
 	@echo "make bench      speed and memory, side by side with other tools"
 	@echo "make docs       the site of the documentation, offline, every link checked"
 	@echo "make lock       write the lock again (UPGRADE=--upgrade takes new versions)"
-	@echo "make reference  write docs/reference, tests/snapshots and the hashes of the survey's page"
+	@echo "make reference  write docs/reference, the glossary, tests/snapshots and the hashes of the survey's page"
 	@echo "make clean      remove .venv, caches and demo-out"
 
 demo: $(READY)

@@ -1,13 +1,14 @@
-"""Write docs/reference/: cli.md from the program itself, python.md from the docstrings of the front door.
+"""Write docs/reference/: cli.md from the program itself, python.md from the docstrings of the front door; and
+docs/glossary.md from the vocabulary.
 
-Tests fail while a page is stale, so run `make reference` after a change of the command line or of the front door.
+Tests fail while a page is stale, so run `make reference` after a change of the command line, the front door or a word.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -152,12 +153,35 @@ def as_table(title: str, body: str) -> str:
     return "\n".join(rows)
 
 
+# The glossary
+
+
+def glossary(wording: Any) -> str:
+    head = (
+        "# Glossary\n\nWritten by `make reference` from `src/sfumato/wording.py`, the words of terminal, pages and "
+        "certificate.\n\n"
+    )
+    experts = "\n\n## For experts\n\nOwners' pages do without these; the experts' part of a report has them.\n\n"
+    return head + entries_of(wording.WORDS) + experts + entries_of(wording.EXPERTS) + "\n"
+
+
+def entries_of(words: Mapping[str, Any]) -> str:
+    """One line a word, and what law, papers or files call it."""
+    called = {name: f" (elsewhere: {word.known_as})" if word.known_as else "" for name, word in words.items()}
+    return "\n".join(f"- **{name[0].upper()}{name[1:]}**{called[name]}: {word.means}" for name, word in words.items())
+
+
 def pages() -> dict[Path, str]:
     """Every page that is written here."""
     import sfumato
+    from sfumato import wording
     from sfumato.cli import app
 
-    return {FOLDER / "cli.md": page(app), FOLDER / "python.md": python_page(sfumato)}
+    return {
+        FOLDER / "cli.md": page(app),
+        FOLDER / "python.md": python_page(sfumato),
+        FOLDER.parent / "glossary.md": glossary(wording),
+    }
 
 
 if __name__ == "__main__":

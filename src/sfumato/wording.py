@@ -1,9 +1,222 @@
-"""Small things that every message needs."""
+"""The words that readers meet: one vocabulary for terminal, pages, certificate and documentation.
+
+`WORDS` says what a thing is called, what it means, and which other words for it are out of readers' text.
+`docs/glossary.md` is written from it (`make reference`), and tests/test_vocabulary.py reads pages, terminal and
+documentation for words that are out. Fields of JSON, options, files, classes and the papers' pages keep their own.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Word:
+    """What readers are told. `out`: what they must not meet instead; `known_as`: what law, papers or files call it,
+    which may stand small beside it, in parentheses."""
+
+    means: str
+    out: tuple[str, ...] = ()
+    known_as: str = ""
+
+
+PICK_OUT, FIND_ROW, LEARN_VALUE = "pick out one person", "find whose row it is", "learn a value"
+MEASURED, PROVED = "measured, not proved", "proved"
+
+WORDS = {
+    "accuracy lost": Word(
+        "How many more of 100 rows a classifier gets wrong when it learned from the release and not from the original.",
+        ("phi",),
+        "phi",
+    ),
+    "attacker": Word(
+        "Whoever tries to find out about a person from the release. An audit plays many, each of whom knows "
+        "something else; what they achieve is a lower bound on what can be learned.",
+        ("adversary", "an attack", "the attack", "each attack", "every attack", "no attack", "attacks"),
+        "adversary, attack",
+    ),
+    "blur": Word(
+        "To change a row by chance before it leaves, so that it could be that of many other people.",
+        ("perturb", "perturbation", "sanitize"),
+        "perturb, sanitize",
+    ),
+    "card": Word(
+        "The file `card.json`, in which a release describes itself: method, parameters, recipe, what is proved, "
+        "and what was read off the data. It holds no seed, no key and no row, but ranges and categories that were"
+        " read off the data do appear on it.",
+    ),
+    "column to predict": Word(
+        "What others should learn to predict from the release.",
+        ("label",),
+        "label, target",
+    ),
+    "epsilon": Word(
+        "The largest change, as a logarithm of a likelihood ratio, that a release can make to anyone's belief "
+        'about a person. Smaller protects more; the card translates it into "1 chance in 10 can become at most '
+        'x%". It is stated for one released number, one source column with all others fixed, and the whole row. '
+        "The row's figure is the one that matters; a person with several rows has that figure times the number of"
+        " rows.",
+    ),
+    "extra": Word(
+        'How many more of 100 an attacker gets right with the release than without: "+17 of 100". What is right '
+        "without the release too is not the release's doing.",
+        ("gain", "excess"),
+        "gain, excess, advantage",
+    ),
+    FIND_ROW: Word(
+        "Connect what is known of a person with that person's row of the release, or with having been in the table.",
+        ("linkability",),
+        "linkability",
+    ),
+    "fits together with": Word(
+        "Releases fit together if they were encoded and mixed in the same way. Others are never pooled, trained "
+        "on or predicted with together.",
+        ("another space", "same space", "different spaces", "other space"),
+        "space",
+    ),
+    "floor": Word(
+        "The least probability of either value of a bit in a guided survey. It is what makes the survey's epsilon"
+        " finite, whatever guidance the collector sends.",
+    ),
+    "guidance": Word(
+        "The directions in which the classes of a survey differ, computed from blurred answers and sent to "
+        "respondents. Their devices blur answers so that mostly these directions remain.",
+    ),
+    "key": Word(
+        "The owner's private file `key.json`, which holds a secret map such as a rotation. Sites of one study "
+        "share it; it must never reach the coordinator or anyone else.",
+    ),
+    LEARN_VALUE: Word(
+        "Tell what stands in one column of a person's row.",
+        ("inference",),
+        "inference",
+    ),
+    "ledger": Word(
+        "The owner's private count of earlier releases, by person. It lets the card state what holds against an "
+        "attacker who sees all of them, and keeps a budget.",
+    ),
+    "level": Word(
+        "The number of directions of guidance that a respondent's bits follow. A respondent chooses the highest "
+        "level they accept, and waits until the survey needs no more than that.",
+    ),
+    "made-up rows": Word(
+        "Rows drawn from noisy counts of the table. None of them is a person's row.",
+        ("belong to nobody", "belongs to nobody", "rows of nobody"),
+    ),
+    MEASURED: Word(
+        "Nothing is proved about this release. Only what the audit's attackers achieved speaks for it.",
+        ("empirical only", "empirical-only", "no formal guarantee"),
+        "empirical only",
+    ),
+    "method": Word(
+        "How a table is turned into a release: `sfumato list mechanisms` has them all.",
+        ("mechanism",),
+        "mechanism",
+    ),
+    "owner's word": Word(
+        "That a range is known without the table (`source: public`, with a reason). A proof rests on it, a reader"
+        " cannot check it, and every reader is told so.",
+    ),
+    "people not in the table": Word(
+        "People of the same kind whose rows were not released (`--holdout`). What an attacker gets right about "
+        "them is true of people in general, and not the release's doing.",
+        ("stranger", "holdout", "the control", "a control", "control group", "control people"),
+        "control, holdout",
+    ),
+    "person": Word(
+        "An individual, who may own several rows, which a column with `role: person` ties together. Their "
+        "epsilons add up, so `--max-rows-per-person` caps the total.",
+    ),
+    PICK_OUT: Word(
+        "Give a description that fits one person of the table alone.",
+        ("singling out", "single out", "singled out"),
+        "singling out",
+    ),
+    "private match file": Word(
+        "The owner's private file `trace.parquet`, which says which released row came from which source row. Only"
+        " the audit needs it.",
+        ("trace",),
+        "trace",
+    ),
+    PROVED: Word(
+        "A bound on epsilon that holds against every attacker, whatever they know. It covers values (`local-dp` "
+        "on the card), or values and presence in the table (`central-dp`). Nothing that it rests on was read off "
+        "the data.",
+        ("local-dp", "central-dp"),
+        "local-dp, central-dp",
+    ),
+    "ranges read off your data": Word(
+        "Minima, maxima or categories that come from the table. They are people's values, so no proof can rest on"
+        " them: say what you know without the table instead (`sfumato declare`).",
+        ("learned bounds", "bounds learned", "bounds were learned", "learned ranges", "bounds are learned"),
+        "learned bounds",
+    ),
+    "record": Word(
+        "One row of the source table. A proof is for a record unless it says otherwise.",
+    ),
+    "release": Word(
+        "The table that leaves the owner's hands, together with its card. Everything else that `sfumato sanitize`"
+        " writes stays with the owner.",
+    ),
+    "right x of 100": Word(
+        "How often an attacker is right, of 100 tries: 1 of 10 is 10 of 100.",
+        ("success", "succeed", "score"),
+        "success, score",
+    ),
+    "without the release": Word(
+        "What an attacker gets right who never saw the release. Only what goes beyond it is the release's doing.",
+        ("baseline", "guesser", "guessing"),
+        "baseline, reference",
+    ),
+}
+
+EXPERTS = {
+    "amplification": Word(
+        "The largest ratio of the probabilities of one released value under two different sources: e to the epsilon.",
+        ("amplification", "amplifying"),
+    ),
+    "channel": Word(
+        "The law of what is released given what was true, for one column or group of columns. Guarantee, "
+        "attackers and learners all read the same channel.",
+        ("channel", "law of the noise"),
+    ),
+    "conditional epsilon": Word(
+        "The epsilon that would hold if everything it rests on had been public. It is shown with a release that "
+        "is measured, not proved, and is not a promise.",
+    ),
+    "DAPL": Word(
+        'The mean L1 error of the density estimates of the sites, halved (the "privacy loss" of the kernel '
+        "paper). It measures the quality of an estimate and says nothing about privacy. It needs the true "
+        "density; audits and rehearsals have another estimate in its place, and call the result the gap of two "
+        "density estimates (`density_gap`).",
+    ),
+    "k\\*": Word(
+        "The smallest level that serves the classifier. The first direction beyond it has at most the share `mu` "
+        "of the first direction's strength.",
+    ),
+    "map": Word(
+        "What is done to the whole row before the channels: nothing, a public affine or guided map, or a secret "
+        "one. With its channels it makes up the recipe.",
+    ),
+    "phi": Word(
+        "The accuracy of a classifier trained on the original rows minus that of one trained on the release, as a"
+        " mean over splits with an interval. Smaller is better for the analyst.",
+    ),
+    "predicate": Word(
+        "A description that is true of exactly one released row, with which an attacker picks out a person.",
+        ("predicate", "vacuous"),
+    ),
+    "recipe": Word(
+        "A map and its channels, which together say how a release came about. The card holds it, and the "
+        "coordinator recomputes the guarantee from it.",
+    ),
+}
+"""Words of the experts' part of a page and of the papers' pages; owners do not meet them."""
+
+UNNAMED = ("shall", "nobody", "somebody")
+"""English that hides who acts. Say who does it: the attacker, the owner, the coordinator; and `should`, not `shall`."""
 
 IRREGULAR = {
     "class": "classes",

@@ -168,7 +168,7 @@ def test_a_new_survey_tells_its_link_and_cannot_be_over(
     )
     file.write_text(yaml.safe_dump({**SURVEY, "closes": "2020-01-01"}))
     assert run("survey", "new", file, "--data", data) == 2
-    assert "closed on 2020-01-01: nobody could answer it" in capsys.readouterr().err
+    assert "closed on 2020-01-01: people could no longer answer it" in capsys.readouterr().err
     assert len(list(data.glob("owner-*.token"))) == 1
 
 

@@ -30,14 +30,18 @@ def audit(
     ] = None,
     original: Annotated[str | None, typer.Option(metavar="TABLE", help="The private table.")] = None,
     holdout: Annotated[
-        str | None, typer.Option(metavar="TABLE", help="Similar people who are not in the table: the control.")
+        str | None, typer.Option(metavar="TABLE", help="Similar people who are not in the table.")
     ] = None,
     release: Annotated[
         str | None, typer.Option(metavar="TABLE", help="A release made by any tool, instead of DIR.")
     ] = None,
-    label: Annotated[str | None, typer.Option(metavar="COL", help="The label, for a release without a card.")] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COL", help="The column to predict, if there is no card.")
+    ] = None,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema, for a release without a card.")] = None,
-    guess: Annotated[Path | None, typer.Option(metavar="FILE", help="Somebody else's guess, to score as well.")] = None,
+    guess: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Another attacker's guess, to judge as well.")
+    ] = None,
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key, if it is not in DIR.")] = None,
     public: Annotated[bool, typer.Option("--public", help="Leave out everything that shows original rows.")] = False,
     out: Annotated[
@@ -48,7 +52,7 @@ def audit(
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option(metavar="ATTACK.NAME=VALUE", help="Setting of an attack; repeatable. See docs/attacks.md."),
+        typer.Option(metavar="ATTACK.NAME=VALUE", help="Setting of an attacker; repeatable. See docs/attacks.md."),
     ] = None,
     repeats: Annotated[
         int | None,
@@ -57,7 +61,7 @@ def audit(
     max_rows: Annotated[int, typer.Option(help="Attack a random sample if there are more rows.")] = 20_000,
     seed: Annotated[int, typer.Option(help="For the audit's own sampling.")] = 0,
     unknown: Annotated[
-        str, typer.Option(help="Categories only in the holdout: missing (counted, treated as empty) or refuse.")
+        str, typer.Option(help="Categories only in --holdout: missing (counted, treated as empty) or refuse.")
     ] = "missing",
     beside: Annotated[
         Path | None, typer.Option("--with", metavar="DIR", help="Another release of the same people: attack both.")
@@ -86,7 +90,9 @@ def audit(
     ] = None,
     sensitive: Annotated[
         str | None,
-        typer.Option(metavar="COL,COL", help="Whose diversity to tell; by default the label, or all others."),
+        typer.Option(
+            metavar="COL,COL", help="Whose diversity to tell; by default the column to predict, or all others."
+        ),
     ] = None,
     population: Annotated[
         int | None, typer.Option(metavar="N", help="People that the table is a sample of: who is unique among them.")
@@ -104,7 +110,7 @@ def audit(
     ] = None,
     force: Force = False,
 ) -> None:
-    """Attack a release, score every attack, and write audit.json, audit.parquet and report.html.
+    """Try attackers on a release, and write what they find out: audit.json, audit.parquet and report.html.
 
     Examples:
       sfumato audit release --original patients.csv --holdout others.csv

@@ -25,7 +25,7 @@ def list_entries(
     what: Annotated[Catalogue, typer.Argument(metavar="mechanisms|attacks|classifiers", help="What to list.")],
     as_json: Json = False,
 ) -> None:
-    """List every mechanism, attack or classifier with one line about it.
+    """List every method, attacker or classifier with one line about it.
 
     Example: sfumato list mechanisms
     """

@@ -109,7 +109,7 @@ def show_consortium(say: Say, sites: int | None = None) -> Shown:
 
 
 def _take_part(folder: Path, site: str, consortium: Consortium, place: Place) -> str:
-    """What a site does: sanitize at home with a ledger of its own, look at what would leave, push."""
+    """What a site does: release at home with a ledger of its own, look at what would leave, push."""
     table, ledger = consortium.sites[site], folder / "ledger.json"
     options = Options(mechanism=MECHANISM, schema=consortium.schema, only_new=True, ledger=ledger)
     sanitize(table, folder / "release", options)

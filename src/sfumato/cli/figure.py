@@ -12,7 +12,7 @@ from sfumato.cli.console import Console
 from sfumato.cli.tables import TableArgument, Tables
 
 app = typer.Typer(no_args_is_help=True, help="The papers' experiments on a table of your own; nothing is released.")
-Label = Annotated[str | None, typer.Option(metavar="COL", help="The label; its column is left out.")]
+Label = Annotated[str | None, typer.Option(metavar="COL", help="The column to predict; it is left out.")]
 MaxRows = Annotated[int, typer.Option(min=10, help="Use a random sample if there are more rows.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of the sample and of the noise.")]
 
@@ -87,7 +87,7 @@ def condensation(
             seed=seed,
             progress=progress,
         )
-    console.say("Standard deviation of an attack's error on columns scaled to [0, 1]; larger is safer.")
+    console.say("Standard deviation of the attacker's error on columns scaled to [0, 1]; larger protects more.")
     console.say(f"{'':44}{'minimum':>9}{'average':>9}")
     lines = [(f"condensation, groups of {one.k}: nearest row", (one.minimum, one.average)) for one in found.condensed]
     lines += [

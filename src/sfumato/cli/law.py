@@ -1,4 +1,4 @@
-"""law: does noise of a law bound what somebody can learn?"""
+"""law: does noise of a law bound what an attacker can learn?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def law(
     ] = None,
     log: Annotated[bool, typer.Option("--log", help="The expression is the logarithm of a density.")] = False,
 ) -> None:
-    """Say whether additive noise of a law has bounded amplification, with the bound, or why there is none.
+    """Say whether additive noise of a law bounds what an attacker can learn, with the bound, or why there is none.
 
     This is Theorem 4 of the paper principal-laplace, with the condition that is missing there.
 

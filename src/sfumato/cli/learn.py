@@ -121,7 +121,7 @@ def predict(
     unknown: Unknown = "missing",
     force: Force = False,
 ) -> None:
-    """Classify plain rows (embedded with the card or the key) or rows that are already perturbed.
+    """Classify plain rows (embedded with the card or the key) or rows that are already blurred.
 
     Examples:
       sfumato predict model.skops new-patients.csv --out predictions.csv
@@ -160,7 +160,9 @@ def predict(
 @with_blocks
 def evaluate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, trained here or by a coordinator.")],
-    source: Annotated[str, typer.Argument(metavar="TABLE_OR_DIR", help="Rows with their label, plain or released.")],
+    source: Annotated[
+        str, typer.Argument(metavar="TABLE_OR_DIR", help="Rows with the column to predict, plain or released.")
+    ],
     tables: Tables,
     console: Console,
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key of the releases, if they have one.")] = None,
@@ -169,7 +171,7 @@ def evaluate(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON file to write, readable by you alone.")] = None,
     force: Force = False,
 ) -> None:
-    """Say how often MODEL errs on rows whose label is known. Nothing is sent, and nothing is written without --out.
+    """Say how often MODEL errs on rows whose answer is known. Nothing is sent, and nothing is written without --out.
 
     Example: sfumato evaluate model.skops our-patients.csv
     """

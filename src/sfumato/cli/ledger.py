@@ -51,7 +51,7 @@ def budget(
     epsilon: Annotated[
         float | None, typer.Option(help="What all releases may come to for anybody; beyond it none is made.")
     ] = None,
-    delta: Annotated[float | None, typer.Option(help="Largest delta of rows that belong to nobody.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Largest delta of made-up rows.")] = None,
     none: Annotated[bool, typer.Option("--none", help="Remove the budget.")] = False,
     ledger: LedgerPath = None,
 ) -> None:
@@ -132,7 +132,7 @@ def _line(one: Noted) -> str:
     if one.cohort is not None:
         line += f", cohort {one.cohort!r}"
     if one.table is not None:
-        line += f"\n      All releases of rows that belong to nobody: {one.table.words()} for presence."
+        line += f"\n      All releases of made-up rows: {one.table.words()} for presence."
     if one.totals is not None:
         times, proved, unproved = one.totals.releases, one.totals.epsilon, one.totals.unproved
         who = "person" if one.totals.by == "person" else "row"
@@ -142,7 +142,7 @@ def _line(one: Noted) -> str:
             f"{rounded_up(proved.median)} and {unproved.median:.0f}."
         )
     if one.values is not None:
-        line += f"\n      All releases, for somebody's values with all of their rows: {one.values.words()}."
+        line += f"\n      All releases, for a person's values with all of their rows: {one.values.words()}."
     return line
 
 

@@ -88,7 +88,7 @@ def rules(
 ) -> None:
     """Find association rules and frequencies of pairs behind randomized answers, unbiased and with intervals.
 
-    Writes OUT/pairs.csv, OUT/rules.csv and OUT/rules.json. Categorical columns and the label take part.
+    Writes OUT/pairs.csv, OUT/rules.csv and OUT/rules.json. Categorical columns and the column to predict take part.
 
     Example: sfumato rules release --min-support .1 --out rules
     """
@@ -122,7 +122,7 @@ def rules(
 def regress(
     folders: Folders,
     target: Annotated[
-        str, typer.Option(metavar="COL", help="A released number, or the one that was kept by sanitize --target.")
+        str, typer.Option(metavar="COL", help="A released number, or the one that `sanitize --target` kept.")
     ],
     out: Out,
     console: Console,

@@ -83,8 +83,8 @@ def _ask(words: str, as_json: bool) -> None:
     """Show what will leave, and wait for a yes."""
     if as_json or not sys.stdin.isatty():
         raise UsageError(
-            "This is the first push to this study, and there is nobody to ask. Look at it with --dry-run, compare the "
-            "study's hash, then push with --yes."
+            "This is the first push to this study, and no person is here to ask. Look at it with --dry-run, compare "
+            "the study's hash, then push with --yes."
         )
     print(words)
     print()

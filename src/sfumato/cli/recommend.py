@@ -29,13 +29,13 @@ def recommend(
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
     trust: Annotated[
         str,
-        typer.Option(metavar="WHOM", help="Whom people trust with rows: owner, nobody, or people (a survey)."),
+        typer.Option(metavar="WHOM", help="Whom people trust with rows: 'owner', 'nobody', or 'people' (a survey)."),
     ] = "owner",
     max_risk: Annotated[
-        float | None, typer.Option(metavar="R", help="The most that any belief may gain by a person's row, 0 to 1.")
+        float | None, typer.Option(metavar="R", help="The most that any belief may rise by a person's row, 0 to 1.")
     ] = None,
     max_posterior: Annotated[
-        float | None, typer.Option(metavar="P", help="How sure somebody may become of a fact (see --prior).")
+        float | None, typer.Option(metavar="P", help="How sure an attacker may become of a fact (see --prior).")
     ] = None,
     prior: Annotated[float | None, typer.Option(help="How sure they were before; 0.1 if not given.")] = None,
     max_loss: Annotated[

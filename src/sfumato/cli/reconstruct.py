@@ -57,7 +57,7 @@ def reconstruct(
     """Reconstruct the distribution of columns from releases and their cards.
 
     Writes OUT/density.parquet, OUT/density.csv and OUT/density.svg; with several columns, each gets a folder OUT/COL.
-    Several folders (parts with different noise) give one joint estimate. Nobody's value is recovered, only the
+    Several folders (parts with different noise) give one joint estimate. No person's value is recovered, only the
     distribution. In --along, put a name that is no single word between `backticks`.
 
     Examples:

@@ -23,7 +23,7 @@ def redraw(
     ledger: LedgerPath = None,
     force: Force = False,
 ) -> None:
-    """Draw rows again from the model of RELEASE, whose rows belong to nobody. The table is not needed.
+    """Draw rows again from the model of RELEASE, whose rows are made up. The table is not needed.
 
     All that is drawn from one model rests on the same noisy measurements, so it costs nothing. `sfumato sanitize`
     measures the table again, and is paid for again.

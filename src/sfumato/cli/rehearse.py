@@ -22,9 +22,9 @@ def rehearse(
     label: Annotated[str | None, typer.Option(metavar="COL", help="The column to predict.")] = None,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
     sites: Annotated[str, typer.Option(metavar="L,L,...", help="Numbers of sites to try.")] = "1,2,4,8",
-    mechanism: Annotated[str, typer.Option(help="How every site perturbs its rows.")] = "kernel-resampling",
+    mechanism: Annotated[str, typer.Option(help="How every site blurs its rows.")] = "kernel-resampling",
     param: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of the mechanism; repeatable.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of the method; repeatable.")
     ] = None,
     classifier: Annotated[str, typer.Option(help="What learns from the pooled rows.")] = "knn",
     repeats: Annotated[int, typer.Option(help="Random splits of the table.")] = 10,
@@ -33,9 +33,9 @@ def rehearse(
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw them: .svg.")] = None,
     force: Force = False,
 ) -> None:
-    """Deal TABLE to L sites, let each perturb its rows, and measure loss and exposure against L.
+    """Deal TABLE to L sites, let each blur its rows, and measure loss and exposure against L.
 
-    A quarter of the rows is held apart. Nothing is released. phi: what learning from pooled releases adds to the error.
+    A quarter of the rows is held apart. Nothing is released. lost: what pooled releases add to the error.
     alone: the error with one site's own rows, which sharing should beat. gap: of the sites' density estimates to one
     from the rows held apart; it says nothing about privacy. hits: released rows that lie nearest to their source.
     membership: chance to tell who is in the table, 0.5 is a coin toss.
@@ -63,7 +63,7 @@ def rehearse(
             progress=progress,
         )
     found = rehearsal.found
-    console.say(f"{'sites':>5}  original  pooled  alone     phi            gap   hits  membership")
+    console.say(f"{'sites':>5}  original  pooled  alone     lost           gap   hits  membership")
     for one in found:
         gap = "    -" if one.density_gap is None else f"{one.density_gap:.3f}"
         verdict = "" if one.worth_it or one.sites == 1 else "   loses to staying alone"

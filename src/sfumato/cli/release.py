@@ -83,9 +83,9 @@ def sanitize(
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
     mechanism: Annotated[
         str | None,
-        typer.Option(help="How to perturb (docs/mechanisms.md); without it the study's, or what --epsilon chooses."),
+        typer.Option(help="The method (docs/mechanisms.md); without it the study's, or what --epsilon chooses."),
     ] = None,
-    study: Annotated[Path | None, typer.Option(metavar="FILE", help="Study file: its schema and mechanism.")] = None,
+    study: Annotated[Path | None, typer.Option(metavar="FILE", help="Study file: its schema and method.")] = None,
     config: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="What `recommend` chose; --study outranks it, flags outrank both."),
@@ -98,7 +98,8 @@ def sanitize(
         float | None, typer.Option(help="Bound for anybody's values; alone it chooses the method too (see --trust).")
     ] = None,
     trust: Annotated[
-        str, typer.Option(metavar="WHOM", help="Who may hold the rows: owner (made-up rows), or nobody (blurred rows).")
+        str,
+        typer.Option(metavar="WHOM", help="Who may hold the rows: 'owner' (made-up rows), or 'nobody' (blurred rows)."),
     ] = "owner",
     measured_only: Annotated[
         bool, typer.Option("--measured-only", help="Release though ranges were read off the table: nothing is proved.")
@@ -113,12 +114,13 @@ def sanitize(
         float | None, typer.Option(help="Of made-up rows: how rarely the bound may fail; 0 never (more noise).")
     ] = None,
     rows: Annotated[
-        int | None, typer.Option(metavar="N", help="Rows to draw, of mechanisms that draw rows; as --param rows=N.")
+        int | None, typer.Option(metavar="N", help="Rows to draw, of methods that draw rows; as --param rows=N.")
     ] = None,
     privacy_loss: Annotated[
-        float | None, typer.Option(help="Fit the noise of each number to this privacy loss, 1 - 2^-I (empirical only).")
+        float | None,
+        typer.Option(help="Fit the noise of each number to this privacy loss, 1 - 2^-I (measured, not proved)."),
     ] = None,
-    max_posterior: Annotated[float | None, typer.Option(help="How sure somebody may become (see --prior).")] = None,
+    max_posterior: Annotated[float | None, typer.Option(help="How sure an attacker may become (see --prior).")] = None,
     prior: Annotated[float | None, typer.Option(help="How sure they were before; 0.1 if not given.")] = None,
     engine: Annotated[str, typer.Option(help="memory; stream for tables larger than memory; or spark.")] = "memory",
     master: Annotated[str | None, typer.Option(metavar="URL", help="Where Spark runs; the default is here.")] = None,
@@ -126,7 +128,7 @@ def sanitize(
     search: Annotated[int | None, typer.Option(metavar="N", help="random-rotation: the best of N rotations.")] = None,
     search_goal: Annotated[str, typer.Option(help="Guarantee that --search raises: minimum or average.")] = "minimum",
     search_scoring: Annotated[
-        str, typer.Option(help="How --search scores: measured, or published (Eq. 6 of the paper to the letter).")
+        str, typer.Option(help="How --search judges: measured, or published (Eq. 6 of the paper to the letter).")
     ] = "measured",
     as_published: AsPublished = False,
     basis_from: Annotated[
@@ -143,9 +145,15 @@ def sanitize(
     ] = False,
     like_original: Annotated[bool, typer.Option(help="Round and clip back to the source's kinds.")] = False,
     out_of_bounds: Annotated[str, typer.Option(help="Values outside declared bounds: clip or refuse.")] = "clip",
-    unlabelled: Annotated[bool, typer.Option(help="Release rows to be classified, without the label.")] = False,
-    private_label: Annotated[bool, typer.Option(help="Randomize the label too; learners correct for it.")] = False,
-    label_epsilon: Annotated[float | None, typer.Option(help="Epsilon of a private label; 1 if not given.")] = None,
+    unlabelled: Annotated[
+        bool, typer.Option(help="Release rows to be classified, without the column to predict.")
+    ] = False,
+    private_label: Annotated[
+        bool, typer.Option(help="Blur the column to predict too; learners correct for it.")
+    ] = False,
+    label_epsilon: Annotated[
+        float | None, typer.Option(help="Epsilon of the column to predict; 1 if not given.")
+    ] = None,
     max_rows_per_person: Annotated[int | None, typer.Option(help="Use at most this many rows per person.")] = None,
     ledger: LedgerPath = None,
     cohort: Annotated[
@@ -169,10 +177,10 @@ def sanitize(
         bool, typer.Option("--resume", help="--engine stream: go on with a run into DIR that was stopped.")
     ] = False,
 ) -> None:
-    """Perturb TABLE and write the release, its card and, if there is one, its key.
+    """Blur TABLE and write the release, its card and, if there is one, its key.
 
     Writes DIR/release.parquet and DIR/card.json to share, and DIR/trace.parquet and DIR/key.json, which are private.
-    Rows that belong to nobody have neither, but DIR/model.json, to share: `sfumato redraw` draws from it again.
+    Made-up rows have neither, but DIR/model.json, to share: `sfumato redraw` draws from it again.
 
     Examples:
       sfumato sanitize patients.csv --schema schema.yaml --epsilon 1 --out release
@@ -344,8 +352,10 @@ def forget(
 
     if not yes:
         if console.as_json or not sys.stdin.isatty():
-            raise UsageError("A release that anybody has seen must not be forgotten. If nobody has seen it, add --yes.")
-        if not typer.confirm(f"Are you sure that nobody but you has seen, or will see, the release in {folder}?"):
+            raise UsageError(
+                "A release that others have seen must not be forgotten. If you alone have seen it, add --yes."
+            )
+        if not typer.confirm(f"Are you sure that you alone have seen, and will see, the release in {folder}?"):
             raise UsageError("Not confirmed, so nothing was changed.")
     rows = forget_release(folder, ledger)
     console.say(f"Forgotten: {rows:,} rows or people are new again. Delete {folder} now.")

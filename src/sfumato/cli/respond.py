@@ -26,7 +26,7 @@ def respond(
         str, typer.Argument(metavar="URL", help="The survey's link: https://host/survey/#survey=ID&hash=HASH.")
     ],
     answers: Annotated[Path, typer.Option(metavar="FILE", help="Your answers, name: answer, as YAML or JSON.")],
-    max_level: Annotated[int, typer.Option(metavar="K", help="The highest level you accept; nobody is told.")],
+    max_level: Annotated[int, typer.Option(metavar="K", help="The highest level you accept; it is not sent.")],
     console: Console,
     wait: Annotated[
         float, typer.Option(metavar="SECONDS", help="Keep asking for this long if the level is higher.")
@@ -71,7 +71,7 @@ def respond(
         if was_sent(pending) and not (again or dry_run):
             raise NothingNewError(
                 f"The answers in {answers} were sent to this survey before, and another draw would reveal more about "
-                "them. Nothing was sent. Add --again if the file now contains somebody else's answers."
+                "them. Nothing was sent. Add --again if the file now contains another person's answers."
             )
         if pending.exists() and not (was_sent(pending) or dry_run):
             new = resend(server, pending, tickets, code)
@@ -152,12 +152,12 @@ def shown(prepared: Any, *, linked: bool) -> list[str]:
             marks.append(f"{choice.value}={int(place in ones)}")
             place += 1
         lines.append(f"  {question.name}: {' '.join(marks)}")
-    lines.append("A sent answer cannot be withdrawn: nobody knows whose it is.")
+    lines.append("A sent answer cannot be withdrawn: the server cannot tell whose it is.")
     return lines
 
 
 def _ask(as_json: bool) -> None:
     if as_json or not sys.stdin.isatty():
-        raise UsageError("Nothing was sent: nobody is here to look at it. Add --yes to send without asking.")
+        raise UsageError("Nothing was sent: no person is here to look at it. Add --yes to send without asking.")
     if not typer.confirm("Send?"):
         raise UsageError("Not confirmed, so nothing was sent.")

@@ -57,7 +57,9 @@ def make_study(
     if isinstance(study, PoolStudy):
         rehearse(study)
     if isinstance(study, SurveyStudy) and study.closed(datetime.now(UTC).date()):
-        raise UsageError(f"{file}: the survey closed on {study.closes}: nobody could answer it. Give a later day.")
+        raise UsageError(
+            f"{file}: the survey closed on {study.closes}: people could no longer answer it. Give a later day."
+        )
     if isinstance(study, SurveyStudy) and not public_start_up:
         check_start_up(file, study)
     store = server.store()
@@ -208,7 +210,9 @@ def status(
 @with_blocks
 def give_test_table(
     study: StudyId,
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="PUBLIC rows with their label: CSV or Parquet.")],
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="PUBLIC rows with the column to predict: CSV or Parquet.")
+    ],
     at: AtCoordinator,
     console: Console,
     yes: Yes = False,

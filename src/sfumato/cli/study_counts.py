@@ -32,7 +32,8 @@ def plan(
         str | None, typer.Option(help="With --pair: how you know that without looking at the table.")
     ] = None,
     scores: Annotated[
-        bool, typer.Option("--scores", help="Write the study of a first round, in which sites score pairs of columns.")
+        bool,
+        typer.Option("--scores", help="Write the study of a first round, in which sites measure pairs of columns."),
     ] = False,
     scored: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="A site's release of that round; once for every site.")
@@ -48,7 +49,7 @@ def plan(
     """Plan which tables all sites count, so that they push noisy counts instead of rows.
 
     The plan comes from one site's tree-resampling release, which that site has paid for; from public rules: bins of
-    equal width, and the pairs of columns that you name; or from scores that all sites measure in a first round with 30%
+    equal width, and the pairs of columns that you name; or from what all sites measure in a first round with 30%
     of the budget and that are added. It becomes part of the study and of its hash.
 
     Examples:
@@ -87,7 +88,7 @@ def plan(
     what = (
         f"{counts:,} counts from every site, {counted(len(agreed.joined), 'pair')} of columns"
         if isinstance(agreed, Plan)
-        else f"{counts:,} scores and quantiles from every site, in a first round"
+        else f"{counts:,} measurements of pairs and quantiles from every site, in a first round"
     )
     console.say(f"Wrote {out}: {what}, by {agreed.chosen_by}.")
     if read.presence is not None and (scores or found):
@@ -108,7 +109,7 @@ def draw(
 ) -> None:
     """Draw rows from the sum of all sites' noisy counts; for the owner of a study with a plan.
 
-    Rows belong to nobody, and drawing costs nothing. `sfumato redraw` draws more of them at home.
+    The rows are made up, and drawing costs nothing. `sfumato redraw` draws more of them at home.
 
     Example: sfumato study draw k3f9abcd2345 --out everybody --to https://study.example --token-file owner.token
     """

@@ -91,7 +91,7 @@ def codes(
     at: AtCoordinator,
     console: Console,
 ) -> None:
-    """Create invitation codes for a survey that requires them; nobody can tell which answer used which code.
+    """Create invitation codes for a survey that requires them; the server cannot tell which answer used which code.
 
     Example: sfumato survey codes k3f9abcd2345 --number 500 --out codes.txt --to https://study.example
     """

@@ -63,7 +63,7 @@ def plan(
         ),
     ] = None,
 ) -> None:
-    """Simulate how many respondents an accuracy needs, at several floors; nobody is asked.
+    """Simulate how many respondents an accuracy needs, at several floors; no person is asked.
 
     Without a population, people are invented, and the plan is only as good as that assumption. With --limits people
     wait until the level suits them, and the plan tells for how long and who never sends.
@@ -129,7 +129,7 @@ def audit_survey(
     seed: Annotated[int, typer.Option(min=0, help="For the audit's own sampling.")] = 0,
     force: Force = False,
 ) -> None:
-    """Attack simulated answers with every attack, and let malicious collectors make up the guidance.
+    """Try every attacker on simulated answers, and let malicious collectors make up the guidance.
 
     It ends with the paper's two degrees: of disclosure, over all guidance of this level, and of error.
 

@@ -1,0 +1,129 @@
+"""Readers meet one word for one thing: help texts, terminal, owners' pages and documentation do without the words that
+`sfumato.wording` puts out of use. Options, fields, files and names in code keep theirs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import typer
+
+from page_blocks import BLOCK, ROOT
+from sfumato.cli import app
+from sfumato.wording import EXPERTS, UNNAMED, WORDS
+
+ENDINGS = "(?:s|es|ed|d|ing|e|y|ies|ies'|er|ers|or|ors)?"
+BESIDE = {one.strip() for word in WORDS.values() for one in word.known_as.split(",") if one}
+
+# fmt: off
+EXPERTS_PAGES = {
+    "architecture", "as-published", "attacks", "classifiers", "clustering", "guided-survey", "invariance", "mechanisms",
+    "reconstruction", "regression", "rules", "survey-protocol",
+}
+"""For those who read papers or code; docs/decisions, docs/reference/python.md and papers/ are theirs too."""
+PAGES = {
+    "README.md": ROOT / "README.md",
+    **{f"docs/{page.name}": page for page in sorted((ROOT / "docs").glob("*.md")) if page.stem not in EXPERTS_PAGES},
+}
+NOT_YET: set[str] = {
+    "README.md", "docs/any-tool.md", "docs/compare.md", "docs/consortium.md", "docs/index.md", "docs/large-tables.md",
+    "docs/ledger.md", "docs/limits.md", "docs/operations.md", "docs/recommend.md", "docs/respondents.md",
+    "docs/survey.md", "docs/tutorial.md", "sfumato compare", "sfumato demo",
+}
+"""Places that still say an old word. Take a name away when its text is clean; put none in."""
+# fmt: on
+
+
+def pattern(word: str) -> str:
+    """A word with its endings, or a phrase as it is; a name with hyphens (`known-rows`) is no word."""
+    ending = "" if " " in word else ENDINGS
+    return rf"(?<![\w-]){re.escape(word if ending == '' else word.rstrip('ey'))}{ending}(?![\w-])"
+
+
+OUT = {
+    **{old: f"say {new!r}" for new, word in WORDS.items() for old in word.out},
+    **{old: "for experts only" for word in EXPERTS.values() for old in word.out},
+    **dict.fromkeys(UNNAMED, "say who"),
+}
+FINDS = {old: re.compile(pattern(old), re.IGNORECASE) for old in OUT}
+
+
+def found(text: str) -> list[str]:
+    """One line for every word that is out, with what stands around it. Beside the right word, in parentheses, law and
+    papers may be named."""
+    text = re.sub(r"\s+", " ", text)
+    text = re.sub(r"\((?:elsewhere: )?([^()]*)\)", lambda one: "" if beside(one[1]) else one[0], text)
+    return [
+        f"{old!r} ({OUT[old]}): ...{text[max(0, one.start() - 40) : one.end() + 40]}..."
+        for old, finds in FINDS.items()
+        for one in finds.finditer(text)
+    ]
+
+
+def beside(words: str) -> bool:
+    return all(one.strip() in BESIDE for one in words.split(","))
+
+
+def prose(markdown: str) -> str:
+    """What a page says in sentences: without blocks, code, comments and the addresses of links."""
+    text = re.sub(r"<!--.*?-->", " ", BLOCK.sub(" ", markdown), flags=re.DOTALL)
+    return re.sub(r"`[^`]*`", " ", re.sub(r"\]\([^)]*\)", "]", text))
+
+
+COMMAND_LINE = re.compile(r"^.*\bsfumato [a-z].*$", re.MULTILINE)
+NOT_PROSE = re.compile(r"--[\w-]+|`[^`]*`|(?<!\w)'[^']*'|\"[^\"]*\"|\b[A-Z][A-Z_]+\b|\w+=\S+|\S+[/.]\w\S*")
+
+
+def said(terminal: str) -> str:
+    """Help or terminal in sentences: without example commands, options, NAMES, quoted names and names of files."""
+    return NOT_PROSE.sub(" ", COMMAND_LINE.sub(" ", terminal))
+
+
+def leaves(command, words):
+    if hasattr(command, "commands"):
+        for name, child in command.commands.items():
+            yield from leaves(child, [*words, name])
+    elif not command.hidden:
+        yield " ".join(words), command
+
+
+COMMANDS = dict(leaves(typer.main.get_command(app), ["sfumato"]))
+
+
+def check(place: str, text: str) -> None:
+    old = found(text)
+    if place in NOT_YET:
+        assert old, f"{place} is clean: take it from NOT_YET"
+    else:
+        assert old == [], place
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_say_it_in_readers_words(page):
+    check(page, prose(PAGES[page].read_text(encoding="utf-8").partition("\n## For experts\n")[0]))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_says_it_in_readers_words(name):
+    command = COMMANDS[name]
+    options = [one.help or "" for one in command.params if not getattr(one, "hidden", False)]
+    check(name, said("\n".join([command.help or "", *options])))
+
+
+@pytest.mark.parametrize("old", OUT)
+def test_a_planted_word_is_found(old):
+    assert found(prose(f"It is said that {old} is here, `and` not there.")), old
+    assert (
+        not found(prose(f"It stands in code: `{old}`, and in a name: x-{old}-y.\n\n```sh\n{old}\n```\n")) or " " in old
+    )
+
+
+@pytest.mark.parametrize("text", ["adversaries", "sanitizing", "perturbed", "Scores", "succeeds", "gained", "labels"])
+def test_endings_are_found(text):
+    assert found(text)
+
+
+def test_what_law_and_papers_say_may_stand_beside_it():
+    assert found("pick out one person (singling out)") == []
+    assert found("the risk of singling out")
+    assert found("against all of them, again, scoreboard, mechanistic, gainful") == []
