@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sfumato.attacks import Knowledge, KnownNoise
 from sfumato.attacks.base import ColumnMoments
 from sfumato.attacks.bayes_window import BayesWindow
+from sfumato.attacks.device_likelihood import first_of_largest
 from sfumato.attacks.linear_estimate import LinearEstimate
 from sfumato.attacks.membership import Membership
 from sfumato.attacks.nearest_row import NearestRow
@@ -31,6 +32,18 @@ def arrays():
     from sfumato.neighbours.arrays import TorchArrays
 
     return [*found, TorchArrays("cpu")]
+
+
+@pytest.mark.parametrize("library", arrays())
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e5, 1e9])
+def test_sums_that_differ_by_rounding_alone_are_equal_whatever_their_size(library, size):
+    terms = size * np.random.default_rng(0).normal(1.0, 0.3, 200)
+    sums = -np.array([sum(sorted(terms)), sum(sorted(terms, reverse=True)), sum(terms), np.sum(terms)])
+    assert len(set(sums)) > 1
+    worse = sums.min() - 1e-8 * np.abs(sums).max()
+    for order in (np.argsort(sums), np.argsort(-sums)):
+        log = library.put(np.array([[worse, *sums[order]]]))
+        assert int(first_of_largest(library, log, axis=1)[0][0]) == 1
 
 
 def number(name, **more):

@@ -127,6 +127,26 @@ def test_the_schema_holds_no_trace_of_what_was_refused(command, schema, tmp_path
     assert schema.read_bytes() == untouched.read_bytes()
 
 
+def test_a_form_whose_range_is_what_was_read_is_written_by_hand(command, tmp_path):
+    """From 20 to 90, as the form has it, and somebody of 20 and somebody of 90 filled it in."""
+    table, schema = tmp_path / "round.csv", tmp_path / "round.yaml"
+    pd.DataFrame({"age": range(20, 91), "ill": ["no", "yes", "no"] * 23 + ["no", "yes"]}).to_csv(table, index=False)
+    assert command("schema", table, "--label", "ill", "--out", schema)[0] == 0
+    typed = ("--low", 20, "--high", 90, "--reason", "form 17b")
+    code, _, err = command("declare", schema, "--column", "age", *typed)
+    assert code == 2
+    assert "write them into" in err
+    assert "`source: public`" in err
+    public = {"source": "public", "reason": "form 17b"}
+    edit(schema, age=public, ill=public)
+    noise = ("--mechanism", "additive-noise", "--epsilon-record", 4)
+    assert command("sanitize", table, "--schema", schema, *noise, "--out", tmp_path / "r")[0] == 0
+    assert Card.load(tmp_path / "r").guarantee["kind"] == "local-dp"
+    code, out, _ = command("show", tmp_path / "r")
+    assert "by the owner's word (not checked):" in out
+    assert "age (lowest and highest)" in out
+
+
 def test_bounds_that_were_widened_in_the_file_are_taken(command, schema):
     edit(schema, age={"low": -10, "high": 150}, bmi={"low": -100, "high": 400})
     assert command("declare", schema, "--column", "age", "--column", "bmi", "--reason", "form 17b")[0] == 0

@@ -141,7 +141,8 @@ def test_words_for_missing_values(run, kind, tmp_path):
         given, piped = "-", sink.getvalue()
     else:
         write_table(table, tmp_path / given)
-    assert run("schema", given, "--label", "ill", piped=piped)[0] == 3, "the column looks numeric"
+    code, _, err = run("schema", given, "--label", "ill", piped=piped)
+    assert (code, '--missing "-,n/a"' in err) == (3, True), "the column looks numeric"
     code, _, err = run("schema", given, "--label", "ill", "--missing", "n/a, -", "--out", "s.yaml", piped=piped)
     assert code == 0, err
     schema = Schema.load(tmp_path / "s.yaml")
@@ -173,6 +174,9 @@ def test_a_person_that_the_schema_knows_as_something_else(run, tmp_path):
     assert json.loads((tmp_path / "r" / "card.json").read_text())["guarantee"]["rows_per_person"] == 2
     code, _, err = run("sanitize", "people.csv", "--schema", "s.yaml", "--person", "ill", *noise, "--out", "r2")
     assert (code, "cannot say whose rows" in err) == (4, True)
+    for schema in (("--schema", "s.yaml"), ("--label", "ill")):
+        code, _, err = run("sanitize", "people.csv", *schema, "--person", "pdi", *noise, "--out", "r2")
+        assert (code, "--person: people.csv has no column 'pdi'. Did you mean 'pid'?" in err) == (4, True), err
 
 
 def test_json_has_no_infinity(capsys):

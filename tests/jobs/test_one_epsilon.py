@@ -57,6 +57,15 @@ def test_ranges_that_were_read_off_the_table_stand_in_the_way_and_are_named():
     assert (found.mechanism["name"], found.guarantee["kind"]) == ("square-wave", "empirical-only")
 
 
+def test_what_can_be_proved_is_not_measured_only():
+    """It was proved all the same, and of blurred rows."""
+    for words in ({}, {"trust": "nobody"}):
+        with pytest.raises(UsageError, match=r"^Nothing stands in the way of a proof: .* Leave --measured-only out"):
+            card(epsilon=1.0, measured_only=True, **words)
+    with pytest.raises(UsageError, match=r"--measured-only .* without a method"):
+        card(epsilon=1.0, measured_only=True, mechanism="additive-noise")
+
+
 def test_it_means_the_same_in_both_kinds_and_never_a_component():
     """`randomized-response --epsilon 4` was a record of 4 for every column."""
     by_row = card(epsilon=4.0, mechanism="additive-noise").guarantee

@@ -104,6 +104,12 @@ def test_two_sites_with_one_space_are_pooled_with_their_own_noise(tmp_path):
     assert strong > 10 * weak
 
 
+def test_a_release_given_twice_is_refused_however_it_is_spelt(tmp_path):
+    release(tmp_path / "a")
+    with pytest.raises(UsageError, match="each of them once"):
+        train([tmp_path / "a", tmp_path / "a" / ".." / "a"], "radius-vote", tmp_path / "m.skops")
+
+
 def test_releases_of_different_spaces_are_never_pooled(tmp_path):
     first = release(tmp_path / "a", mechanism="principal-laplace", parameters={"b": 0.1})
     second = release(tmp_path / "b", DATA.iloc[::2], "principal-laplace", parameters={"b": 0.1})
@@ -203,7 +209,7 @@ def test_mistakes_are_named(tmp_path):
     folder = release(tmp_path / "r")
     with pytest.raises(UsageError, match="no classifier 'oracle'"):
         train([folder], "oracle", tmp_path / "m.skops")
-    with pytest.raises(UsageError, match="at least one folder"):
+    with pytest.raises(UsageError, match="at least one release"):
         train([], "knn", tmp_path / "m.skops")
     (tmp_path / "m.skops").write_text("")
     with pytest.raises(OutputError, match="exists already"):

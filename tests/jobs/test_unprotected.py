@@ -29,6 +29,8 @@ def test_a_strength_that_nobody_named_is_asked_for(schema, tmp_path):
     ledger = tmp_path / "ledger.json"
     with pytest.raises(UsageError, match=r"^Practically unprotected: .*--unprotected"):
         release(schema=schema, ledger=ledger)
+    with pytest.raises(UsageError, match=r"^Practically unprotected: .*--unprotected"):
+        release(schema=schema, ledger=ledger, dry_run=True)
     assert sf.show_ledger(ledger).releases == ()
     made = release(schema=schema, ledger=ledger, unprotected=True)
     assert made.card.stated_guarantee().record > HIGHEST_UNASKED
@@ -43,7 +45,6 @@ def test_a_strength_that_nobody_named_is_asked_for(schema, tmp_path):
         {"epsilon_record": 60},
         {"max_posterior": 0.999999999999999},
         {"columns": {name: {"scale": 0.3} for name in WIDE}},
-        {"dry_run": True},
     ],
     ids=lambda named: next(iter(named)),
 )

@@ -183,14 +183,16 @@ def test_destroyed_streams_give_nothing():
 
 
 def test_the_key_does_not_slip_out():
+    generator = Streams(KEY).generator(0)
+    for holder in (Streams(KEY), Streams.seeded(3), generator, generator.bit_generator):
+        for leak in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="secret"):
+                leak(holder)
     for streams in (Streams(KEY), Streams.seeded(3)):
         for text in (repr(streams), str(streams), f"{streams}"):
             assert KEY.hex() not in text
             assert repr(KEY)[2:-1] not in text
             assert len(text) < 60
-        for leak in (pickle.dumps, copy.copy, copy.deepcopy):
-            with pytest.raises(TypeError, match="secret"):
-                leak(streams)
     with pytest.raises(UsageError) as error:
         Streams(b"short key")
     assert "short" not in str(error.value)

@@ -286,6 +286,9 @@ def test_a_study_gets_its_plan_from_a_release_or_from_public_rules(tmp_path):
         plan_counts(tmp_path / "wider.json", tmp_path / "site")
     with pytest.raises(UsageError, match="number of sites"):
         plan_counts(file, tmp_path / "site", sites=0)
+    for without in ({}, {"scores": True}, {"scored": [tmp_path / "site"]}):
+        with pytest.raises(UsageError, match="needs that release"):
+            plan_counts(file, sites=3, **without)
     with pytest.raises(UsageError, match="one origin"):
         plan_counts(file, tmp_path / "site", pairs=[("age", "sex")])
     local = {**draft.to_dict(), "mechanism": {"name": "additive-noise"}, "guarantee": "empirical-allowed"}

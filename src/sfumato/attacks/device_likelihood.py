@@ -17,8 +17,9 @@ from sfumato.attacks.likelihood import Suspects
 from sfumato.channels import Channel, OnLine, apart
 from sfumato.neighbours.arrays import Arrays
 
-CLOSE = 1e-9
-"""Log-likelihoods that differ by no more are equal: a thousand times the rounding of such sums."""
+CLOSE, LEAST_SIZE = 1e-12, 1e3
+"""Log-likelihoods that differ by no more are equal, as a share of the largest: a thousand times the rounding of such
+sums. Terms may cancel, so that no sum counts as smaller than a thousand."""
 FEW_VALUES = 2_000
 """Up to so many different truths a channel is asked about each once, and people share the answers."""
 BYTES_OF_A_PAIR = 48
@@ -120,7 +121,12 @@ def line_log(arrays: Arrays, line: OnLine, given: Any) -> Any:
 def first_of_largest(arrays: Arrays, log: Any, axis: int) -> tuple[Any, Any]:
     """Along an axis the largest log-likelihood, and the first place that equals it up to rounding."""
     top = arrays.namespace.amax(log, axis=axis, keepdims=True)
-    return arrays.first(log >= top - CLOSE, axis), top.squeeze(axis)
+    return arrays.first(log >= below(top), axis), top.squeeze(axis)
+
+
+def below(top: Any) -> Any:
+    """The least log-likelihood that equals this one up to rounding."""
+    return top - CLOSE * (abs(top) + LEAST_SIZE)
 
 
 def channel_log(arrays: Arrays, channel: Channel, Z: Matrix, values: Matrix) -> Any:

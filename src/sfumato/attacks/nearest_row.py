@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.accepted import Either, Nothing, Several, Whole
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, Links
-from sfumato.attacks.device_likelihood import CLOSE
+from sfumato.attacks.device_likelihood import below
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.likelihood import embed
 from sfumato.attacks.observation import noise_weights, own_columns, reversed_release
@@ -105,7 +105,7 @@ class _Likeliest:
     def visit(self, ratios: Ratios) -> None:
         top, value = ratios.best()
         people, total = ratios.people, ratios.sums()
-        better = value > self.best[people] + CLOSE
+        better = below(value) > self.best[people]
         self.best[people[better]], self.index[people[better]] = value[better], ratios.rows[top[better]]
         self.total[people] = np.logaddexp(self.total[people], total)
 

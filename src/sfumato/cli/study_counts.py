@@ -24,7 +24,7 @@ def plan(
     release: Annotated[
         Path | None, typer.Option(metavar="DIR", help="One site's release: its noisy model becomes the plan.")
     ] = None,
-    sites: Annotated[int, typer.Option(metavar="S", help="How many sites like that one will take part.")] = 1,
+    sites: Annotated[int, typer.Option(metavar="S", help="With --release: how many such sites will take part.")] = 1,
     pair: Annotated[
         list[str] | None, typer.Option(metavar="A,B", help="Without --release: columns that belong together.")
     ] = None,

@@ -54,7 +54,7 @@ def plan_counts(
         become the plan. That release was paid for by that site's people, and nobody else pays for it. Without it the
         plan follows public rules: bins of equal width.
     sites : int, default 1
-        How many sites like that one will take part: more of them can measure finer tables.
+        With a release: how many sites like that one will take part. More of them can measure finer tables.
     pairs : sequence of (str, str), default ()
         Without a release: columns that belong together by what is known of the subject.
     reason : str, optional
@@ -91,6 +91,12 @@ def plan_counts(
     if sum((release is not None, bool(pairs), scores, scored is not None)) > 1:
         raise UsageError(
             "A plan has one origin: a release, pairs of columns that belong together, or scores. Leave the others out."
+        )
+    if sites != 1 and release is None:
+        raise UsageError(
+            "The number of sites (--sites) says how much finer than one site's release a plan may be, and needs that "
+            "release. A plan from scores knows how many sites there were; one from public rules does not ask. Leave it "
+            "out."
         )
     if bool(pairs) != is_reason(reason):
         raise UsageError(

@@ -16,6 +16,7 @@ from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import Options, sanitize_in_memory
 from sfumato.jobs.sanitize import sanitize as sanitize_into
 from sfumato.jobs.strength import Terms
+from sfumato.jobs.write_release import check_replaceable
 from sfumato.table import Schema
 from sfumato.table.frames import kind_of
 
@@ -254,7 +255,10 @@ def sanitize(
         dry_run=dry_run,
         unprotected=unprotected,
     )
-    if dry_run:
+    if dry_run:  # what the release would be refused for, whoever would go through the rows
+        options.checked_mechanism(options.strength())
+        if out is not None:
+            check_replaceable(Path(out), force)
         tried = sanitize_in_memory(table, replace(options, engine="memory"), progress)
         return Release(tried.card, told=tried.told)
     if out is None:

@@ -106,7 +106,7 @@ def _check(column: Column, typed: Typed, read: bool, memory: ReadOff, path: Path
         raise UsageError(
             f"{where}: its {ends} bound {'are' if len(copied) > 1 else 'is'} what was read off the table, or a "
             "rounding of it, which is some person's value. Type what you know from elsewhere: "
-            f"{example(path, column)}"
+            f"{example(path, column)}{_by_hand(path)}"
         )
 
 
@@ -119,8 +119,17 @@ def _check_against(read: Column, column: Column, path: Path) -> None:
         raise UsageError(
             f"Column {column.name!r}: its {' and '.join(END_NAMES[end] for end in ends)} bound is what the file says "
             "was read off a table, or a thousandth from it. Type what you know from elsewhere: "
-            f"{example(path, column)}"
+            f"{example(path, column)}{_by_hand(path)}"
         )
+
+
+def _by_hand(path: Path) -> str:
+    """Round numbers that stand in a form may well be where the table ends."""
+    return (
+        f". If your source says just these numbers, write them into {path} by hand, with `source: public` and a "
+        "`reason:` that names the source. `sfumato show` then tells readers that they rest on your word, and tells you "
+        "that they end where the table does."
+    )
 
 
 def _is_code(column: Column) -> bool:

@@ -59,6 +59,7 @@ from sfumato.mechanisms import Mechanism, ModelDrawing, RandomRotation, StagedRe
 from sfumato.noise import Streams
 from sfumato.table import Encoding, Schema, Table, open_table
 from sfumato.table.frames import kind_of
+from sfumato.table.infer import check_column
 from sfumato.wording import counted
 
 if TYPE_CHECKING:  # brings scikit-learn with it, which only a search needs
@@ -161,6 +162,8 @@ def _perturb(
     check_engine(schema, options)
     if strength.ruled:
         check_provable(encoding, options)
+    elif options.measured_only:
+        raise UsageError("--measured-only goes with --epsilon without a method, which must be proved otherwise.")
     if isinstance(mechanism, ModelDrawing):
         check_nobodys(mechanism, encoding, options)
     response = label_response(encoding, options, strength)
@@ -305,6 +308,8 @@ def schema_for(
 ) -> Schema:
     """The declared schema (a study's where it is `agreed`), or one inferred from the table (with a
     `PrivacyLeakWarning`); `label` names the label, and `person` the column that says whose rows they are."""
+    if person is not None:
+        check_column(open_table(table), person, "--person: ")
     if given is None:
         return Schema.infer(table, label=label, person=person)
     schema = given if isinstance(given, Schema) else Schema.load(given)

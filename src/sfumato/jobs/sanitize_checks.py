@@ -43,6 +43,11 @@ def check_provable(encoding: Encoding, options: Options) -> None:
     """Whoever names an epsilon and nothing else wants it proved: what was read off the table stands in the way."""
     _check_rows_per_person(encoding, options)
     read = read_off(encoding.schema)
+    if options.measured_only and not read:
+        raise UsageError(
+            "Nothing stands in the way of a proof: every range and category is public. Leave --measured-only out. To "
+            "blur each row by itself, with that proof: --trust nobody."
+        )
     if not read or options.measured_only:
         return
     raise SchemaError(
@@ -107,7 +112,7 @@ HIGHEST_UNASKED = 30.0
 def check_asked_for(guarantee: Guarantee, schema: Schema, options: Options) -> None:
     """Refuse a release whose strength nobody named, and which protects nobody, be its figure proved or conditional."""
     epsilon = guarantee.record
-    if not (HIGHEST_UNASKED < epsilon < math.inf) or options.unprotected or options.leaves_no_mark:
+    if not (HIGHEST_UNASKED < epsilon < math.inf) or options.unprotected or options.trial is not None:
         return
     if not options.names_strength(schema):
         raise UsageError(

@@ -21,6 +21,7 @@ from sfumato.files import check_free
 from sfumato.guarantee import Card
 from sfumato.jobs.model import FORMAT, VERSION, Model
 from sfumato.jobs.release import Release
+from sfumato.jobs.released_values import check_apart
 from sfumato.table import Encoding
 
 MOST_TRIED = 1_000
@@ -58,8 +59,7 @@ def train_on(
 ) -> Model:
     """The same of releases that are open, in folders or in memory; nothing is written."""
     chosen = choose_classifier(classifier, parameters, published=published)
-    if not releases:
-        raise UsageError("Give at least one folder that `sfumato sanitize` wrote, or a release that it returned.")
+    check_apart(releases)
     unfitted = make_classifier(chosen, reconstruction)
     cards = [release.card for release in releases]
     check_one_space(cards, [str(one.folder or f"release {place}") for place, one in enumerate(releases, start=1)])

@@ -162,10 +162,7 @@ class Streams:
         return f"<Streams: {state}>"
 
     def __reduce__(self) -> NoReturn:
-        # a key that slips into a pickled estimator would leave the machine unnoticed
-        raise TypeError(
-            "Streams cannot be pickled or copied: they hold a secret. Use export_key() where a worker needs it."
-        )
+        _refuse_to_leave(self)
 
 
 class KeyedGenerator(np.random.Generator):
@@ -195,9 +192,25 @@ class KeyedGenerator(np.random.Generator):
         self.bit_generator.state = _counting(key).state
         self._bulk = BulkWords(key)
 
+    def __reduce__(self) -> NoReturn:
+        _refuse_to_leave(self)
+
+
+class _Counting(AESCounter):  # type: ignore[misc]
+    def __reduce__(self) -> NoReturn:
+        _refuse_to_leave(self)
+
 
 def _counting(key: bytes) -> Any:
-    return AESCounter(key=int.from_bytes(key, "little"), counter=0)
+    return _Counting(key=int.from_bytes(key, "little"), counter=0)
+
+
+def _refuse_to_leave(holder: object) -> NoReturn:
+    """A key that slips into a pickled estimator would leave the machine unnoticed, and a copy repeat its noise."""
+    raise TypeError(
+        f"{type(holder).__name__.lstrip('_')} cannot be pickled or copied: it holds a secret. Where a worker needs the "
+        "same noise, hand it the run key (Streams.export_key)."
+    )
 
 
 def _part_from_parent() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -198,6 +199,20 @@ OTHER_DATE = (
 """A date that is not written as ISO 8601 has it: day and month cannot be told apart for sure."""
 
 
+BLANKS = frozenset(
+    ("?", "-", "--", ".", "*", "n/a", "#n/a", "n.a.", "na", "null", "none", "missing", "unknown", "empty", "blank")
+)
+"""Words that stand for no value wherever they are met, so that a message may say them; other cells are somebody's."""
+
+
+def if_blank(words: Iterable[str]) -> str:
+    """What to do where some of these cells, which should be numbers or dates, mean that there is no value."""
+    found = sorted({word.strip() for word in words if word.strip().casefold() in BLANKS})
+    if not found:
+        return " If a word there means an empty cell, add --missing WORD."
+    return f' If {" and ".join(map(repr, found))} there means an empty cell, add --missing "{",".join(found)}".'
+
+
 def has_leading_zeros(array: pa.Array) -> bool:
     """Whether a text cell is an integer with a leading zero, such as a postal code: a name, not a number."""
     starts = array.filter(pc.starts_with(array, "0"))
@@ -267,9 +282,12 @@ def _refuse_unparsed(array: pa.Array, found: pa.Array, name: str, first_row: int
         return
     wrong = as_numpy(pc.and_(array.is_valid(), found.is_null()))
     row = first_row + int(np.argmax(wrong)) + 1
-    commas = pc.match_substring_regex(array.filter(pa.array(wrong)), COMMA_NUMBER)
-    hint = " If its numbers have a decimal comma, add --decimal , (CSV files)." if pc.any(commas).as_py() else ""
+    cells = array.filter(pa.array(wrong))
+    if pc.any(pc.match_substring_regex(cells, COMMA_NUMBER)).as_py():
+        hint = " If its numbers have a decimal comma, add --decimal , (CSV files)."
+    else:
+        hint = if_blank(pc.unique(cells).to_pylist())
     raise TableError(
-        f"Column {name!r} contains text that is not {what} in row {row}.{hint} Correct the cell, leave it empty, "
-        "or change the column's kind in the schema."
+        f"Column {name!r} contains text that is not {what} in row {row}.{hint} Otherwise correct the cell, leave it "
+        "empty, or change the column's kind in the schema."
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import PrivacyLeakWarning, SchemaError, TableError
-from sfumato.table.arrays import is_date
+from sfumato.table.arrays import if_blank, is_date
 from sfumato.table.column import EXACT_INTEGERS, MISSING, Column, iso_date, nearest, told_apart
 from sfumato.table.readers import open_table
 from sfumato.table.summary import Summary
@@ -45,11 +45,8 @@ def infer_columns(
     """One pass over the blocks of a table; see `Schema.infer`."""
     table = open_table(source)
     for name in (label, person, *identifiers):
-        if name is not None and name not in table.names:
-            hint = nearest(name, table.names)
-            if "Did you mean" in hint:
-                hint += f" Its columns are: {', '.join(table.names[:60])}{', ...' if len(table.names) > 60 else ''}."
-            raise SchemaError(f"{table.where} has no column {name!r}.{hint}")
+        if name is not None:
+            check_column(table, name)
     special: dict[str, Column] = {name: Column(name, "categorical", role="identifier") for name in identifiers}
     if person is not None:
         special[person] = Column(person, "categorical", role="person")
@@ -65,6 +62,15 @@ def infer_columns(
             columns.append(_private(summaries[name], refuse, notes))
     _warn(columns, notes)
     return tuple(columns)
+
+
+def check_column(table: Table, name: str, option: str = "") -> None:
+    """Refuse a name that no column of the table has, with the names that it has."""
+    if name not in table.names:
+        hint = nearest(name, table.names)
+        if "Did you mean" in hint:
+            hint += f" Its columns are: {', '.join(table.names[:60])}{', ...' if len(table.names) > 60 else ''}."
+        raise SchemaError(f"{option}{table.where} has no column {name!r}.{hint}")
 
 
 def identifier_like(summary: Summary) -> bool:
@@ -200,8 +206,8 @@ def _from_text(summary: Summary, missing: bool, notes: list[str]) -> Column:
         )
     if looks.numbers > looks.cells / 2 and not looks.leading_zero:
         raise TableError(
-            f"Column {name!r} looks numeric, but row {looks.first_text} holds text. Correct or clear the cell; if "
-            "the column is meant to hold categories, declare it in a schema."
+            f"Column {name!r} looks numeric, but row {looks.first_text} holds text.{if_blank(summary.words)} "
+            "Otherwise correct or clear the cell; if the column is meant to hold categories, declare it in a schema."
         )
     share = distinct / max(min(summary.sampled, summary.filled), 1)
     if distinct > 100 and share > 0.2 and looks.mean_length > 20 and looks.phrases > looks.cells / 2:
