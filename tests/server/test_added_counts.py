@@ -15,6 +15,7 @@ import pytest
 from sfumato.central.plan import Plan
 from sfumato.central.planning import public_plan
 from sfumato.door.plan_counts import plan_counts
+from sfumato.door.study_terms import study_terms
 from sfumato.errors import CardError, SchemaError, UsageError
 from sfumato.guarantee import Card
 from sfumato.jobs.pooling.added import ONE_SITE, add_counts, with_added_counts
@@ -25,6 +26,7 @@ from sfumato.jobs.strength import Terms
 from sfumato.protocol.acceptance import read_card
 from sfumato.protocol.messages import AddedCounts
 from sfumato.protocol.pool_study import PoolStudy
+from sfumato.protocol.study_file import load_study
 from sfumato.server.worker.job import Job
 from sfumato.server.worker.trainer import trained
 
@@ -252,6 +254,23 @@ def test_a_plan_is_made_from_scores_that_all_sites_push(client, tmp_path):
 def test_a_study_whose_plan_cannot_be_followed_is_refused(changes, why):
     with pytest.raises(SchemaError, match=why):
         study_with(**changes)
+
+
+def test_a_study_without_a_mechanism_asks_for_a_plan_and_then_adds_counts(tmp_path):
+    """It never becomes rows of kernel resampling, nor made-up rows of each site alone: both go by name."""
+    stated = study_with(mechanism={"name": "tree-resampling"}).to_dict()
+    del stated["mechanism"]
+    file = tmp_path / "study.json"
+    file.write_text(json.dumps(stated))
+    for reader in (load_study, study_terms):
+        with pytest.raises(SchemaError, match=r"Type: sfumato study plan .* --out first\.json"):
+            reader(file)
+    planned = PoolStudy.from_dict(plan_counts(file, out=tmp_path / "agreed.json"))
+    assert planned.mechanism == "tree-resampling"
+    assert isinstance(planned.plan, Plan)
+    assert load_study(tmp_path / "agreed.json").hash == planned.hash
+    first = PoolStudy.from_dict(plan_counts(file, scores=True))
+    assert first.plan is not None
 
 
 def test_a_study_gets_its_plan_from_a_release_or_from_public_rules(tmp_path):

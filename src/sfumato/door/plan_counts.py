@@ -48,7 +48,7 @@ def plan_counts(
     Parameters
     ----------
     study : path
-        Study file with `tree-resampling` as its mechanism.
+        Study file that names no mechanism, or `tree-resampling`.
     release : Release or path, optional
         One site's own `tree-resampling` release of the study's columns, with its model: its edges and its forest
         become the plan. That release was paid for by that site's people, and nobody else pays for it. Without it the
@@ -83,7 +83,7 @@ def plan_counts(
     check_free(out, force=force)
     if not Path(study).is_file():
         raise UsageError(f"There is no study file {study}.")
-    found = load_study(study)
+    found = load_study(study, to_plan=True)
     if not isinstance(found, PoolStudy) or found.mechanism != TreeResampling.name:
         raise SchemaError(f"{study}: only a study of kind pool with {TreeResampling.name} adds counts.")
     if isinstance(sites, bool) or not isinstance(sites, int) or not 1 <= sites <= MOST_SITES:

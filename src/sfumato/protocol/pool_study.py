@@ -38,6 +38,12 @@ _KEYS = (
     "quota",
     "largest_site_share",
 )
+NEEDS_A_PLAN = (
+    "The study names no mechanism, so its sites push noisy counts that add up, and first need a plan of what to count. "
+    "Type: sfumato study plan STUDY_FILE --scores --out first.json (sites score pairs of columns in a first round), or "
+    "leave --scores out (public rules, one round). Another method goes by its name, for example `mechanism: {name: "
+    "kernel-resampling}`, which proves nothing."
+)
 _SPACE = re.compile("sha256:[0-9a-f]{64}")
 
 
@@ -97,9 +103,11 @@ class PoolStudy:
         for key in found:
             if key not in _KEYS:
                 raise SchemaError(f"The study has an unknown key {key!r}. It may have: {', '.join(_KEYS)}.")
-        for key in ("name", "schema", "mechanism", "guarantee"):
+        for key in ("name", "schema", "guarantee"):
             if key not in found:
                 raise SchemaError(f"The study lacks the key {key!r}.")
+        if "mechanism" not in found:
+            raise SchemaError(NEEDS_A_PLAN)
         schema = _schema(found["schema"])
         name, parameters = _mechanism(found["mechanism"])
         asked = asked_guarantee(found["guarantee"], schema)

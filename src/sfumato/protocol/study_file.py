@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from sfumato.errors import SchemaError, SfumatoError
 from sfumato.files import other_version
+from sfumato.jobs.strength import MADE_UP
 from sfumato.protocol.pool_study import PoolStudy
 from sfumato.protocol.published_study import AS_PUBLISHED, published_study
 from sfumato.protocol.survey_file import SurveyStudy
@@ -52,10 +53,15 @@ def study_from_dict(found: Any) -> Study:
     return KINDS[kind](found)
 
 
-def load_study(path: Path | str, *, published: bool = False) -> Study:
-    """Read a study file (YAML or JSON); `published` is its `as_published: true`, said elsewhere."""
+def load_study(path: Path | str, *, published: bool = False, to_plan: bool = False) -> Study:
+    """Read a study file (YAML or JSON); `published` is its `as_published: true`, said elsewhere. `to_plan`: it may lack
+    a plan and a mechanism."""
     try:
         found = read_yaml(Path(path))
-        return study_from_dict({**found, AS_PUBLISHED: True} if published and isinstance(found, Mapping) else found)
+        if to_plan and isinstance(found, Mapping) and found.get("kind") == PoolStudy.kind:
+            found = {"mechanism": {"name": MADE_UP}, **found}
+        if published and isinstance(found, Mapping):
+            found = {**found, AS_PUBLISHED: True}
+        return study_from_dict(found)
     except SfumatoError as error:
         raise type(error)(f"{path}: {error}") from None
