@@ -53,9 +53,6 @@ class Results:
             for method in (TREE, SQUARE, PIECEWISE):
                 at = {e: v for (d, r, m, e), v in self.means.items() if (d, r, m) == (name, rows, method)}
                 entry["right"][method] = {f"{e:g}": _short(v["right"]) for e, v in sorted(at.items())}
-                for figure in ("one_column", "two_columns"):
-                    if all(figure in v for v in at.values()):
-                        entry[figure][method] = {f"{e:g}": _short(v[figure]) for e, v in sorted(at.items())}
             entries.append(entry)
         return entries
 
@@ -70,9 +67,7 @@ def results_text(results: Results) -> str:
     there = [name for name in EXPERIENCE if name in results.whole]
     if len(there) == len(EXPERIENCE):
         entries = [entry for name in EXPERIENCE for entry in results.seen(name)]
-        lines = ",\n".join(json.dumps(entry) for entry in entries)
-        SHIPPED.write_text(f'{{"version": 1, "seen": [\n{lines}\n]}}\n', encoding="utf-8")
-        experience.everything.cache_clear()
+        _ship(entries)
     judged = [name for name in JUDGING if name in results.whole]
     parts = ["# Advice, judged", "", "Written by `python papers/advice/run.py`. Accuracy in points of 100.", ""]
     parts += _distances(
@@ -82,6 +77,24 @@ def results_text(results: Results) -> str:
     parts += _distances(results, judged, "held back")
     parts += _coverage(results, there, judged)
     return "\n".join(parts) + "\n"
+
+
+def put_shares(found: dict[Any, dict[str, Any]]) -> None:
+    """Into the shipped file, beside what is there."""
+    entries = json.loads(SHIPPED.read_text(encoding="utf-8"))["seen"]
+    for entry in entries:
+        mine = {one: value for one, value in found.items() if (one.data, one.rows) == (entry["table"], entry["rows"])}
+        for figure in ("one_column", "two_columns") if mine else ():
+            entry[figure] = defaultdict(dict)
+            for one, value in sorted(mine.items(), key=lambda pair: pair[0].epsilon):
+                entry[figure][one.method][f"{one.epsilon:g}"] = _short(value[figure])
+    _ship(entries)
+
+
+def _ship(entries: list[dict[str, Any]]) -> None:
+    lines = ",\n".join(json.dumps(entry) for entry in entries)
+    SHIPPED.write_text(f'{{"version": 1, "seen": [\n{lines}\n]}}\n', encoding="utf-8")
+    experience.everything.cache_clear()
 
 
 def ruled(trust: str, epsilon: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from dataclasses import replace
 
@@ -114,10 +115,10 @@ def test_a_knob_goes_from_most_protected_to_most_open():
 
 
 def test_every_mechanism_is_a_candidate_or_says_why_not():
-    for trust in ("owner", "nobody", "key-holders", "people"):
+    for trust in ("owner", "nobody", "key-holders"):
         found, left_out = candidates(Wish(trust=trust), public=True)
         assert {one.mechanism for one in found} | left_out.keys() == set(MECHANISMS)
-    assert [one.mechanism for one in found] == ["guided-projection"]
+        assert ("random-rotation" in left_out) == (trust != "key-holders")
     formal, _ = candidates(Wish(epsilon=2.0), public=True)
     assert "condensation" not in {one.mechanism for one in formal}
     assert all(one.knob.at(1.0) == 2.0 for one in formal)
@@ -203,9 +204,28 @@ def test_the_least_epsilon_whose_experience_keeps_a_loss():
 
 def test_without_a_column_to_predict_shares_are_forecast():
     schema = sf.Schema(tuple(column for column in SCHEMA.columns if column.role != "label"))
-    found = sf.recommend(people().select(schema.names), schema=schema, epsilon=1.0)
-    assert "the shares of one column were off by" in found.paragraph()
-    assert 0 < found.forecast.one_column < found.forecast.two_columns < 1
+    for trust in ("owner",):
+        found = sf.recommend(people().select(schema.names), schema=schema, epsilon=2.0, trust=trust, rows=1_000)
+        off = r"off by \d+ points \(\d+ to \d+\), of two columns by \d+ points \(\d+ to \d+\)"
+        words = rf"On \d+ public tables of \d+ to [\d,]+ rows: shares of one column were {off}"
+        assert re.search(words, found.paragraph())
+        told = found.to_dict()["forecast"]
+        assert 0 < told["one_column"] < told["two_columns"] < 1
+        for figure in ("one_column", "two_columns"):
+            low, high = told[f"{figure}_interval"]
+            assert 0 <= low < told[figure] < high <= 1
+
+
+def test_ranges_that_were_read_off_and_no_column_to_predict_follow_the_rule_and_prove_nothing_yet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = sf.recommend(people().drop(["ill"]), epsilon=1.0, rows=1_000)
+    assert found.mechanism == "tree-resampling"
+    assert found.paragraph().startswith(
+        "Nothing is proved yet, because the ranges of 3 columns were read off your table"
+    )
+    assert "shares of one column were off by" in found.paragraph()
+    assert found.to_dict()["read_off"] == ["age", "dose", "ward"]
 
 
 def test_wishes_that_say_the_same_twice_are_refused():
@@ -287,8 +307,9 @@ def test_what_cannot_be_kept_is_said_and_no_config_is_written(ledger, tmp_path):
 
 
 def test_people_who_trust_only_themselves_are_pointed_to_a_survey():
-    with pytest.raises(UsageError, match="sfumato survey plan"):
-        sf.recommend(people(), schema=SCHEMA, trust="people", epsilon=1.0)
+    for looks in (False, True):
+        with pytest.raises(UsageError, match="sfumato survey plan"):
+            sf.recommend(people(), schema=SCHEMA, trust="people", epsilon=1.0, use_table=looks)
 
 
 def test_a_handful_of_rows_is_refused():

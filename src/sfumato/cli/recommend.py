@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +16,6 @@ from sfumato.files import check_free
 
 if TYPE_CHECKING:
     from sfumato.jobs.advising.recommendation import Recommendation
-    from sfumato.jobs.advising.search import Setting
 
 
 @with_blocks
@@ -73,14 +71,9 @@ def recommend(
       sfumato recommend patients.csv --label diagnosis --use-table --max-risk 0.2 --json
     """
     from sfumato.door.recommend import recommend as run
-    from sfumato.jobs.advising.recommendation import SURVEY_FILE, Recommendation, in_short
-    from sfumato.jobs.advising.wish import PEOPLE
+    from sfumato.jobs.advising.recommendation import Recommendation
 
     check_free(out, force=force)
-
-    def tell(setting: Setting) -> None:
-        if not console.quiet:
-            print(f"Best so far: {in_short(setting)}", file=sys.stderr, flush=True)
 
     with console.listening() as progress:
         found = run(
@@ -100,7 +93,6 @@ def recommend(
             workers=workers,
             ledger=ledger,
             out=out,
-            tell=tell,
             progress=progress,
         )
     console.say(found.paragraph())
@@ -111,9 +103,7 @@ def recommend(
     if isinstance(found, Recommendation):
         _say_what_was_tried(console, found)
     console.say()
-    for_people = f"To ask people, with the strength in {SURVEY_FILE} (docs/survey.md)"
-    begin = for_people if trust == PEOPLE else "To release"
-    console.say(f"{begin if found.met else 'The nearest, all the same'}:\n  {command}")
+    console.say(f"{'To release' if found.met else 'The nearest, all the same'}:\n  {command}")
     console.result({**found.to_dict(), "command": command, "written": None if written is None else str(written)})
     if not found.met:
         raise UnmetWishError(found.why_not())

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import UsageError
 from sfumato.jobs.advising.advice import Advice
 from sfumato.jobs.advising.recommendation import Recommendation
-from sfumato.jobs.advising.wish import PEOPLE, Wish
+from sfumato.jobs.advising.wish import Wish
 from sfumato.jobs.progress import Progress, silent
-from sfumato.jobs.recommend import Tell, say_nothing
 from sfumato.jobs.recommend import recommend as run
 from sfumato.table import Schema
 
@@ -33,7 +31,6 @@ def recommend(
     workers: int | None = None,
     ledger: Path | str | None = None,
     out: Path | str | None = None,
-    tell: Tell = say_nothing,
     progress: Progress = silent,
 ) -> Recommendation | Advice:
     """Say which method and how strong, and what public tables kept under it, before anything is released.
@@ -79,8 +76,6 @@ def recommend(
         The owner's private ledger, if not the usual one: it is read to know a release again, and never written.
     out : path, optional
         Config file to write, for `sanitize(config=...)`; not written where nothing keeps the wish.
-    tell : callable, optional
-        Called as `tell(setting)` with each setting that is the best so far.
     progress : callable, optional
         Called as `progress(step, done, total)`.
 
@@ -104,11 +99,6 @@ def recommend(
     ('square-wave', {'epsilon_record': 2.0})
     """
     wish = Wish(max_risk, max_loss, epsilon, trust, max_posterior, prior)
-    if out is not None and trust == PEOPLE:
-        raise UsageError(
-            "A config is for rows that somebody holds. People who trust only themselves answer a survey, and the "
-            "strength stands in its file: leave --out away."
-        )
     read = Schema.load(Path(schema)) if isinstance(schema, str | Path) else schema
     found = run(
         table,
@@ -121,7 +111,6 @@ def recommend(
         seed=seed,
         workers=workers,
         ledger=None if ledger is None else Path(ledger),
-        tell=tell,
         progress=progress,
     )
     if out is not None and found.met:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from sfumato.jobs.advising.grounds import Grounds, of_table
 from sfumato.jobs.advising.recommendation import CONFIRMED, NOT_REFUTED, REFUTED, Recommendation, refuted
 from sfumato.jobs.advising.search import Setting, search
 from sfumato.jobs.advising.trial import AUTO, Outcome, averaged, trial, voided
-from sfumato.jobs.advising.wish import Wish
+from sfumato.jobs.advising.wish import PEOPLE, Wish
 from sfumato.jobs.config import RELEASED
 from sfumato.jobs.processes import in_processes
 from sfumato.jobs.progress import Progress, silent
@@ -35,12 +35,6 @@ WORTH_A_PROCESS = 10_000
 """Cells of a table from which on mechanisms are tried in several processes, which take two seconds to begin."""
 MOST_NEEDED = 10_000_000
 
-Tell = Callable[[Setting], None]
-
-
-def say_nothing(setting: Setting) -> None:
-    """Nobody waits for an early answer."""
-
 
 def recommend(
     table: Any,
@@ -54,16 +48,20 @@ def recommend(
     seed: int = 0,
     workers: int | None = None,
     ledger: Path | None = None,
-    tell: Tell = say_nothing,
     progress: Progress = silent,
 ) -> Recommendation | Advice:
-    """By rule and experience where ranges are public; else, and with `use_table`, a search on some rows that others
-    confirm. Nothing is released, and no ledger is told.
+    """By rule and experience where ranges are public, or no column is to be predicted; else, and with `use_table`, by
+    trials on some rows that others confirm. Nothing is released, and no ledger is told.
 
     A release of made-up rows can be given as the table: a choice on rows that were released already costs nothing more,
-    and keeps the proof where the owner's `ledger` charged them with one. `tell` hears of every setting that is the best
-    so far. `tries`: how many methods are tried, in their order; the clock has no say.
+    and keeps the proof where the owner's `ledger` charged them with one. `tries`: how many methods are tried, in their
+    order; the clock has no say.
     """
+    if wish.trust == PEOPLE:
+        raise UsageError(
+            "People who trust nobody with their rows answer a survey, and each device blurs its own answers: see "
+            "`sfumato survey plan`. Here --trust is owner or nobody."
+        )
     if rows is not None and rows < 1:
         raise UsageError(f"--rows must be a number of rows. Got {rows} instead.")
     if tries is not None and tries < 1:
@@ -78,9 +76,9 @@ def recommend(
         raise UsageError(f"A release has its own schema, with label {own!r}: leave out --schema and --label.")
     public = not agreed.learned
     progress("Reading", 0, None)
-    if public and released is None and not use_table:
+    if (public or own is None) and released is None and not use_table:
         counted = None if rows is not None else opened.read().num_rows
-        return advise(wish, None if agreed.label is None else agreed.label.name, rows, counted)
+        return advise(wish, own, rows, counted, agreed.learned)
     if agreed.label is None:
         raise SchemaError(
             "A choice on rows needs a column to predict: accuracy is how often it is. Name it with --label."
@@ -100,7 +98,7 @@ def recommend(
     found = found[:tries]
     if workers is None:
         workers = 1 if grounds.cells < WORTH_A_PROCESS else os.cpu_count() or 1
-    best = _searched(found, wish, grounds, left_out, min(workers, len(found) or 1), tell, progress)
+    best = _searched(found, wish, grounds, left_out, min(workers, len(found) or 1), progress)
     if not best:
         reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
         raise UsageError(f"No mechanism can be tried on this table. {reasons}"[:2000])
@@ -142,7 +140,6 @@ def _searched(
     grounds: Grounds,
     left_out: dict[str, str],
     workers: int,
-    hear: Tell,
     progress: Progress,
 ) -> list[Setting]:
     """The best setting of every candidate that can be tried, the best first; why others cannot goes to `left_out`."""
@@ -154,10 +151,8 @@ def _searched(
             progress("Mechanisms", number, len(found))
             if isinstance(tried, str):
                 left_out[candidate.mechanism] = tried
-                continue
-            if not best or tried.rank(wish) > max(one.rank(wish) for one in best):
-                hear(tried)
-            best.append(tried)
+            else:
+                best.append(tried)
     order = [one.mechanism for one in found]
     best.sort(key=lambda one: order.index(one.candidate.mechanism))  # not as they happened to be finished
     return sorted(best, key=lambda one: one.rank(wish), reverse=True)

@@ -24,10 +24,11 @@ from sfumato.guarantee.posterior import (
 )
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.jobs.advising.experience import SIZES, STRENGTHS, Forecast, forecast
-from sfumato.jobs.advising.wish import PEOPLE, Wish
+from sfumato.jobs.advising.wish import Wish
 from sfumato.jobs.config import Config
 from sfumato.jobs.strength import OWNER, PRIOR, TRUSTS, Wanted
 from sfumato.mechanisms import make_mechanism
+from sfumato.wording import counted as in_number
 
 DELTA = 1e-6
 USUAL = 0.2
@@ -78,7 +79,8 @@ class Bound:
 
 @dataclass(frozen=True, repr=False)
 class Advice:
-    """What is recommended. `rows`: as declared, or None; `counted`: those of the owner's table, for her eyes alone."""
+    """What is recommended. `rows`: as declared, or None; `counted`: those of the owner's table, for her eyes alone.
+    `read_off`: columns whose ranges were read off the table, under which the bound is not proved."""
 
     wish: Wish
     bound: Bound
@@ -86,6 +88,7 @@ class Advice:
     label: str | None
     rows: int | None = None
     counted: int | None = None
+    read_off: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Advice: {self.method}, epsilon {self.bound.epsilon:.3g}>"
@@ -145,6 +148,11 @@ class Advice:
             else f"each row blurred by itself ({self.method})"
         )
         begin = "Recommended" if self.met else "Nothing is recommended. The rule's choice would be"
+        if self.read_off:
+            words.append(
+                f"Nothing is proved yet, because the ranges of {in_number(len(self.read_off), 'column')} were read off "
+                "your table. Declare them (sfumato declare): only then does the bound below hold."
+            )
         words.append(
             f"{begin}: {kind}, epsilon {rounded_up(bound.epsilon)} for anybody's values. Whatever the other rows "
             f"teach, a person's own row can lift a fact from 1 chance in 10 to at most {10 * told:.1f} in 10, and any "
@@ -187,18 +195,20 @@ class Advice:
             "forecast": self.forecast.to_dict(),
             "rows": self.rows,
             "looked_at": "nothing",
+            "read_off": list(self.read_off),
             "config": self.config.to_dict(),
             "explained": self.paragraph(),
         }
 
 
-def advise(wish: Wish, label: str | None, rows: int | None = None, counted: int | None = None) -> Advice:
+def advise(
+    wish: Wish,
+    label: str | None,
+    rows: int | None = None,
+    counted: int | None = None,
+    read_off: tuple[str, ...] = (),
+) -> Advice:
     """The method by the rule and the strength by arithmetic, or, under a largest loss, by experience."""
-    if wish.trust == PEOPLE:
-        raise UsageError(
-            "People who trust nobody with their rows answer a survey, and each device blurs its own answers: see "
-            "`sfumato survey plan`. Here --trust is owner or nobody."
-        )
     if wish.trust not in TRUSTS:
         raise UsageError(f"--trust must be {' or '.join(TRUSTS)}. Got {str(wish.trust)[:60]!r} instead.")
     named = [one for one in (wish.epsilon, wish.max_posterior, wish.max_risk) if one is not None]
@@ -213,7 +223,7 @@ def advise(wish: Wish, label: str | None, rows: int | None = None, counted: int 
         bound = _least_that_keeps(wish.max_loss, wish.trust, rows)
     else:
         bound = _bound(wish)
-    return Advice(wish, bound, _ruled(wish.trust, bound.epsilon), label, rows, counted)
+    return Advice(wish, bound, _ruled(wish.trust, bound.epsilon), label, rows, counted, read_off)
 
 
 def _floor(value: float) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.jobs.advising.wish import KEY_HOLDERS, PEOPLE, Wish
+from sfumato.jobs.advising.wish import KEY_HOLDERS, Wish
 from sfumato.mechanisms import MECHANISMS, GuidedProjection, Mechanism, ModelDrawing
 from sfumato.mechanisms.knob import PRESENCE, RECORD, Knob
 
 LONGEST_REASON = 600
 """Characters of why something cannot be tried; a whole sentence with a way out fits."""
 FIRST = ("square-wave", "tree-resampling", "additive-noise", "staged-release", "principal-laplace")
-"""Tried first, so that an early answer is a good one; others follow by name."""
+"""Tried first, so that a few tries are good ones; others follow by name."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,13 @@ def candidates(wish: Wish, *, public: bool) -> tuple[list[Candidate], dict[str, 
 
 
 def _unfit(mechanism: type[Mechanism], knob: Knob, wish: Wish) -> str | None:
-    survey, central = issubclass(mechanism, GuidedProjection), issubclass(mechanism, ModelDrawing)
-    if wish.trust == PEOPLE and not survey:
-        return "people who trust only themselves answer a survey on their own devices"
-    if wish.trust != PEOPLE and survey:
-        return "it is for surveys (--trust people)"
-    if wish.trust == "nobody" and central:
+    if issubclass(mechanism, GuidedProjection):
+        return "it is for surveys"
+    if wish.trust == "nobody" and issubclass(mechanism, ModelDrawing):
         return "it needs an owner who is trusted with the table (--trust owner)"
     if wish.trust == "nobody" and (not mechanism.proves or mechanism.needs_key or mechanism.whole_table):
         return "it needs somebody who holds all rows or a common key, or proves nothing"
-    if mechanism.needs_key and wish.trust not in (PEOPLE, KEY_HOLDERS):
+    if mechanism.needs_key and wish.trust != KEY_HOLDERS:
         return "whoever shares its key can undo it (--trust key-holders)"
     if wish.epsilon is not None and not (mechanism.proves and knob.parameter in (RECORD.parameter, PRESENCE.parameter)):
         return "no epsilon that it proves can be asked for"

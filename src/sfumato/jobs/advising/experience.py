@@ -1,8 +1,10 @@
 """What public tables kept under each method: how useful a release will be, told before any row is read.
 
 The file beside this one is made by `papers/advice/run.py` from public tables alone: each released at several sizes and
-epsilons, learned from by `auto`, and tested on other rows as they are. A forecast for a table is what public tables of
-about its size kept; it never looks at the table itself, so that it proves nothing about it and costs nothing.
+epsilons, learned from by `auto`, and tested on other rows as they are. Beside that stands how far the shares of one
+column, and of two together, are off: total variation, of which every point is a row of 100 in a wrong place.
+A forecast for a table is what public tables of about its size kept; it never looks at the table itself, so that it
+proves nothing about it and costs nothing.
 """
 
 from __future__ import annotations
@@ -70,6 +72,8 @@ class Forecast:
     rows: tuple[int, int]
     one_column: float | None = None
     two_columns: float | None = None
+    one_column_interval: tuple[float, float] | None = None
+    two_columns_interval: tuple[float, float] | None = None
 
     @property
     def useless(self) -> bool:
@@ -90,11 +94,14 @@ class Forecast:
     def words_of_shares(self) -> str:
         """The same where there is no column to predict."""
         if self.one_column is None or self.two_columns is None:
-            return "How far shares of columns are off was not tried on public tables for this method."
+            return "How far shares of columns are off was not tried on public tables at such an epsilon."
+        one, two = (
+            _points(self.one_column, self.one_column_interval),
+            _points(self.two_columns, self.two_columns_interval),
+        )
         return (
-            f"On {self.tables} public tables of {self._sizes()} rows the shares of one column were off by "
-            f"{100 * self.one_column:.0f} points in all, those of two columns together by "
-            f"{100 * self.two_columns:.0f}."
+            f"On {self.tables} public tables of {self._sizes()} rows: shares of one column were off by {one}, of two "
+            f"columns by {two}; so many rows of 100 are counted in a wrong place."
         )
 
     def _sizes(self) -> str:
@@ -102,7 +109,7 @@ class Forecast:
         return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
     def to_dict(self) -> dict[str, Any]:
-        return {**vars(self), "interval": list(self.interval), "lost": list(self.lost), "rows": list(self.rows)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
 
 
 @lru_cache(maxsize=1)
@@ -133,18 +140,15 @@ def forecast(method: str, epsilon: float, rows: int, without: str | None = None)
     right = np.array([_or(one.at(method, epsilon), one.commonest) for one in tables])
     majority = np.array([one.commonest for one in tables])
     originals = np.array([one.originals for one in tables])
-    half = 0.0
-    if len(tables) > 1:  # where one more table lies, nine times in ten
-        half = float(stats.t.ppf(0.95, len(tables) - 1)) * float(right.std(ddof=1)) * math.sqrt(1 + 1 / len(tables))
-    middle = float(right.mean())
     lost = originals - right
-    shares = {}
+    shares: dict[str, Any] = {}
     for figure in ("one_column", "two_columns"):
-        known = [one.at(method, epsilon, figure) for one in tables]
-        shares[figure] = None if None in known else float(np.mean([value for value in known if value is not None]))
+        known = [value for one in tables if (value := one.at(method, epsilon, figure)) is not None]
+        if len(known) == len(tables):
+            shares |= {figure: float(np.mean(known)), f"{figure}_interval": _one_more(known)}
     return Forecast(
-        middle,
-        (max(0.0, middle - half), min(1.0, middle + half)),
+        float(right.mean()),
+        _one_more(right),
         float(majority.mean()),
         float(originals.mean()),
         (float(lost.min()), float(lost.max())),
@@ -153,6 +157,19 @@ def forecast(method: str, epsilon: float, rows: int, without: str | None = None)
         (min(one.rows for one in tables), max(one.rows for one in tables)),
         **shares,
     )
+
+
+def _one_more(values: Any) -> tuple[float, float]:
+    """Where one more table lies, nine times in ten (a prediction interval by Student's t)."""
+    middle, count, half = float(np.mean(values)), len(values), 0.0
+    if count > 1:
+        half = float(stats.t.ppf(0.95, count - 1) * np.std(values, ddof=1)) * math.sqrt(1 + 1 / count)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def _points(value: float, ends: tuple[float, float] | None) -> str:
+    low, high = ends or (value, value)
+    return f"{100 * value:.0f} points ({100 * low:.0f} to {100 * high:.0f})"
 
 
 def _or(value: float | None, otherwise: float) -> float:

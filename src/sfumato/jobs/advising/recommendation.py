@@ -10,7 +10,7 @@ from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.jobs.advising.search import Setting
 from sfumato.jobs.advising.trial import Outcome
-from sfumato.jobs.advising.wish import PEOPLE, Wish
+from sfumato.jobs.advising.wish import Wish
 from sfumato.jobs.config import LONGEST, RELEASED, TABLE, Config
 from sfumato.metrics import proportion_interval
 from sfumato.wording import counted
@@ -19,7 +19,6 @@ CONFIRMED, NOT_REFUTED, REFUTED = "confirmed", "not refuted", "refuted"
 """What other rows say of a setting: within the wish there, too few of them to tell, or outside."""
 
 
-SURVEY_FILE = "survey.yaml"
 CHOSEN_ON = {
     TABLE: "on these private rows",
     RELEASED: "on rows released before, which belong to nobody",
@@ -78,13 +77,7 @@ class Recommendation:
         return Config(self.mechanism, self.parameters, said[:LONGEST], self.looked_at, self.model)
 
     def command(self, table: str, *, schema: str | None = None, config: str | None = None) -> str:
-        """The line that makes the release; for people who trust only themselves, those that begin a survey."""
-        if self.wish.trust == PEOPLE:
-            return (
-                f"sfumato survey plan {SURVEY_FILE} --accuracy {self.forecast.accuracy:.2f} --population {table}"
-                + "".join(f" --{name} {value}" for name, value in self.parameters.items())
-                + f"\n  sfumato survey new {SURVEY_FILE} --data server"
-            )
+        """The line that makes the release."""
         if self.looked_at == RELEASED:  # the release was looked at; the private table is the one to perturb
             table, schema = "TABLE", schema or "SCHEMA"
         how = f"--config {config}" if config else " ".join(self._flags())
@@ -128,12 +121,6 @@ class Recommendation:
                     else "It tells nothing about anybody beyond what that release told, which the ledger adds up; the "
                     "real rows may behave a little differently."
                 )
-            )
-        if self.wish.trust == PEOPLE:
-            values = ", ".join(f"{name}: {value}" for name, value in self.parameters.items())
-            words.append(
-                "Such people answer a survey: nobody collects their rows, and each device perturbs its own. The "
-                f"strength belongs into the survey file ({values})."
             )
         if self.verdict == NOT_REFUTED:
             words.append(

@@ -10,7 +10,7 @@ from sfumato.errors import UsageError
 from sfumato.jobs.strength import PRIOR
 
 PEOPLE, KEY_HOLDERS = "people", "key-holders"
-TRUST = ("owner", "nobody", PEOPLE, KEY_HOLDERS)
+TRUST = ("owner", "nobody", KEY_HOLDERS)
 USUAL_RISK = 0.1
 """What the strongest adversary may gain where nobody says."""
 
@@ -19,7 +19,7 @@ USUAL_RISK = 0.1
 class Wish:
     """max_risk: what the strongest adversary may gain over the guesser. max_loss: accuracy that may be lost against
     training on the original. epsilon: a guarantee of at most this must be proved. trust: whom the people trust with
-    their rows: their "owner", "nobody", or only themselves ("people", who answer a survey)."""
+    their rows: their "owner", "nobody", or whoever shares its secret key ("key-holders")."""
 
     max_risk: float | None = None
     max_loss: float | None = None
