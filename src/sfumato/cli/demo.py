@@ -81,7 +81,7 @@ def demo(
     release = out / "release"
     for line in textwrap.wrap(_first_sentence(done, table), WIDTH):
         console.say(line)
-    told = bottom_line(done.audit.data, None, str(release), width=WIDTH)
+    told = bottom_line(done.audit.data, str(release), width=WIDTH)
     for line in [line for line in told if not line.startswith("Next")]:
         console.say(line)
     console.say()
