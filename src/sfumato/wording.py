@@ -54,8 +54,8 @@ WORDS = {
     ),
     "epsilon": Word(
         "The largest change, as a logarithm of a likelihood ratio, that a release can make to anyone's belief "
-        'about a person. Smaller protects more; the card translates it into "1 chance in 10 can become at most '
-        'x%". It is stated for one released number, one source column with all others fixed, and the whole row. '
+        "about a person. Smaller protects more; the card says how far a person's own row can lift a fact at "
+        "most. It is stated for one released number, one source column with all others fixed, and the whole row. "
         "The row's figure is the one that matters; a person with several rows has that figure times the number of"
         " rows.",
     ),

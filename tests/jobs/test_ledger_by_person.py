@@ -145,7 +145,7 @@ def test_new_pseudonyms_do_not_make_other_people_of_the_same_rows(release, book)
     release(PEOPLE.assign(id=[f"P{i}" for i in range(N)]), 3.0, **words)
     renamed = pd.concat([PEOPLE[:50], OTHERS[:10]]).assign(id=[f"case-{i}" for i in range(N)])
     Ledger(book).set_budget(Budget(5.0))
-    with pytest.raises(BudgetError, match="would bring somebody to epsilon 6"):
+    with pytest.raises(BudgetError, match="would bring a person to epsilon 6"):
         release(renamed, 3.0, **words)
     assert release(STRANGERS.assign(id=[f"S{i}" for i in range(N)]), 3.0, **words)["count"] == 0
     Ledger(book).set_budget(None)
@@ -300,12 +300,12 @@ def test_the_budget_of_both_kinds_together(release, book):
     with pytest.raises(BudgetError, match="delta"):
         release(PEOPLE, **{**words, "epsilon_presence": 1.0, "delta": 1e-4})
     release(PEOPLE, **{**words, "epsilon_presence": 1.5})
-    with pytest.raises(BudgetError, match="would bring somebody to epsilon") as refused:
+    with pytest.raises(BudgetError, match="would bring a person to epsilon") as refused:
         release(OTHERS, **{**words, "epsilon_presence": 1.5})
     said = float(re.search(r"to epsilon ([\d.]+\d)", str(refused.value))[1])
     assert 0.9 * twice < said <= twice * 1.01  # rounded up to three digits
     release(PEOPLE, 0.04)
-    with pytest.raises(BudgetError, match="would bring somebody to epsilon"):
+    with pytest.raises(BudgetError, match="would bring a person to epsilon"):
         release(PEOPLE, 0.4)
 
 
@@ -316,7 +316,7 @@ def test_a_person_with_several_rows_has_spent_all_of_them(release, book):
     release(named, 1.0, **words)
     drawn = {"mechanism": "tree-resampling", "epsilon_record": None, "epsilon_presence": 0.5, "delta": 0.0, **words}
     Ledger(book).set_budget(Budget(3.9))
-    with pytest.raises(BudgetError, match="would bring somebody to epsilon 4"):
+    with pytest.raises(BudgetError, match="would bring a person to epsilon 4"):
         release(named, **drawn, dry_run=True)
     Ledger(book).set_budget(Budget(4.0))
     release(named, **drawn, dry_run=True)
@@ -326,7 +326,7 @@ def test_people_who_were_named_once_stay_people_where_no_column_names_them(relea
     """Two rows of a person at epsilon 1, then both without a name at 0.5: 2 x 1 + 2 x 0.5."""
     release(PEOPLE.assign(id=np.repeat(np.arange(30), 2)), 1.0, person="id", max_rows_per_person=2)
     Ledger(book).set_budget(Budget(2.9))
-    with pytest.raises(BudgetError, match="would bring somebody to epsilon 3"):
+    with pytest.raises(BudgetError, match="would bring a person to epsilon 3"):
         release(PEOPLE, 0.5, dry_run=True)
     release(OTHERS, 2.5, dry_run=True)  # other people, of whom nobody said that they have several rows
     Ledger(book).set_budget(Budget(3.0))

@@ -283,7 +283,7 @@ def test_made_up_rows_add_up_with_the_whole_ledger_however_columns_are_called(le
     frame, known = renamed(people()), {"schema": RENAMED}
     sf.sanitize(people(), **words(ledger, delta=0.0))
     sf.ledger_budget(3.9, ledger=ledger)
-    with pytest.raises(BudgetError, match=r"would bring somebody to epsilon 4, .*--cohort NAME with both"):
+    with pytest.raises(BudgetError, match=r"would bring a person to epsilon 4, .*--cohort NAME with both"):
         sf.sanitize(frame, **words(ledger, **known, delta=0.0))
     local = {
         **known,
@@ -292,7 +292,7 @@ def test_made_up_rows_add_up_with_the_whole_ledger_however_columns_are_called(le
         "epsilon_record": 2.0,
         "private_label": True,
     }
-    with pytest.raises(BudgetError, match="would bring somebody to epsilon 4,"):
+    with pytest.raises(BudgetError, match="would bring a person to epsilon 4,"):
         sf.sanitize(frame, **words(ledger, **local))
     sf.ledger_budget(None, ledger=ledger)
     assert sf.sanitize(frame, **words(ledger, **known)).card.earlier_releases["count"] == 1
@@ -389,7 +389,7 @@ def test_rows_of_people_who_were_named_once_count_where_nobody_is_named(ledger):
     pure = {"epsilon_presence": 0.5, "delta": 0.0}
     sf.sanitize(frame, **words(ledger, **pure, **named))
     sf.ledger_budget(5.9, ledger=ledger)
-    with pytest.raises(BudgetError, match="would bring somebody to epsilon 6,"):
+    with pytest.raises(BudgetError, match="would bring a person to epsilon 6,"):
         sf.sanitize(people(), **words(ledger, **pure))
     sf.ledger_budget(6.0, ledger=ledger)
     card = sf.sanitize(people(), **words(ledger, **pure)).card

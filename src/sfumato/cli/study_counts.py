@@ -18,7 +18,7 @@ from sfumato.wording import counted
 
 @with_blocks
 def plan(
-    study: Annotated[Path, typer.Argument(metavar="STUDY_FILE", help="Study that names no mechanism.")],
+    study: Annotated[Path, typer.Argument(metavar="STUDY_FILE", help="Study that names no method.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Study file to write, with the plan, as JSON.")],
     console: Console,
     release: Annotated[

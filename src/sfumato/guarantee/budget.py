@@ -19,7 +19,7 @@ from sfumato.wording import counted
 
 ROUNDING = 1e-9
 """Figures are rounded up: a release of exactly what is left fits."""
-DRAWN_COUNT = "Rows that belong to nobody count for somebody's values: one record goes, another comes."
+DRAWN_COUNT = "Made-up rows count for a person's values: one record goes, another comes."
 RAISE = "or raise the budget: sfumato ledger budget --epsilon E"
 
 
@@ -79,6 +79,6 @@ class Budget:
         if total.central is not None and earlier.count:
             less.append("set other people apart (--cohort NAME with both, or a ledger of their own)")
         raise BudgetError(
-            f"This release{before} would bring somebody to epsilon {rounded_up(total.epsilon)}, and {limit}{counts} "
+            f"This release{before} would bring a person to epsilon {rounded_up(total.epsilon)}, and {limit}{counts} "
             f"{', '.join([advice, *less, RAISE])}."
         )
