@@ -10,7 +10,7 @@ from sfumato.jobs.auditing import matching
 from sfumato.jobs.auditing.matching import disjoint, drawn, match_people, rivals, strength
 from sfumato.neighbours import nearest
 from sfumato.report.comparison_parts import copied_rows
-from sfumato.report.three_risks import three_risks
+from sfumato.report.strongest import strongest
 from sfumato.table import open_table, write_table
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -209,6 +209,5 @@ class TestCopiesAmongMadeUpRows:
         assert by_name["naive-estimate"]["score"] > 0.97, "of those whose row is there, everything"
         assert by_name["membership"]["score"] < 0.3, "of everybody, one in ten"
         assert "rows_of_people" not in by_name["membership"]["details"]
-        linking = three_risks(found["attacks"])[1]
-        assert linking.of.endswith("of 800 rows")
+        assert strongest(found["attacks"])[0].beside.endswith("of 800 rows, which fit a person")
         assert all(entry["record"] <= 80 for entry in found["riskiest"][:5])

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from sfumato.cli.audit import utility_lines
+from sfumato.cli.audit_lines import utility_lines
 from sfumato.jobs.audit import AuditRequest, audit
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.jobs.utility import CLASSIFIERS, WITH_CARD
@@ -76,8 +76,8 @@ def test_every_accuracy_stands_beside_that_of_the_commonest_class(tmp_path):
     assert {strong[name]["than_commonest"] for name in ("radius-vote", "noise-aware-lda")} == {"no better"}
     lines = list(utility_lines({"utility": list(strong.values())}))
     assert "commonest class" in lines[0]
-    assert any("radius-vote" in line and "no better than guessing" in line for line in lines)
-    assert "no better than guessing" not in "".join(utility_lines({"utility": list(weak.values())}))
+    assert any("radius-vote" in line and "no better than the commonest class" in line for line in lines)
+    assert "no better than the commonest class" not in "".join(utility_lines({"utility": list(weak.values())}))
     page = learned(list(strong.values()))
-    assert {row.verdict for row in page if row.classifier == "radius-vote"} == {"no better than guessing"}
+    assert {row.verdict for row in page if row.classifier == "radius-vote"} == {"no better than the commonest class"}
     assert "by always answering the commonest class" in str(page[0].chart)

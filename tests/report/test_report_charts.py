@@ -7,7 +7,7 @@ import re
 import pytest
 
 from sfumato.report.accuracy import dots, learned
-from sfumato.report.attack_chart import bar
+from sfumato.report.bars import bar
 from sfumato.report.columns import category_bars, pictures, steps
 from sfumato.report.correlations import brief, changed_most, correlation_maps, heat_map, shade
 from sfumato.report.exposed import exposure
@@ -47,9 +47,12 @@ def test_a_column_needs_more_than_chance():
     ("found", "words"),
     [
         ([], ""),
-        ([GAINS], "The one attack gains from the release."),
-        ([NO_GAIN] * 3, "All 3 attacks gain nothing."),
-        ([UNCLEAR, GAINS, NO_GAIN], "Of 3 attacks, 1 gains from the release, 1 is within chance and 1 gains nothing."),
+        ([GAINS], "The one attacker learns from the release."),
+        ([NO_GAIN] * 3, "All 3 attackers learn nothing."),
+        (
+            [UNCLEAR, GAINS, NO_GAIN],
+            "Of 3 attackers, 1 learns from the release, 1 is within chance and 1 learns nothing.",
+        ),
     ],
 )
 def test_all_attacks_in_one_sentence(found, words):
@@ -60,9 +63,9 @@ def test_a_bar_is_as_long_as_the_success():
     drawn = str(bar(entry(0.625, 0.5, 0.75, control=0.1), GAINS))
     assert 'width="62.5%" height="16" class="bar gains"' in drawn
     assert 'x1="50%" x2="75%"' in drawn
-    assert '<svg x="20%"' in drawn  # baseline
-    assert '<svg x="10%"' in drawn  # control
-    assert "success 0.625, 95% interval 0.500 to 0.750, without the release 0.200" in drawn
+    assert '<svg x="20%"' in drawn  # without the release
+    assert '<svg x="10%"' in drawn  # people not in the table
+    assert "right 62.5 of 100, 95% interval 50 to 75, without the release 20" in drawn
     assert "control" not in str(bar(entry(0.6, 0.5, 0.7), GAINS))
 
 

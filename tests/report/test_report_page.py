@@ -9,20 +9,49 @@ import stat
 import pytest
 
 from sfumato.report import render_report, write_report
+from sfumato.report.bottom_line import bottom_line
 
-SECTIONS = [
-    "bottom-line", "risks",
-    "guarantee", "attacks", "riskiest", "columns", "correlations", "accuracy", "threat", "limits", "settings",
+SECTIONS = ["bottom-line", "strongest", "use", "guarantee", "experts"]
+EXPERTS = [
+    "attacks", "exposed", "riskiest", "accuracy", "columns", "correlations", "threat", "limits", "settings",
 ]  # fmt: skip
 
 
-def test_every_part_is_there_in_order(private_audit, read):
+def test_three_layers_and_only_two_stand_open(private_audit, read):
+    """The bottom line, the evidence, and everything else closed: nothing is deleted, and it opens without a script."""
     page = read(render_report(private_audit))
     assert page.stack == []
     assert [attributes["id"] for attributes in page.all("section")] == SECTIONS
+    layers = [one for one in page.all("details") if one.get("class") == "layer"]
+    assert [one["id"] for one in layers] == EXPERTS
+    assert not any("open" in one for one in layers)
     assert [tag for tag, _ in page.elements if tag == "h1"] == ["h1"]
+    assert {"header", "nav", "main"} <= {tag for tag, _ in page.elements}
+    assert next(page.all("a")) == {"class": "skip", "href": "#bottom-line"}
     for text in ("additive-noise", "1,200 rows", "2026-11-15", "sees both releases of these rows"):
         assert text in page.text
+
+
+def test_sections_that_do_not_apply_are_one_line(private_audit, read):
+    text = read(render_report(private_audit)).text
+    assert "Not here: Copies (not compared); Like real people (not compared); The papers' measures" in text
+    assert "Who stands out (no quasi-identifier was named)." in text
+
+
+def test_the_page_begins_with_the_words_of_the_terminal(private_audit, read):
+    page = read(render_report(private_audit | {"extra": {"limit": 5}}, "release")).text
+    told = bottom_line(private_audit | {"extra": {"limit": 5}}, "release", width=1000)
+    assert " ".join(" ".join(told).split()) in page
+    assert page.index("NOT WITHIN YOUR LIMITS") < page.index("Extra is how many more of 100 are right")
+
+
+def test_without_a_column_to_predict_use_is_the_error_of_shares(private_audit, read):
+    fidelity = {"against": "holdout", "marginals": {"release": 0.1, "original": 0.02}}
+    fidelity |= {"pairs": {"release": 0.31, "original": 0.05}, "correlations": {"release": None}}
+    html = render_report(private_audit | {"utility": [], "fidelity": fidelity})
+    text = read(html).text
+    assert "Of use? shares of one column are off by 10 points, of two columns by 31" in text
+    assert '>Shares of two columns together</th><td class="number">31</td><td class="number">5</td>' in html
 
 
 def test_every_attack_is_named_and_what_failed_does_not_look_safe(private_audit, read):
@@ -31,14 +60,14 @@ def test_every_attack_is_named_and_what_failed_does_not_look_safe(private_audit,
         assert entry["name"] in page.text
     assert "no-use, no-use-either" in page.text
     assert "needs what nobody has" in page.text
-    assert "The attack itself failed (ZeroDivisionError). This says nothing about privacy." in page.text
+    assert "The attacker itself failed (ZeroDivisionError). This says nothing about privacy." in page.text
     assert "Only if the secret key has leaked." in page.text
-    assert "Alone the adversary gets 0.410." in page.text
+    assert "Alone the attacker gets 41." in page.text
 
 
 def test_the_worst_attack_comes_first(private_audit):
     html = render_report(private_audit)
-    places = [html.index(f">{name}<") for name in ("loud-attack", "upper", "membership", "quiet-attack")]
+    places = [html.index(f">{name}<") for name in ("loud-attack", "membership", "upper", "quiet-attack")]
     assert places == sorted(places)
 
 
@@ -141,7 +170,7 @@ def test_a_release_without_a_card(private_audit, read):
     text = read(render_report(private_audit)).text
     assert "without a card" in text
     assert "Nothing is stated about this release" in text
-    assert "epsilon" not in text.split("What adversaries get")[0].replace("epsilon 12.5", "")
+    assert "epsilon" not in text.split("For experts Every attacker")[0].replace("epsilon 12.5", "")
 
 
 PARTS = [
@@ -159,9 +188,9 @@ def test_absent_and_empty_parts_are_survived(part, private_audit, read):
 
 def test_an_audit_with_nothing_in_it_claims_nothing(read):
     text = read(render_report({})).text
-    assert "No attack could be scored. This says nothing about privacy." in text
+    assert "Every attacker (no attacker was run; this says nothing about privacy)" in text
     assert "Nothing is stated about this release" in text
-    assert "Accuracy was not measured" in text
+    assert "accuracy was not measured" in text
 
 
 def test_a_secret_transform_is_said_not_shown(private_audit, read):
@@ -169,7 +198,7 @@ def test_a_secret_transform_is_said_not_shown(private_audit, read):
     private_audit["distributions"] = [{"name": "age", "kind": "numeric", "not_applicable": reason}]
     private_audit["correlations"] |= {"original": None, "release": None, "distance": None, "not_applicable": reason}
     text = read(render_report(private_audit)).text
-    assert text.count(f"Not applicable: {reason}.") == 2
+    assert text.count(f"({reason})") == 2
 
 
 def test_thirty_columns_stay_small(private_audit, read):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sfumato.attacks import all_attacks
-from sfumato.cli.audit import attack_lines
+from sfumato.cli.audit_lines import attack_lines, wrapped
+from sfumato.report.attacks import share_of_what_was_left
+from sfumato.report.exposed import told
 from sfumato.report.guarantee import shown_guarantee
 from sfumato.report.markup import breakable, short_name, tag, trimmed
-from sfumato.report.riskiest import told
-from sfumato.report.verdict import in_short
 from sfumato.report.wording import (
     KNOWLEDGE,
     detail_rows,
@@ -19,7 +19,6 @@ from sfumato.report.wording import (
     quantity,
     setting_rows,
 )
-from sfumato.wording import WORSE_THAN_GUESSING
 
 
 @pytest.mark.parametrize(
@@ -41,7 +40,7 @@ def test_other_numbers():
 
 def test_details_with_their_interval():
     assert detail_rows({"auc": 0.65, "auc_low": 0.6, "auc_high": 0.7, "brand_new": 3.0}) == [
-        ("Chance to tell a member from a stranger (AUC; 0.5 is a coin toss)", "0.650", "0.600 to 0.700"),
+        ("Pairs told apart, one of whom is in the table (AUC; 0.5 is a coin toss)", "0.650", "0.600 to 0.700"),
         ("brand new", "3.000", ""),
     ]
 
@@ -163,9 +162,31 @@ def test_long_names_are_cut_in_the_middle():
     assert len(shown.unescape()) == 61
 
 
-def test_nobody_scores_below_guessing_without_the_words():
+def test_attackers_without_extra_share_a_line_and_so_do_those_not_applicable():
     entry = {"name": "naive-estimate", "score": 0.2, "baseline": 0.4, "control": None, "interval": [0.1, 0.3]}
-    assert in_short(entry) == WORSE_THAN_GUESSING
-    assert in_short(entry | {"score": 0.4}) == "no gain"
-    lines = list(attack_lines({"attacks": [entry, entry | {"score": 0.6}]}))
-    assert [WORSE_THAN_GUESSING in line for line in lines] == [False, True, False]
+    why = {"score": None, "not_applicable": "needs the transform"}
+    attacks = [
+        entry,
+        entry | {"name": "pair", "score": 0.4},
+        entry | {"name": "linear-estimate", "score": 0.6, "interval": [0.5, 0.7], "control": 0.5},
+        {"name": "nearest-row", **why},
+        {"name": "top-match", **why},
+        {"name": "known-rows", "score": None, "not_applicable": "needs known rows"},
+        {"name": "membership", "score": None, "failed": "ValueError"},
+    ]
+    assert list(attack_lines({"attacks": attacks})) == [
+        "attacker                 right of 100  without  not in table   extra",
+        "linear-estimate                    60       40            50     +20",
+        "learn nothing: naive-estimate, pair",
+        "not applicable: nearest-row, top-match, known-rows (mostly: needs the transform)",
+        "failed, which says nothing about privacy: membership (ValueError)",
+    ]
+    assert max(map(len, wrapped("not applicable: nearest-row, top-match, known-rows", 30))) <= 30
+
+
+def test_the_share_of_what_was_left_is_for_experts():
+    one = {"name": "a", "score": 0.75, "baseline": 0.2, "control": 0.5, "interval": None}
+    assert share_of_what_was_left(one) == pytest.approx(0.5), "half of what was left about people not in the table"
+    assert share_of_what_was_left(one | {"baseline": 0.5, "control": None}) == pytest.approx(0.5)
+    assert share_of_what_was_left(one | {"score": 0.3}) == 0.0
+    assert share_of_what_was_left(one | {"score": 1.0, "baseline": 1.0}) == 0.0

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.audit_lines import comparison_lines
+from sfumato.cli.audit_lines import audit_lines, wrapped
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import AsPublished, Console, Force, parse_pairs, parse_parameters
 from sfumato.cli.tables import Tables
 from sfumato.errors import OutputError, UsageError
 from sfumato.files import check_free
-from sfumato.wording import NO_BETTER, WORSE
 
 TOGETHER = ("Two releases, attacked together", "Differencing", "Everybody audited is in both")
 """How the notes begin that --with adds."""
@@ -177,15 +175,16 @@ def audit(
             **shared,
         )
         found.save_report(page)
-    for line in bottom_line(found.data, str(place), width=min(get_terminal_size().columns, 100)):
+    width = min(get_terminal_size().columns, 100)
+    for line in bottom_line(found.data, str(place), width=width):
         console.say(line)
     console.say()
-    for lines in (lead_lines, attack_lines, utility_lines, measure_lines, comparison_lines):
-        for line in lines(found.data):
-            console.say(line)
+    for line in audit_lines(found.data, width):
+        console.say(line)
     for note in found.notes:
         if ("clusters" in note and clusters) or (beside is not None and note.startswith(TOGETHER)):
-            console.say(note)
+            for line in wrapped(note, width):
+                console.say(line)
     console.say(f"Report{'' if public else ' (private)'}: {page}")
     console.result({"folder": str(place), "report": str(page), **found.data})
 
@@ -193,75 +192,3 @@ def audit(
 def listed(names: str | None) -> tuple[str, ...]:
     """Names between commas."""
     return tuple(name.strip() for name in (names or "").split(",") if name.strip())
-
-
-def lead_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """The worst news first: rows that were copied, on which rows figures rest, and risks that nobody tried."""
-    from sfumato.report.comparison_parts import copied_rows
-    from sfumato.report.three_risks import three_risks
-
-    if copied := copied_rows(found.get("copies")):
-        yield copied
-    details: Iterator[Mapping[str, Any]] = (attack["details"] for attack in found["attacks"])
-    if partly := next((one for one in details if "rows_of_people" in one), None):
-        rows = f"{partly['rows_of_people']:,.0f} of {partly['rows_in_all']:,.0f}"
-        yield f"Attacks on values and links are scored on the {rows} rows that fit a person; the others are nobody's."
-    for risk in three_risks(found["attacks"]):
-        if not risk.attack:
-            yield f"{risk.name} was not tried: {risk.in_short}."
-
-
-def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """One line an attack: success from 0 to 1, beside baseline and control."""
-    from sfumato.report.verdict import worse_than_guessing
-    from sfumato.wording import WORSE_THAN_GUESSING
-
-    yield f"{'attack':<22}{'success':>9}{'baseline':>10}{'control':>9}   (0 to 1, higher is worse)"
-    for attack in found["attacks"]:
-        name = attack["name"]
-        if attack.get("not_applicable"):
-            yield f"{name:<22}  not applicable: {attack['not_applicable']}"
-        elif attack.get("failed"):
-            yield f"{name:<22}  failed: {attack['failed']} (this says nothing about privacy)"
-        else:
-            score, baseline, control = (_figure(attack[item]) for item in ("score", "baseline", "control"))
-            changed = ", ".join(f"{one}={value}" for one, value in attack.get("parameters", {}).items())
-            words = [f"with {changed}"] if changed else []
-            words += [attack["chosen"]] if attack.get("chosen") else []
-            words += [WORSE_THAN_GUESSING] if worse_than_guessing(attack) else []
-            yield f"{name:<22}{score:>9}{baseline:>10}{control:>9}" + (f"   {'; '.join(words)}" if words else "")
-
-
-def utility_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """One line a classifier: accuracy from original and from released rows, and of the commonest class."""
-    if found["utility"]:
-        yield f"{'classifier':<26}{'original':>9}{'release':>10}{'phi':>9}{'commonest class':>17}"
-    for row in found["utility"]:
-        phi = "-" if row["phi"] is None else f"{row['phi']:+.3f}"
-        line = f"{row['classifier']:<26}{_figure(row['original']):>9}{_figure(row['release']):>10}{phi:>9}"
-        line += f"{_figure(row.get('commonest')):>17}"
-        yield line + (f"   {than} than guessing" if (than := row.get("than_commonest")) in (NO_BETTER, WORSE) else "")
-
-
-def measure_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """The papers' measures, one line each; none of them is a guarantee."""
-    measures = found["measures"]
-    if average := measures["average_privacy"]:
-        mean = average.get("width_of_mean")
-        beside = "" if mean is None else f", {mean:.3f} by guessing the mean"
-        yield f"average privacy {average['width']:.3f} ({average['attack']}{beside}; wider is safer)"
-    losses = [one["privacy_loss"] for one in measures["channels"] if one["privacy_loss"] is not None]
-    if losses:
-        yield f"privacy loss {sum(losses) / len(losses):.3f} on average, {max(losses):.3f} at most (lower is safer)"
-    if unified := measures["unified"]:
-        least, attack = unified["sigma_min"], unified["sigma_min_attack"]
-        yield f"lowest sigma over all attacks {least:.3f} ({attack}; larger is safer)"
-    if gap := measures["density_gap"]:
-        yield (
-            f"Gap of two density estimates {gap['loss']:.3f} (the release's, and one from {gap['held_apart']:,} rows "
-            "held apart; it says nothing about privacy)"
-        )
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -137,7 +138,7 @@ def audit_survey(
 
     Example: sfumato survey audit survey.yaml --population earlier.csv --out survey-audit
     """
-    from sfumato.cli.audit import attack_lines
+    from sfumato.cli.audit_lines import attack_lines, wrapped
     from sfumato.guarantee import Card
     from sfumato.guidance import encode_matrix, simulate
     from sfumato.jobs.survey_audit import audit_survey as run
@@ -172,8 +173,9 @@ def audit_survey(
             progress=progress,
             report=write_report,
         )
-    for line in attack_lines(found.audit.data):
-        console.say(line)
+    for told in attack_lines(found.audit.data):
+        for line in wrapped(told, min(get_terminal_size().columns, 100)):
+            console.say(line)
     console.say()
     console.say("Collectors who make up the guidance, for the question that they read best:")
     for one in found.miners:

@@ -8,12 +8,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sfumato.report.attack_chart import MIDDLE, chart_row, whisker
-from sfumato.report.markup import at, share, tag
-from sfumato.report.wording import DASH, ends, figure, signed
+from sfumato.report.bars import MIDDLE, chart_row, interval_mark, sign, whisker
+from sfumato.report.bottom_line import use
+from sfumato.report.markup import Section, at, drawn, share, tag
+from sfumato.report.wording import DASH, ends, figure, of_100, signed
 from sfumato.wording import NO_BETTER, WORSE
 
-VERDICTS = {NO_BETTER: "no better than guessing", WORSE: "worse than guessing"}
+VERDICTS = {NO_BETTER: "no better than the commonest class", WORSE: "worse than the commonest class"}
+SHARES = {"marginals": "Shares of one column", "pairs": "Shares of two columns together"}
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Learned:
     """One classifier before and after."""
 
     classifier: str
+    right: str
     original: str
     release: str
     phi: str
@@ -29,6 +32,36 @@ class Learned:
     failed: str
     commonest: str
     verdict: str
+
+
+def use_section(audit: Mapping[str, Any]) -> Section:
+    """What is left: learners where there is a column to predict, and how far shares of columns are off."""
+    found = audit.get("fidelity") or {}
+    off = [
+        (words, of_100(found[part]["release"]), of_100(found[part].get("original")))
+        for part, words in SHARES.items()
+        if (found.get(part) or {}).get("release") is not None
+    ]
+    marks = [(original_mark(), "learned from the original"), (release_mark(), "learned from the release")]
+    marks += [(interval_mark(), "95% interval of the loss"), (commonest_mark(), "always the commonest class")]
+    return drawn(
+        "use",
+        "Of use?",
+        words=use(audit),
+        learned=learned(audit.get("utility") or ()),
+        marks=[(sign(mark), words) for mark, words in marks],
+        off=off,
+        against=found.get("against") or "",
+    )
+
+
+def accuracy_section(audit: Mapping[str, Any]) -> Section:
+    """The same classifiers, figure by figure."""
+    found = learned(audit.get("utility") or ())
+    title = "Accuracy before and after"
+    if not found:
+        return Section("accuracy", title, why="accuracy was not measured; the notes say why")
+    return drawn("accuracy", title, learned=found)
 
 
 def learned(utility: Sequence[Mapping[str, Any]]) -> list[Learned]:
@@ -41,6 +74,7 @@ def _learned(entry: Mapping[str, Any]) -> Learned:
     interval = ends(entry.get("interval"))
     return Learned(
         classifier=str(entry["classifier"]),
+        right=of_100(entry.get("release")),
         original=figure(entry.get("original")),
         release=figure(entry.get("release")),
         phi=signed(entry.get("phi")),
@@ -64,10 +98,10 @@ def dots(entry: Mapping[str, Any]) -> Markup | None:
     ]
     if interval is not None:
         shapes += whisker(before - interval[1], before - interval[0])
-    words = f"{entry['classifier']}: accuracy {figure(before)} with the original, {figure(after)} with the release"
+    words = f"{entry['classifier']}: right {of_100(after)} of 100 with the release, {of_100(before)} with the original"
     if (commonest := entry.get("commonest")) is not None:
         shapes.append(at(commonest, commonest_mark()))
-        words += f", {figure(commonest)} by always answering the commonest class"
+        words += f", {of_100(commonest)} by always answering the commonest class"
     shapes += [at(before, original_mark()), at(after, release_mark())]
     return chart_row(words, *shapes)
 

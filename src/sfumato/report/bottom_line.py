@@ -26,6 +26,8 @@ from sfumato.wording import counted
 
 QUESTIONS = {LINKABILITY: "Whose row is it?", INFERENCE: "Learn a value?", SINGLING_OUT: "Pick out one?"}
 LEFT = 19
+COLUMN = "   "
+"""Between figures of a row, which a line is broken at first."""
 FOR_OTHERS = "WHAT IS PROVED"
 """In place of the state, which is the owner's and rests on private rows."""
 
@@ -48,9 +50,14 @@ def rows(found: Mapping[str, Any], folder: str = "DIR") -> list[Row]:
     ]
 
 
+def is_private(audit: Mapping[str, Any]) -> bool:
+    """Only an audit that says it is public is public."""
+    return audit.get("private") is not False
+
+
 def has_measured(found: Mapping[str, Any]) -> bool:
     """Whether the audit holds figures of private rows: the owner's does, and one that the owner shares with them."""
-    return found.get("private") is not False or bool(found.get("attacks"))
+    return is_private(found) or bool(found.get("attacks"))
 
 
 def bottom_line(found: Mapping[str, Any], folder: str = "DIR", width: int = 80) -> list[str]:
@@ -61,20 +68,18 @@ def bottom_line(found: Mapping[str, Any], folder: str = "DIR", width: int = 80) 
         start = f"{left:<{LEFT}}" if len(left) < LEFT else ""
         if not start:
             lines.append(left)
+        told = COLUMN.join(part.replace(" ", "\xa0") for part in words.split(COLUMN)) if COLUMN in words else words
+        indent = " " * LEFT
         lines += textwrap.wrap(
-            words,
-            max(width, 2 * LEFT),
-            initial_indent=start or " " * LEFT,
-            subsequent_indent=" " * LEFT,
-            break_on_hyphens=False,
+            told, max(width, 2 * LEFT), initial_indent=start or indent, subsequent_indent=indent, break_on_hyphens=False
         )
-    return lines
+    return [line.replace("\xa0", " ") for line in lines]
 
 
 def bottom_line_html(found: Mapping[str, Any], folder: str = "DIR") -> Markup:
     """The same rows for the report and a notebook; the first is the state."""
     parts = (
-        tag("div", tag("dt", left), tag("dd", words, style="white-space: pre-wrap"))
+        tag("div", tag("dt", left), "\n", tag("dd", words, style="white-space: pre-wrap"), "\n")
         for left, words in rows(found, folder)
     )
     return tag("dl", *parts, class_="bottom")
@@ -118,27 +123,27 @@ def in_points(one: Risk, limit: float | None = None) -> str:
         return f"not tried: {one.why}"
     if one.ways and not one.found:
         return f"tried {one.ways:,} ways, none found"
-    right, without, extra = shown_points(one.points, limit)
-    unit = " pairs told apart" if one.points.pairs else ""
-    beside = ""
+    right, without, extra = in_digits(one.points, limit)
+    parts = [
+        f"{right} of 100{' pairs told apart' if one.points.pairs else ''}",
+        f"{without} without the release",
+        extra,
+    ]
     if limit is not None:
-        most = f", up to +{math.ceil(10 * one.high) / 10:g} by the 95% interval" if one.high > limit else ""
-        beside = f"{most}   limit {limit:g}"
-    return f"{right} of 100{unit}   {without} without the release   {extra}{beside}"
+        parts += [f"up to +{math.ceil(10 * one.high) / 10:g} by the 95% interval"] if one.high > limit else []
+        parts.append(f"limit {limit:g}")
+    return COLUMN.join(parts)
 
 
-def shown_points(points: Points, limit: float | None = None) -> tuple[str, str, str]:
-    """Right, without, and what that is: whole numbers where they add up and stay on their side of the limit."""
+def in_digits(points: Points, limit: float | None = None) -> tuple[str, str, str]:
+    """Right, without, and extra: whole numbers where they add up and stay on their side of the limit."""
     right, without, extra = round(points.right), round(points.without), round(points.extra)
+    if not points.learns:
+        return f"{right}", f"{without}", "learns nothing"
     crossed = limit is not None and (extra > limit) != (points.extra > limit)
     digits = 0 if right - without == extra and not crossed else 1
-    if not points.learns:
-        words = "learns nothing"
-    elif points.low <= 0:
-        words = "within chance"
-    else:
-        words = f"+{points.extra:.{digits}f}"
-    return f"{points.right:.{digits}f}", f"{points.without:.{digits}f}", words
+    more = "within chance" if points.low <= 0 else f"+{points.extra:.{digits}f}"
+    return f"{points.right:.{digits}f}", f"{points.without:.{digits}f}", more
 
 
 def use(found: Mapping[str, Any]) -> str:

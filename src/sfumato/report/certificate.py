@@ -18,7 +18,7 @@ from sfumato.jobs.write_release import COUNTS, MODEL
 from sfumato.report.comparison_parts import copied_rows
 from sfumato.report.markup import report_template, report_text
 from sfumato.report.page import CLOSED, is_private
-from sfumato.report.three_risks import three_risks
+from sfumato.report.strongest import strongest
 
 SHARED = (*FILES, "card.json", MODEL, COUNTS)
 """What may lie in the folder of a release, and is no secret."""
@@ -46,7 +46,7 @@ def render_certificate(folder: Path, audit: Mapping[str, Any] | None = None) -> 
         owners_word=owners_word(card.source_schema),
         private=audit is not None and is_private(audit),
         lead="" if audit is None else copied_rows(audit.get("copies")),
-        risks=None if audit is None else three_risks(audit["attacks"]),
+        risks=None if audit is None else strongest(audit["attacks"], (audit.get("extra") or {}).get("limit")),
         accuracy=_accuracy(audit) if audit is not None else None,
         not_protected=list(card.threat_model["not_protected"]),
         hashes=[(name, file_digest(folder / name)) for name in SHARED if (folder / name).is_file()],

@@ -9,7 +9,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sfumato.report.markup import share, tag, trimmed
+from sfumato.report.bottom_line import is_private
+from sfumato.report.markup import Section, drawn, share, tag, trimmed
 from sfumato.report.wording import figure, quantity
 from sfumato.table.column import iso_date
 
@@ -31,6 +32,24 @@ class Picture:
     left_out: int = 0
     missing: str = ""
     not_applicable: str = ""
+
+
+def columns_section(audit: Mapping[str, Any]) -> Section:
+    """The most distorted columns as small pictures."""
+    found = list(audit.get("distributions") or ())
+    private = is_private(audit)
+    has_original = private and any(entry.get("original") is not None for entry in found)
+    title = f"{'Original against release' if has_original else 'The release'}, column by column"
+    if not found or all(entry.get("not_applicable") for entry in found):
+        return Section("columns", title, why=found[0]["not_applicable"] if found else "the audit holds no columns")
+    return drawn(
+        "columns",
+        title,
+        pictures=pictures(found, private=private),
+        columns_in_all=len(found),
+        has_original=has_original,
+        columnwise=(audit.get("release") or {}).get("columnwise"),
+    )
 
 
 def pictures(distributions: Sequence[Mapping[str, Any]], *, private: bool) -> list[Picture]:

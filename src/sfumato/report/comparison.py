@@ -15,12 +15,13 @@ from pathlib import Path
 from markupsafe import Markup
 
 from sfumato.attacks import ATTACKS
+from sfumato.attacks.base import INFERENCE
 from sfumato.files import write_whole
 from sfumato.jobs.auditing.attacking import story_of
+from sfumato.jobs.auditing.extra import RISKS
 from sfumato.report.frontier import FORMAL, Shown, by_epsilon, by_risk, claimed_epsilon
 from sfumato.report.markup import report_template, report_text
 from sfumato.report.page import CLOSED
-from sfumato.report.three_risks import RISKS
 
 
 def write_comparison(data: Shown, path: Path) -> None:
@@ -57,7 +58,7 @@ def render_comparison(data: Shown) -> str:
 
 def _risk(attack: str) -> str:
     """Which of the three risks it plays; one that is no longer there wanted values, as most do."""
-    return ATTACKS[attack].risk if attack in ATTACKS else next(reversed(RISKS))
+    return ATTACKS[attack].risk if attack in ATTACKS else INFERENCE
 
 
 def _figures(data: Shown, measured: Sequence[Shown], attacks: Sequence[str]) -> Markup:

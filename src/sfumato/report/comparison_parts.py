@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sfumato.report.markup import Section, drawn
 from sfumato.report.wording import DASH, figure
 
 BEYOND, WITHIN = "more than chance", "no more than chance"
@@ -45,6 +46,31 @@ class Fidelity:
     not_applicable: str
 
 
+def copies_section(audit: Mapping[str, Any]) -> Section:
+    """Rows that are somebody's record, or lie too near to one."""
+    lines, why = shown_copies(audit.get("copies"))
+    if not lines:
+        return Section("copies", "Copies", why=why or "not compared")
+    return drawn("copies", "Copies", lines=lines)
+
+
+def crowds_section(audit: Mapping[str, Any]) -> Section:
+    """k-anonymity and the like."""
+    found = shown_crowds(audit.get("uniqueness"))
+    if found is None or found.not_applicable:
+        why = "no quasi-identifier was named" if found is None else found.not_applicable
+        return Section("uniqueness", "Who stands out", why=why)
+    return drawn("uniqueness", "Who stands out", crowds=found)
+
+
+def fidelity_section(audit: Mapping[str, Any]) -> Section:
+    """How far release and original are from people who are in neither."""
+    found = shown_fidelity(audit.get("fidelity"))
+    if found is None or found.not_applicable:
+        return Section("fidelity", "Like real people", why="not compared" if found is None else found.not_applicable)
+    return drawn("fidelity", "Like real people", fidelity=found)
+
+
 def copied_rows(found: Mapping[str, Any] | None) -> str:
     """What an audit leads with where rows were copied: how many, in a sentence; nothing where chance explains it."""
     exact = (found or {}).get("exact")
@@ -52,7 +78,7 @@ def copied_rows(found: Mapping[str, Any] | None) -> str:
         return ""
     count = f"{round(exact['share'] * exact['rows']):,} of {exact['rows']:,} released rows"
     if exact.get("control") is None:
-        return f"{count} are copies of a record in the table; without a holdout it is unknown how many by chance."
+        return f"{count} are copies of a record in the table; how many by chance is unknown."
     return f"{count} are copies of a record in the table; of people not in the table, {exact['control']:.1%} have one."
 
 
@@ -73,7 +99,7 @@ def shown_copies(found: Mapping[str, Any] | None) -> tuple[list[Line], str]:
 
 
 def _near_lines(near: Mapping[str, Any]) -> list[Line]:
-    of = "people who are not in the table" if near["against"] == "holdout" else "the other people of the table"
+    of = "people not in the table" if near["against"] == "holdout" else "the other people of the table"
     words = f"nearer to a record than 5% of {of}; {near['rows']:,} rows among {near['reference']:,} records"
     verdict = BEYOND if near["interval"][0] > near["expected"] else WITHIN
     lines = [
@@ -81,7 +107,7 @@ def _near_lines(near: Mapping[str, Any]) -> list[Line]:
     ]
     if near.get("nearer") is not None:
         verdict = BEYOND if near["nearer_interval"][0] > 0.5 else WITHIN
-        words = "released rows that lie nearer to a record than to one of as many people who are not in the table"
+        words = "released rows that lie nearer to a record than to one of as many people not in the table"
         most = near.get("nearer_at_most")
         if most is not None and most < 1:
             words += f"; a copy of the whole table would show about {figure(most)}, as the holdout is smaller than it"

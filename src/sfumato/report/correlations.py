@@ -8,8 +8,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sfumato.report.markup import tag
-from sfumato.report.wording import signed
+from sfumato.report.bottom_line import is_private
+from sfumato.report.markup import Section, drawn, tag
+from sfumato.report.wording import figure, signed
 
 LEVELS = 10
 """Shades on either side of zero."""
@@ -33,6 +34,15 @@ class Maps:
     distance: float | None
     not_applicable: str
     cut: int
+
+
+def correlations_section(audit: Mapping[str, Any]) -> Section:
+    """Heat maps, or why there are none."""
+    found = correlation_maps(audit.get("correlations") or {}, private=is_private(audit))
+    if found.not_applicable or (not found.maps and found.distance is None):
+        why = found.not_applicable or "the audit holds no correlations"
+        return Section("correlations", "Correlations", why=why)
+    return drawn("correlations", "Correlations", maps=found, distance=figure(found.distance))
 
 
 def correlation_maps(correlations: Mapping[str, Any], *, private: bool) -> Maps:

@@ -13,6 +13,7 @@ from sfumato.guarantee import AllReleases, Guarantee
 from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP, summarized
 from sfumato.guarantee.own_words import own_words
 from sfumato.guarantee.rounding import amplification_at_most, epsilon_at_most, percent_down, percent_up
+from sfumato.report.markup import Section, drawn
 
 LEVELS = (
     ("component", "One released number", "what a single cell of the release reveals"),
@@ -64,6 +65,13 @@ class Shown:
     @property
     def conditional(self) -> bool:
         return self.state == "conditional"
+
+
+def guarantee_section(audit: Mapping[str, Any]) -> Section:
+    """What is proved, for whom, and on what that rests."""
+    release = audit.get("release") or {}
+    found = shown_guarantee(audit.get("guarantee"), release.get("earlier_releases"))
+    return drawn("guarantee", "What is proved", guarantee=found, owners_word=release.get("owners_word") or [])
 
 
 def shown_guarantee(guarantee: Mapping[str, Any] | None, earlier: Mapping[str, Any] | None = None) -> Shown:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -12,6 +13,16 @@ from markupsafe import Markup, escape
 EMPTY = Markup("")
 LONGEST = 64
 """Characters of a name; the list of all columns has it in full."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page that has drawn itself. Without `html` it does not apply, and `why` is one line."""
+
+    id: str
+    title: str
+    html: Markup = EMPTY
+    why: str = ""
 
 
 def templates(package: str, **filters: Callable[..., object]) -> jinja2.Environment:
@@ -37,6 +48,11 @@ def report_text(name: str) -> str:
 def report_template(name: str) -> jinja2.Template:
     """A page of the report."""
     return templates("sfumato.report", short_name=short_name).get_template(name)
+
+
+def drawn(name: str, title: str, **parts: object) -> Section:
+    """A section by its own template."""
+    return Section(name, title, Markup(report_template(f"{name}.html.j2").render(parts)))
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:

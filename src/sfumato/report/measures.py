@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sfumato.report.markup import Section, drawn
 from sfumato.report.wording import DASH, figure
 
 AVERAGE = (
     "Average privacy",
-    "Width of the interval that holds 95% of the errors of the strongest attack on numbers, over the column's range, "
+    "Width of the interval that holds 95% of the errors of the strongest attacker on numbers, over the column's range, "
     "averaged over columns. Wider is safer. It is an average: a single person may be guessed much better.",
 )
 LOSS = (
@@ -20,12 +21,12 @@ LOSS = (
 )
 UNIFIED = (
     "Multi-column guarantee",
-    "Standard deviation of the error on the column guessed best, the lowest over all attacks made here. Larger is "
-    "safer. The paper calls it a guarantee; it is a measurement, and an attack that was not made may leave less.",
+    "Standard deviation of the error on the column guessed best, the lowest over all attackers tried here. Larger is "
+    "safer. The paper calls it a guarantee; it is a measurement, and an attacker who was not tried may leave less.",
 )
 UNIFIED_AVERAGE = (
     "The same on average",
-    "Over all columns, for the attack that leaves least. Larger is safer.",
+    "Over all columns, for the attacker who leaves least. Larger is safer.",
 )
 DENSITY_GAP = (
     "Gap of two density estimates",
@@ -56,6 +57,15 @@ class Measures:
     has_mean: bool
     open: bool
     density_gap: Measure | None
+
+
+def measures_section(audit: Mapping[str, Any]) -> Section:
+    """What the papers compare methods by."""
+    found = shown_measures(audit.get("measures"))
+    title = "The papers' measures"
+    if not found.figures and found.density_gap is None:
+        return Section("measures", title, why="none of them could be measured here")
+    return drawn("measures", title, measures=found)
 
 
 def shown_measures(found: Mapping[str, Any] | None) -> Measures:
@@ -89,7 +99,7 @@ def _beside(average: Mapping[str, Any]) -> str:
     if average.get("filtered") is not None and average["attack"] != "principal-filter":
         parts.append(f"{figure(average['filtered'])} after filtering as in the paper")
     if average.get("width_of_mean") is not None:
-        parts.append(f"{figure(average['width_of_mean'])} by guessing the mean")
+        parts.append(f"{figure(average['width_of_mean'])} by always guessing the mean")
     return "; ".join(parts)
 
 

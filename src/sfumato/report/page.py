@@ -1,4 +1,7 @@
-"""One audit, one page: no script, nothing from elsewhere, the same bytes for the same audit."""
+"""One audit, one page in three layers: the bottom line, the evidence, and all the rest for experts, closed.
+
+Every section draws itself from the audit's plain JSON. No script, nothing from elsewhere, the same bytes each time.
+"""
 
 from __future__ import annotations
 
@@ -10,29 +13,21 @@ from markupsafe import Markup
 
 from sfumato.files import write_whole
 from sfumato.guarantee.own_words import own_words
-from sfumato.report.accuracy import commonest_mark, learned, original_mark, release_mark
-from sfumato.report.attack_chart import baseline_mark, control_mark, interval_mark
-from sfumato.report.attacks import grouped_reasons, told_attacks
-from sfumato.report.bottom_line import bottom_line_html
-from sfumato.report.columns import pictures
-from sfumato.report.comparison_parts import copied_rows, shown_copies, shown_crowds, shown_fidelity
-from sfumato.report.correlations import correlation_maps
-from sfumato.report.exposed import exposure
-from sfumato.report.guarantee import shown_guarantee
-from sfumato.report.markup import report_template, report_text, tag
-from sfumato.report.measures import shown_measures
-from sfumato.report.riskiest import riskiest_rows
-from sfumato.report.three_risks import three_risks
-from sfumato.report.verdict import in_all
-from sfumato.report.wording import figure, setting_rows
+from sfumato.report.accuracy import accuracy_section, use_section
+from sfumato.report.attacks import attackers_section
+from sfumato.report.bottom_line import bottom_line_html, has_measured, is_private
+from sfumato.report.columns import columns_section
+from sfumato.report.comparison_parts import copied_rows, copies_section, crowds_section, fidelity_section
+from sfumato.report.correlations import correlations_section
+from sfumato.report.exposed import exposed_section, riskiest_section
+from sfumato.report.guarantee import guarantee_section
+from sfumato.report.markup import Section, drawn, report_template, report_text
+from sfumato.report.measures import measures_section
+from sfumato.report.strongest import strongest_section
+from sfumato.report.wording import setting_rows
 
 CLOSED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Content-Security-Policy: the page loads nothing, runs nothing, sends nothing."""
-# What a part that the audit does not hold looks like.
-NO_RELEASE: dict[str, Any] = {
-    **dict.fromkeys(["rows", "columns", "source_columns", "label", "label_state", "columnwise", "mechanism", "space"]),
-    **dict.fromkeys(["created", "reproducible", "post_processing", "papers", "earlier_releases", "owners_word"]),
-}
 
 
 def write_report(audit: Mapping[str, Any], path: Path) -> None:
@@ -41,14 +36,11 @@ def write_report(audit: Mapping[str, Any], path: Path) -> None:
 
 
 def render_report(audit: Mapping[str, Any], folder: str = "DIR") -> str:
-    """The page as text. Parts that the audit does not hold are left out, and the page says so."""
+    """The page as text. A section that does not apply is one line, which says why."""
     private = is_private(audit)
-    attacks = list(audit.get("attacks") or ())
-    release = {**NO_RELEASE, **(audit.get("release") or {})}
-    distributions = list(audit.get("distributions") or ())
-    settings = audit.get("settings") or {}
-    copied, copies_why = shown_copies(audit.get("copies"))
-    told = told_attacks(attacks, settings.get("tolerance"))
+    release = dict.fromkeys(("rows", "source_columns", "label", "label_state", "created", "reproducible"))
+    release |= audit.get("release") or {}
+    experts = [draw(audit) for draw in (EXPERTS if has_measured(audit) else EXPERTS_OF_THE_RELEASE)]
     return report_template("page.html.j2").render(
         policy=CLOSED,
         css=Markup(report_text("page.css")),
@@ -56,40 +48,64 @@ def render_report(audit: Mapping[str, Any], folder: str = "DIR") -> str:
         notice=notice(audit),
         release=release,
         title=title(release),
-        parameters=_parameters(release.get("mechanism") or {}),
-        guarantee=shown_guarantee(audit.get("guarantee"), release["earlier_releases"]),
-        bottom=bottom_line_html(audit, folder),
         lead=copied_rows(audit.get("copies")),
-        risks=three_risks(attacks),
-        measures=shown_measures(audit.get("measures")),
-        copies=copied,
-        copies_why=copies_why,
-        crowds=shown_crowds(audit.get("uniqueness")),
-        fidelity=shown_fidelity(audit.get("fidelity")),
-        told=told,
-        told_in_all=in_all(attack.verdict for attack in told),
-        not_applicable=grouped_reasons(attacks),
-        failed=[entry for entry in attacks if entry.get("failed")],
-        exposed=exposure(attacks, int(settings.get("rows_used") or 0)),
-        riskiest=riskiest_rows(audit.get("riskiest") or (), release["source_columns"] or ()) if private else [],
-        pictures=pictures(distributions, private=private),
-        columns_in_all=len(distributions),
-        has_original=private and any(entry.get("original") is not None for entry in distributions),
-        maps=correlation_maps(audit.get("correlations") or {}, private=private),
-        learned=learned(audit.get("utility") or ()),
-        threat=_threat(audit.get("threat_model") or {}),
-        settings=setting_rows(settings),
-        has_control=any(entry.get("control") is not None for entry in attacks),
-        notes=list(audit.get("notes") or ()),
-        versions=audit.get("versions") or {},
-        marks=_marks(),
-        figure=figure,
+        bottom=bottom_line_html(audit, folder),
+        evidence=[draw(audit) for draw in (EVIDENCE if has_measured(audit) else (guarantee_section,))],
+        experts=[one for one in experts if one.html],
+        left_out=[one for one in experts if not one.html and one.why],
     )
 
 
-def is_private(audit: Mapping[str, Any]) -> bool:
-    """Only an audit that says it is public is public."""
-    return audit.get("private") is not False
+def threat_section(audit: Mapping[str, Any]) -> Section:
+    """Who the attacker is assumed to be."""
+    return drawn("threat", "The threat model", lines=_stated(audit, "adversary"))
+
+
+def limits_section(audit: Mapping[str, Any]) -> Section:
+    """What no figure of the page covers."""
+    return drawn("limits", "What is not protected", lines=_stated(audit, "not_protected"))
+
+
+def settings_section(audit: Mapping[str, Any]) -> Section:
+    """How the release was made and how it was audited."""
+    release = audit.get("release") or {}
+    mechanism = release.get("mechanism") or {}
+    made = []
+    if mechanism:
+        parts = [
+            f"({used})" if (used := _parameters(mechanism)) else "",
+            "as published" if mechanism.get("as_published") else "",
+        ]
+        made.append(("Method", " ".join([str(mechanism["name"]), *filter(None, parts)])))
+    named = {"columns": "Columns of the release", "post_processing": "Post-processing", "space": "Fits together with"}
+    made += [(words, str(release[name])) for name, words in named.items() if release.get(name)]
+    if papers := release.get("papers"):
+        made.append(("Papers", ", ".join(papers)))
+    versions = [(str(name), str(value)) for name, value in (audit.get("versions") or {}).items()]
+    rows = [*made, *setting_rows(audit.get("settings") or {}), *versions]
+    return drawn("settings", "Settings and notes", notes=list(audit.get("notes") or ()), rows=rows)
+
+
+EVIDENCE = (strongest_section, use_section, guarantee_section)
+EXPERTS_OF_THE_RELEASE = (
+    crowds_section,
+    columns_section,
+    correlations_section,
+    threat_section,
+    limits_section,
+    settings_section,
+)
+"""What follows from the released files alone."""
+EXPERTS = (
+    attackers_section,
+    exposed_section,
+    riskiest_section,
+    copies_section,
+    fidelity_section,
+    measures_section,
+    accuracy_section,
+    *EXPERTS_OF_THE_RELEASE,
+)
 
 
 def notice(audit: Mapping[str, Any]) -> str:
@@ -103,8 +119,8 @@ def title(release: Mapping[str, Any]) -> str:
     return f"Privacy audit: {mechanism}" if mechanism else "Privacy audit of a release without a card"
 
 
-def _threat(stated: Mapping[str, Any]) -> dict[str, list[str]]:
-    return {part: [own_words(str(line)) for line in stated.get(part) or ()] for part in ("adversary", "not_protected")}
+def _stated(audit: Mapping[str, Any], part: str) -> list[str]:
+    return [own_words(str(line)) for line in (audit.get("threat_model") or {}).get(part) or ()]
 
 
 def _parameters(mechanism: Mapping[str, Any]) -> str:
@@ -112,14 +128,3 @@ def _parameters(mechanism: Mapping[str, Any]) -> str:
     return own_words(
         ", ".join(f"{name} = {f'{value:.6g}' if isinstance(value, float) else value}" for name, value in used.items())
     )
-
-
-def _marks() -> dict[str, Markup]:
-    """The signs of the legends."""
-    drawn = {"baseline": baseline_mark(), "control": control_mark(), "ring": original_mark(), "diamond": release_mark()}
-    drawn |= {"whisker": interval_mark(), "commonest": commonest_mark()}
-    return {name: _sign(mark) for name, mark in drawn.items()}
-
-
-def _sign(mark: Markup) -> Markup:
-    return tag("svg", mark, viewBox="-12 -12 24 24", width=20, height=20, class_="sign", aria_hidden="true")

@@ -1,4 +1,4 @@
-"""Does an attack gain from the release? Success is read against those who never saw it, and against strangers."""
+"""Does an attacker learn from the release? What is right is read against the same without it, and about others."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from statistics import NormalDist
 from typing import Any
 
 from sfumato.report.wording import ends
-from sfumato.wording import WORSE_THAN_GUESSING, is_worse_than_guessing
 
 GAINS, POPULATION, UNCLEAR, NO_GAIN = "gains", "population", "unclear", "no-gain"
 SIGNS = {GAINS: "▲", POPULATION: "◆", UNCLEAR: "?", NO_GAIN: "▽"}
 IN_SHORT = {
-    GAINS: "gains from the release",
-    POPULATION: "as much about strangers",
+    GAINS: "learns from the release",
+    POPULATION: "as much about people not in the table",
     UNCLEAR: "within chance",
-    NO_GAIN: "no gain",
+    NO_GAIN: "learns nothing",
 }
 IN_WORDS = {
     GAINS: "More than without the release, beyond chance.",
-    POPULATION: "More than without the release, but no more than about people who were not in the table.",
+    POPULATION: "More than without the release, but no more than about people not in the table.",
     UNCLEAR: "More than without the release, but that may be chance.",
-    NO_GAIN: "No more than somebody who never saw the release gets.",
+    NO_GAIN: "No more than without the release.",
 }
 COUNTED = {
-    GAINS: ("gains from the release", "gain from the release"),
-    POPULATION: ("tells as much about strangers", "tell as much about strangers"),
+    GAINS: ("learns from the release", "learn from the release"),
+    POPULATION: ("learns as much about people not in the table", "learn as much about people not in the table"),
     UNCLEAR: ("is within chance", "are within chance"),
-    NO_GAIN: ("gains nothing", "gain nothing"),
+    NO_GAIN: ("learns nothing", "learn nothing"),
 }
 ORDER = (GAINS, POPULATION, UNCLEAR, NO_GAIN)
 CHANCE = 0.025
@@ -36,19 +35,9 @@ CHANCE = 0.025
 
 
 def verdict(entry: Mapping[str, Any]) -> str:
-    """Compare the lower end of the interval with the baseline, then with the control."""
+    """Compare the lower end of the interval with right without the release, then with that about other people."""
     low = (ends(entry.get("interval")) or (entry["score"], 1.0))[0]
     return _verdict(entry["score"], low, entry.get("baseline"), entry.get("control"))
-
-
-def worse_than_guessing(entry: Mapping[str, Any]) -> bool:
-    """Whether somebody who never saw the release gets more."""
-    return is_worse_than_guessing(entry.get("score"), entry.get("baseline"))
-
-
-def in_short(entry: Mapping[str, Any]) -> str:
-    """What the release gives this adversary, in a few words."""
-    return WORSE_THAN_GUESSING if worse_than_guessing(entry) else IN_SHORT[verdict(entry)]
 
 
 def column_verdict(column: Mapping[str, Any], people: int, comparisons: int) -> str:
@@ -68,16 +57,16 @@ def _verdict(score: float, low: float, baseline: float | None, control: float | 
 
 
 def in_all(verdicts: Iterable[str]) -> str:
-    """One sentence: how many attacks gain.
+    """One sentence: how many attackers learn something.
 
     >>> in_all([GAINS, GAINS, NO_GAIN])
-    'Of 3 attacks, 2 gain from the release and 1 gains nothing.'
+    'Of 3 attackers, 2 learn from the release and 1 learns nothing.'
     """
     found = list(verdicts)
     if not found:
         return ""
     if len(set(found)) == 1:
         one, several = COUNTED[found[0]]
-        return f"The one attack {one}." if len(found) == 1 else f"All {len(found)} attacks {several}."
+        return f"The one attacker {one}." if len(found) == 1 else f"All {len(found)} attackers {several}."
     parts = [f"{found.count(state)} {COUNTED[state][found.count(state) > 1]}" for state in ORDER if state in found]
-    return f"Of {len(found)} attacks, {', '.join(parts[:-1])} and {parts[-1]}."
+    return f"Of {len(found)} attackers, {', '.join(parts[:-1])} and {parts[-1]}."

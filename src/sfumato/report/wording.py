@@ -28,16 +28,16 @@ KNOWLEDGE = {
 }
 
 DETAILS = {
-    "auc": ("Chance to tell a member from a stranger (AUC; 0.5 is a coin toss)", "figure"),
+    "auc": ("Pairs told apart, one of whom is in the table (AUC; 0.5 is a coin toss)", "figure"),
     "median_distance": ("Median distance of a person in the table to the nearest released row", "figure"),
-    "median_distance_control": ("The same for a person who is not in the table", "figure"),
+    "median_distance_control": ("The same for a person not in the table", "figure"),
     "median_doubt": ("Median doubt about a person's row: minus the log of its share of the likelihood", "figure"),
-    "median_doubt_control": ("The same for a person who is not in the table", "figure"),
+    "median_doubt_control": ("The same for a person not in the table", "figure"),
     "chosen_on": ("People on whom it was decided what is compared", "count"),
-    "reported_on": ("Other people, on whom success is measured", "count"),
+    "reported_on": ("Other people, on whom it is measured", "count"),
     "choice_auc_likelihood": ("AUC by likelihood where that was decided", "figure"),
     "choice_auc_distance": ("AUC by distance where that was decided", "figure"),
-    "strangers_as_near": ("Strangers who lie as near (0.5: members lie no nearer than strangers)", "figure"),
+    "strangers_as_near": ("People not in the table who lie as near (0.5: those in it lie no nearer)", "figure"),
     "out_of": ("People among whom the right one is to be found", "count"),
     "source_hits": (
         "Released rows whose likeliest (or nearest) record is their source (source-hit rate)",
@@ -58,20 +58,20 @@ DETAILS = {
     "sigma_avg": ("The same on average over the columns (larger is safer)", "figure"),
     "predicates": ("Predicates tried: each is true of exactly one released row", "count"),
     "people_singled_out": ("People of the table who were singled out", "count"),
-    "rows_of_people": ("Released rows that fit a person, on which success is measured", "count"),
+    "rows_of_people": ("Released rows that fit a person, on which it is measured", "count"),
     "rows_in_all": ("Released rows in all", "count"),
     "known_rows": ("People whose original and released rows are known", "count"),
-    "sample_rows": ("Similar people in the adversary's sample", "count"),
+    "sample_rows": ("Similar people in the attacker's sample", "count"),
     "mean_axis_certainty": ("How surely the sample's principal axes are those of the table (1: certainly)", "figure"),
     "converged_runs": ("Runs of ICA that settled", "count"),
     "runs": ("Runs of ICA", "count"),
     "stable_components": ("Share of components that another run found too", "figure"),
-    "simulated_people": ("People whom the adversary released itself, to learn from", "count"),
+    "simulated_people": ("People whom the attacker released itself, to learn from", "count"),
     "columns_usual": ("Columns in which it would rather guess", "count"),
     "columns_released": ("Columns read as they were released", "count"),
     "columns_linear": ("Columns read off a line", "count"),
     "columns_forest": ("Columns read off a forest", "count"),
-    "mean_sureness": ("How sure the adversary is of its guesses, on average", "figure"),
+    "mean_sureness": ("How sure the attacker is of its guesses, on average", "figure"),
     "largest_sureness": ("How sure it is of the surest one", "figure"),
 }
 RECOVERED = "recovered_with_"
@@ -82,27 +82,27 @@ ALIGNMENT = {
     "id": "told by a column that both tables carry",
     "mapping": "told by a file of row numbers",
     "identical-rows": "found by identical rows",
-    "matched": "found as an adversary would: matched by likelihood",
+    "matched": "found as an attacker would: matched by likelihood",
     "unknown": "unknown",
 }
 
 SETTINGS = {
     "rows_used": "Release rows audited",
     "people_used": "People of the original audited",
-    "holdout_rows": "People who are not in the table (control)",
+    "holdout_rows": "People not in the table",
     "sampled": "A sample instead of all rows",
     "targets": "People attacked one by one",
     "candidates": "People whose membership was guessed",
     "tolerance": "A guessed number counts as right within this share of the column's range",
     "repeats": "Random splits for accuracy",
     "alignment": "Whose row each released row is",
-    "as_published": "Attacks and classifiers as published",
+    "as_published": "Attackers and classifiers as published",
     "seed": "Seed of the audit's own sampling",
 }
 
 
 def known_words(knows: list[str]) -> list[str]:
-    """What an adversary knows; a word that is new to us stays as it is."""
+    """What an attacker knows; a word that is new to us stays as it is."""
     return [KNOWLEDGE.get(item, item.replace("_", " ")) for item in knows]
 
 
@@ -113,6 +113,11 @@ def figure(value: float | None) -> str:
     if value and abs(value) < 0.0005:
         return "<0.001" if value > 0 else ">-0.001"
     return f"{value:.3f}".rstrip("0").rstrip(".") if abs(value) in (0.0, 1.0) else f"{value:.3f}"
+
+
+def of_100(share: float | None) -> str:
+    """A share as points of 100, with one decimal where it has one."""
+    return DASH if share is None else f"{100 * share:.1f}".removesuffix(".0")
 
 
 def quantity(value: float | None) -> str:

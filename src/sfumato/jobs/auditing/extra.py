@@ -77,8 +77,11 @@ class Risk:
 
 def points_of(entry: Mapping[str, Any]) -> Points | None:
     """One attack of an audit; None where it did not run, or where the truth chose among several guesses."""
-    if entry.get("score") is None or entry.get("upper_bound"):
-        return None
+    return None if entry.get("score") is None or entry.get("upper_bound") else shown_points(entry)
+
+
+def shown_points(entry: Mapping[str, Any]) -> Points:
+    """The figures of an attack that ran, or of one of its columns, whoever chose."""
     details = entry.get("details") or {}
     if details.get("auc") is not None:
         low, high = (details.get(f"auc_{end}") for end in ("low", "high"))
