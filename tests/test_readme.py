@@ -53,7 +53,7 @@ def test_the_scikit_learn_example_has_public_bounds_and_beats_the_majority(capsy
     found = run(2)
     model, X, y = found["model"], found["X_train"], found["y_train"]
     assert model.guarantee().kind == "local-dp"
-    assert "can become at most" in capsys.readouterr().out
+    assert "from 1 chance in 10 to at most" in capsys.readouterr().out
     majority = np.unique(found["y_test"], return_counts=True)[1].max() / len(found["y_test"])
     scores = [
         clone(model).set_params(random_state=seed).fit(X, y).score(found["X_test"], found["y_test"])

@@ -43,15 +43,15 @@ def test_after_several_releases_the_total_comes_first(run, tmp_path):
     (tmp_path / "s.yaml").write_text(f"columns:\n- {bounds}\n")
     fixed = ["--schema", tmp_path / "s.yaml", "--mechanism", "additive-noise", "--epsilon-record", "4"]
     said = [run("sanitize", tmp_path / "t.csv", *fixed, "--out", tmp_path / f"r{i}")[1] for i in range(4)]
-    assert "can become at most 5.19% sure" in said[0]
-    total = "can become over 99.9% sure of it by seeing all 4 releases of that person's record (epsilon 16"
+    assert "from 1 chance in 10 to at most 8.6 in 10" in said[0]
+    total = "from 1 chance in 10 to nearly 10 in 10"
     for text in (said[3], run("show", tmp_path / "r3")[1]):
         assert total in text.splitlines()[0]
-        assert text.index(total) < text.index("This release alone: at most 5.19% (epsilon 4)")
+        assert text.index(total) < text.index("This release alone: epsilon 4 for values")
     code, _, _ = run("audit", tmp_path / "r3", "--original", tmp_path / "t.csv", "--out", tmp_path / "a")
     assert code == 0
     page = next((tmp_path / "a").glob("*.html")).read_text()
-    assert page.index("by seeing all 4 releases") < page.index("This release alone: at most 5.19%")
+    assert page.index("all 4 together come to epsilon 16") < page.index("This release alone: epsilon 4")
 
 
 def test_the_whole_road(run, wine, tmp_path):

@@ -9,6 +9,7 @@ from sfumato.errors import CardError
 from sfumato.guarantee import AllReleases, Card, Guarantee
 from sfumato.guarantee.all_releases import total_without_delta
 from sfumato.guarantee.concentrated import Central, epsilon_of
+from sfumato.guarantee.posterior import loss_of_rho, posterior_bound
 from sfumato.guarantee.words import card_in_words
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.table import Column, Schema
@@ -33,37 +34,39 @@ def test_the_first_release_speaks_of_itself():
     for stated in ({}, earlier(0, 4.0), earlier(None, None)):
         found = AllReleases.of(FOUR, stated)
         assert found.in_words() == FOUR.in_words()
-        assert found.posteriors() == FOUR.posteriors()
+        assert [row[:2] for row in found.beliefs()] == [(p, posterior_bound(p, 4.0)) for p in (0.1, 0.5, 0.001)]
 
 
 def test_four_releases_at_epsilon_four():
     found = AllReleases.of(FOUR, earlier(3, 16.0))
     words = found.in_words()
-    assert "can become over 99.9% sure of it by seeing all 4 releases" in words.split(".)")[0]
-    assert words.startswith("Practically unprotected, formally bounded: epsilon 16.")
-    assert words.endswith("This release alone: at most 5.19% (epsilon 4).")
+    assert words.startswith("Practically unprotected, formally bounded: epsilon 16. Proved: whatever")
+    assert "This is release 4. For anybody's values, all 4 together come to epsilon 16." in words
+    assert words.endswith("This release alone: epsilon 4 for values.")
     assert found.unprotected
     assert not FOUR.unprotected
-    assert found.posteriors()[0]["at_most"] > 0.999
+    assert found.beliefs()[0][1] > 0.999
 
 
 def test_one_release_without_a_proof_leaves_no_bound_for_all():
     words = AllReleases.of(FOUR, earlier(1, None)).in_words()
-    assert words.startswith("No bound holds against somebody who sees both releases of these rows")
+    assert words.startswith("Nothing is proved of both releases together")
     assert "an earlier one has no proved bound" in words
-    assert "This release alone: Somebody who believes" in words
+    assert "This is release 2. This release alone: Proved: whatever the other rows teach" in words
     learned = FOUR.hindered(["floating-point noise"])
     for total in (None, 16.0):  # a card may state what it likes
         found = AllReleases.of(learned, earlier(3, total))
         assert not found.bounded
-        assert "this one has no proved bound. This release alone: Empirical only" in found.in_words()
-        assert found.posteriors() == []
+        assert (
+            "this one has no proved bound. This is release 4. This release alone: Nothing is proved" in found.in_words()
+        )
+        assert found.beliefs() == []
 
 
 def test_people_with_several_rows_and_labels_add_up_too():
     found = AllReleases.of(FOUR.with_persons(3, learned=False), earlier(1, 8.0, exact_label=True))
     assert found.person == 24.0
-    assert "A person with 3 rows: epsilon 24 in all" in found.in_words()
+    assert "A person with all their rows: epsilon 24 in all" in found.in_words()
     assert "The label reveals more on top" in found.in_words()
     assert AllReleases.of(FOUR.with_persons(None, learned=False), earlier(1, 8.0)).person == math.inf
 
@@ -77,10 +80,13 @@ def test_what_drawn_rows_cost_is_in_every_total_of_a_perturbed_record():
     pure, noisy = Central(pure=0.5).to_dict(), Central(rho=0.02, delta=1e-6).to_dict()
     found = AllReleases.of(FOUR.with_persons(3, learned=False), earlier(2, 8.0, central=pure))
     assert (found.record, found.person) == (9.0, 27.0)
-    assert found.posteriors() == Guarantee(9.0, 9.0, 9.0).posteriors()
+    assert found.beliefs()[0][1] == posterior_bound(0.1, 9.0)
     with_delta = AllReleases.of(FOUR, earlier(2, 8.0, central=noisy))
     assert with_delta.record == pytest.approx(8.0 + epsilon_of(0.08, 1e-6))
-    assert with_delta.posteriors() == []
+    loss = 8.0 + loss_of_rho(0.08, 1e-6)
+    assert with_delta.beliefs()[0][1] == pytest.approx(posterior_bound(0.1, loss))
+    assert "in 1,000, except with probability 1e-06." in with_delta.in_words()
+    assert "in 10, except with probability 1e-06 (epsilon" in with_delta.bottom_line()
     assert with_delta.bounded
     assert total_without_delta(4.0, earlier(2, 8.0, central=pure)) == 9.0
     assert total_without_delta(4.0, earlier(2, 8.0, central=noisy)) is None
@@ -110,7 +116,7 @@ def test_cards_of_one_table_tell_the_total_first(released, tmp_path):
     total = earlier(2, 9.0, exact_label=False, total_epsilon_person=18.0)
     mark = {"ledger": card.earlier_releases["ledger"]}
     assert card.earlier_releases == {**total, "people": people, **mark}
-    assert "by seeing all 3 releases" in card.guarantee["words"]
+    assert "all 3 together come to epsilon 9." in card.guarantee["words"]
     assert "epsilon 18 in all" in card.guarantee["words"]  # two rows of a person
     assert "on top" not in card.guarantee["words"]
     first = card_in_words(Card.load(tmp_path / "c")).splitlines()
@@ -122,7 +128,7 @@ def test_cards_of_one_table_tell_the_total_first(released, tmp_path):
     assert later.earlier_releases["exact_label"]
     assert "on top" in later.guarantee["words"]
     released("f", parameters={"law": "normal"})
-    assert released("g").guarantee["words"].startswith("No bound holds against somebody who sees all 7 releases")
+    assert released("g").guarantee["words"].startswith("Nothing is proved of all 7 releases together")
 
 
 def test_rows_released_without_their_label_say_nothing_of_it(released):

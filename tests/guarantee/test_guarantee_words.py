@@ -85,11 +85,11 @@ def test_beyond_one_half_the_words_are_practically_unprotected():
     assert words.startswith("Practically unprotected, formally bounded: epsilon 6.92.")
 
 
-def test_certainty_is_never_rounded_up_and_a_bound_is_called_one():
+def test_certainty_is_never_rounded_up():
     words = Guarantee(1, 1, 85.0, exact=False).in_words()
-    assert "99.9" in words
-    assert "100%" not in words
-    assert "an upper bound" in words
+    assert "from 1 in 2 to nearly 10 in 10 and" in words
+    assert "10 in 10" not in words.replace("nearly 10 in 10", "")
+    assert "at most 9.9 in 10" in Guarantee(1, 1, 4.5).in_words()
 
 
 def test_what_was_learned_makes_the_figure_conditional():
@@ -97,10 +97,12 @@ def test_what_was_learned_makes_the_figure_conditional():
     learned = formal.hindered([learned_domain("age"), "basis of principal components"])
     assert formal.kind == LOCAL_DP
     assert learned.kind == EMPIRICAL
-    assert learned.in_words().startswith("Empirical only: this would hold if the following had been public")
-    assert "'age'" in learned.in_words()
+    assert learned.in_words().startswith(
+        "Nothing is proved, because the range of column 'age' was read off your table, and because these stand in the "
+        "way, in the release's own words: basis of principal components. Without that it would be epsilon 3 for values."
+    )
     many = formal.hindered([learned_domain(f"c{i}") for i in range(30)])
-    assert "30 columns" in many.in_words()
+    assert many.in_words().startswith("Nothing is proved, because the ranges of 30 columns were read off your table.")
     assert len(many.in_the_way) == 30
     assert many.hindered(many.in_the_way) == many
 
@@ -112,7 +114,7 @@ def test_no_proof_no_figure():
     assert data["epsilon_component"] is data["epsilon_record"] is data["conditional_epsilon"] is None
     assert data["posteriors"] == []
     assert none.in_words() == (
-        "Empirical only: no bound on what can be learned about a record is proved. "
+        "Nothing is proved, because what can be learned about a record has no bound. "
         'The release\'s own words: "Known rows undo it."'
     )
 

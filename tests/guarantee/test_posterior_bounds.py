@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from domains import steady
 from sfumato.errors import UsageError
 from sfumato.guarantee import amplification, epsilon_for_posterior, posterior_bound
-from sfumato.guarantee.posterior import loss_for_gain, loss_of_rho, most_gained, pairs_told_apart
+from sfumato.guarantee.concentrated import Central, rho_for
+from sfumato.guarantee.posterior import loss_for_gain, loss_of_rho, most_gained, pairs_told_apart, rho_of_loss
+from sfumato.guarantee.promise import chance_at_most, presence
 
 probabilities = st.floats(1e-9, 1 - 1e-9)
 epsilons = st.floats(0, 30)
@@ -136,3 +138,20 @@ def test_pairs_under_a_pure_epsilon_are_told_apart_as_often_as_randomized_respon
         keep = np.exp(epsilon) / (1 + np.exp(epsilon))
         assert keep <= pairs_told_apart(epsilon=epsilon) + 1e-12
         assert pairs_told_apart(epsilon=epsilon) <= keep + 1e-12
+
+
+@pytest.mark.parametrize("sure", [0.2, 0.3, 0.5, 0.9])
+def test_what_was_asked_for_is_what_is_said(sure):
+    """By way of a loss, and of the rho that has it, 2 in 10 stays 2 in 10; a little more is rounded up."""
+    loss = epsilon_for_posterior(0.1, sure)
+    again = loss_of_rho(rho_of_loss(loss, 1e-6), 1e-6)
+    assert chance_at_most(0.1, loss) == chance_at_most(0.1, again) == f"at most {10 * sure:g} in 10"
+    assert chance_at_most(0.1, loss + 1e-6) == f"at most {10 * sure + 0.1:g} in 10"
+
+
+def test_a_test_for_presence_in_people():
+    assert "wrong 1 time in 100 is right at most 3 times in 100" in presence(
+        Central(rho=rho_for(1.0, 1e-6), delta=1e-6)
+    )
+    assert "is right at most 2 times in 100" in presence(Central(pure=math.log(2)))
+    assert "may be right every time" in presence(Central(pure=5.0))

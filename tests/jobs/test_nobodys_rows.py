@@ -67,7 +67,7 @@ def test_the_card_claims_what_was_measured_and_no_trace_is_left(tmp_path, ledger
     assert (stated["kind"], stated["epsilon_record"], card.label) == ("central-dp", None, "drawn")
     assert stated["central"]["epsilon"] <= 1.0
     assert stated["central"]["epsilon"] > 0.9
-    assert "was in the table" in stated["words"]
+    assert "wrong 1 time in 100 is right at most 3 times in 100 (epsilon 1, delta 1e-06)" in stated["words"]
     assert not any("presence" in line for line in card.threat_model["not_protected"])
     assert done.clipped == {}
     assert recomputed(card).central == card.stated_guarantee().central
@@ -155,8 +155,8 @@ def test_the_ledger_keeps_kinds_apart_and_adds_up_rho(tmp_path, ledger):
     local = Options("additive-noise", schema=SCHEMA, epsilon_record=2.0, ledger=ledger)
     third = sanitize(frame, tmp_path / "3", local).card
     assert third.earlier_releases["total_epsilon_record"] == pytest.approx(2.0)
-    assert "Records were perturbed as well (epsilon 2 in all)" in third.guarantee["words"]
-    assert "what all releases of nobody's rows show together" in third.guarantee["words"]
+    assert "Some blur real rows (epsilon 2 in all) and show who is there" in third.guarantee["words"]
+    assert "tests for a person" not in third.guarantee["words"]
 
 
 def test_nothing_depends_on_how_many_rows_there_are(ledger):
@@ -320,12 +320,12 @@ def test_cohorts_are_kept_apart_by_the_owners_word_and_the_card_says_so(ledger):
 
 
 def shown(card):
-    """The largest epsilon in words, and the figures below."""
+    """The largest epsilon in words, the figures below, and whether the delta stands beside the chance."""
     lines = card_in_words(card).splitlines()
     told = [float(found) for line in lines for found in re.findall(r"epsilon ([\d.]+\d)", line)]
     totals = [line for line in lines if line.startswith("Epsilon of all")]
     figures = [float(found) for line in totals for found in re.findall(r"(?:record|person) ([\d.]+)", line)]
-    return max(told), figures, [line for line in lines if "believed with" in line]
+    return max(told), figures, ", except with probability 1e-06" in lines[0].partition("1 chance in 10")[2]
 
 
 def test_one_figure_for_values_in_words_figures_and_beliefs(ledger):
@@ -337,11 +337,11 @@ def test_one_figure_for_values_in_words_figures_and_beliefs(ledger):
     both = epsilon_of(replaced, 1e-6)
     assert drawn.all_releases().record == pytest.approx(both, rel=1e-6)
     told = float(rounded_up(both))
-    assert shown(drawn) == (told, [told] * 2, [])
+    assert shown(drawn) == (told, [told] * 2, True)
     local = {"mechanism": "additive-noise", "epsilon_presence": None, "epsilon_record": 2.0}
     perturbed = sf.sanitize(people(), **words(ledger, **local)).card
     told = float(rounded_up(both + 2))
-    assert shown(perturbed) == (told, [told] * 2, [])
+    assert shown(perturbed) == (told, [told] * 2, True)
     assert perturbed.guarantee["words"].startswith("Practically unprotected")
 
 
@@ -349,7 +349,7 @@ def test_pure_totals_lead_to_beliefs(ledger):
     sf.sanitize(people(), **words(ledger, epsilon_presence=0.5, delta=0.0))
     card = sf.sanitize(people(), **words(ledger, epsilon_presence=0.25, delta=0.0)).card
     assert card.all_releases().record == pytest.approx(1.5, rel=1e-9)
-    assert card.all_releases().posteriors()[0]["at_most"] == pytest.approx(posterior_bound(0.001, 1.5))
+    assert card.all_releases().beliefs()[0][:2] == (0.1, pytest.approx(posterior_bound(0.1, 1.5)))
 
 
 def test_made_up_rows_with_a_seed_prove_nothing_for_those_that_follow(ledger):
@@ -357,8 +357,8 @@ def test_made_up_rows_with_a_seed_prove_nothing_for_those_that_follow(ledger):
     assert not seeded.all_releases().bounded
     after = sf.sanitize(people(), **words(ledger)).card
     assert (after.guarantee["kind"], after.all_releases().bounded) == ("central-dp", False)
-    assert "One of them has no bound that is proved" in after.guarantee["words"]
-    assert not [line for line in card_in_words(after).splitlines() if "believed with" in line]
+    assert "Nothing is proved of both releases together: an earlier one" in after.guarantee["words"]
+    assert after.all_releases().beliefs() == []
     assert hidden_presence(after.to_dict()) is None
     assert sf.show_ledger(ledger).releases[0].kind == "empirical-only"
     sf.ledger_budget(100, ledger=ledger)

@@ -118,7 +118,7 @@ AUDIT: dict[str, Any] = {
         "posteriors": [{"prior": 0.001, "at_most": 0.96, "at_least": 5e-8}],
         "assumptions": ["The noise is secret."],
         "in_the_way": [f"bounds or categories of column {name!r}" for name in NAMES],
-        "words": "Empirical only: bounds & co. That is formally bounded, practically unprotected.",
+        "words": "Nothing is proved: bounds & co. That is formally bounded, practically unprotected.",
     },
     "threat_model": {"adversary": ["Holds the release."], "not_protected": ["That a person is in the table."]},
     "attacks": [

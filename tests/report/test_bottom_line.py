@@ -6,6 +6,7 @@ import pytest
 
 from sfumato.attacks import ATTACKS
 from sfumato.guarantee.concentrated import epsilon_of
+from sfumato.guarantee.guarantee import learned_domain
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.jobs.auditing.extra import RISKS, points_of, state_of, three_risks, with_extra
 from sfumato.report.bottom_line import bottom_line, bottom_line_html
@@ -149,8 +150,8 @@ def test_a_page_for_others_has_the_proof_and_nothing_that_was_measured():
 
 def test_nothing_is_called_proved_that_is_not():
     learned = copy.deepcopy(FOUND)
-    learned["guarantee"]["kind"] = "empirical-only"
-    assert "Measured, not proved" in bottom_line(learned)[0]
+    learned["guarantee"]["in_the_way"] = [learned_domain("age"), learned_domain("dose")]
+    assert "Measured, not proved: the ranges of 2 columns were read off the table" in bottom_line(learned, width=200)[0]
     after = copy.deepcopy(FOUND)
     after["release"]["earlier_releases"] = {"count": 1, "total_epsilon_record": None, "central": None}
     assert "Nothing is proved of all releases together" in " ".join(" ".join(bottom_line(after)).split())

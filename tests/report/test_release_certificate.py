@@ -30,7 +30,7 @@ def test_without_an_audit_it_tells_what_the_card_tells_and_may_be_shown(release)
     page = sf.certificate(folder)
     text = page.read_text()
     assert "local-dp" in text
-    assert "can become at most" in text
+    assert "from 1 chance in 10 to at most" in text
     assert hashlib.sha256((folder / "release.parquet").read_bytes()).hexdigest() in text
     assert "Nothing: there is no audit" in text
     assert "PRIVATE" not in text

@@ -28,7 +28,7 @@ def test_three_layers_and_only_two_stand_open(private_audit, read):
     assert [tag for tag, _ in page.elements if tag == "h1"] == ["h1"]
     assert {"header", "nav", "main"} <= {tag for tag, _ in page.elements}
     assert next(page.all("a")) == {"class": "skip", "href": "#bottom-line"}
-    for text in ("additive-noise", "1,200 rows", "2026-11-15", "sees both releases of these rows"):
+    for text in ("additive-noise", "1,200 rows", "2026-11-15", "of both releases together"):
         assert text in page.text
 
 

@@ -103,7 +103,7 @@ def test_a_proved_guarantee():
         ("A person's whole record", "2"),
         ("A person, with all their rows", "no bound"),
     ]
-    assert shown.beliefs[1] == ("1%", "6.95%", "0.136%")  # 6.945...% rounded up, 0.1365...% rounded down
+    assert shown.beliefs[2] == ("1 in 1,000", "0.735%", "0.0135%")  # 0.7343...% rounded up, 0.01354...% rounded down
 
 
 def test_a_proved_guarantee_can_be_useless():
@@ -117,15 +117,21 @@ def test_all_releases_of_the_rows_come_first():
     """Four releases at epsilon 2: the headline, the figures and the beliefs are those of who sees all four."""
     shown = shown_guarantee(FORMAL, {"count": 3, "total_epsilon_record": 8.0})
     assert shown.state == "weak"
-    assert shown.words.startswith("Practically unprotected, formally bounded: epsilon 8. Somebody who believes")
-    assert "by seeing all 4 releases" in shown.words
-    assert "This release alone: at most 0.735% (epsilon 2)" in shown.words
+    assert shown.words.startswith(
+        "Practically unprotected, formally bounded: epsilon 8. Proved: whatever the other rows teach"
+    )
+    assert "This is release 4. For anybody's values, all 4 together come to epsilon 8." in shown.words
+    assert "This release alone: epsilon 2 for values." in shown.words
     assert shown.levels[0][:2] == ("All 4 releases together", "8")
     assert [title for title, _, _, _, main in shown.levels if main] == ["All 4 releases together"]
-    assert shown.beliefs[0][:2] == ("0.1%", "74.9%")
+    assert [row[:2] for row in shown.beliefs] == [
+        ("1 chance in 10", "99.7%"),
+        ("1 in 2", "over 99.9%"),
+        ("1 in 1,000", "74.9%"),
+    ]
     unbounded = shown_guarantee(FORMAL, {"count": 1, "total_epsilon_record": None})
     assert unbounded.state == "repeated"
-    assert unbounded.words.startswith("No bound holds against somebody who sees both releases")
+    assert unbounded.words.startswith("Nothing is proved of both releases together")
     assert unbounded.levels[0][:2] == ("All 2 releases together", "no bound")
     assert unbounded.beliefs == []
 

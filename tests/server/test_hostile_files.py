@@ -106,7 +106,7 @@ def test_what_is_kept_of_a_card_is_worded_from_its_figures(verdict, body, tmp_pa
     found = verdict(rewritten(body, tmp_path, card=edited(guarantee__words="Perfectly safe. " * 10_000)))
     assert found.objections == []
     assert found.card["guarantee"]["words"].startswith(
-        "Practically unprotected, formally bounded: epsilon 8. Somebody who believes"
+        "Practically unprotected, formally bounded: epsilon 8. Proved: whatever the other rows teach"
     )
     assert "Perfectly safe" not in json.dumps(found.card)
 

@@ -217,7 +217,7 @@ def test_the_overview_shows_sites_rows_and_what_is_asserted(study, owner, body):
     assert "St. Mary" in text
     assert "site-asserted" in text
     assert "epsilon at most 8 for the record" in text
-    assert "74.9% sure" in text
+    assert "from 1 in 1,000 to at most 749 in 1,000" in text
     assert study.store.studies.find(study.id).hash in text
     assert ">60<" in text
 
@@ -422,17 +422,17 @@ def test_a_guarantee_is_told_as_what_somebody_can_become_sure_of():
     assert [guarantee(epsilon).state for epsilon in (1.5, 8.0, None)] == ["formal", "weak", "none"]
     told = guarantee(4.0049)
     assert told.short == "epsilon at most 4.01 for the record"
-    assert "at most 5.21% sure" in told.words
+    assert "from 1 in 1,000 to at most 53 in 1,000 (epsilon 4.01 for values)" in told.words
     assert "it reveals more on top" in told.words
 
 
 def test_a_guarantee_is_told_for_who_sees_all_releases():
     told = guarantee(4.0, 3, 16.0)
     assert (told.short, told.state) == ("epsilon at most 16 for the record, with earlier releases", "weak")
-    assert "over 99.9% sure of it by seeing all 4 releases" in told.words
+    assert "This is release 4. For anybody's values, all 4 together come to epsilon 16." in told.words
     unbounded = guarantee(4.0, 1, None)
     assert (unbounded.short, unbounded.state) == ("no bound with earlier releases", "none")
-    assert unbounded.words.startswith("No bound holds against somebody who sees both releases")
+    assert unbounded.words.startswith("Nothing is proved of both releases together")
 
 
 def test_the_guarantee_of_a_used_release_is_worded_from_figures():

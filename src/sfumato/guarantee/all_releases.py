@@ -14,19 +14,23 @@ from typing import Any
 from sfumato.guarantee.concentrated import Central, Values
 from sfumato.guarantee.guarantee import (
     CENTRAL_DP,
+    EMPIRICAL,
     LABEL_ON_TOP,
-    LOCAL_DP,
     WEAK_CENTRAL,
     Guarantee,
-    becoming_sure,
     infinite,
-    presence,
     worst_first,
 )
-from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, posterior_bound
-from sfumato.guarantee.rounding import at_most, rounded_up
+from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, PRIOR, posterior_bound
+from sfumato.guarantee.promise import BELIEFS, figures, presence, promise
+from sfumato.guarantee.rounding import rounded_up
 from sfumato.wording import counted
 
+UNSTATED = {
+    **dict.fromkeys(["epsilon_component", "epsilon_column", "epsilon_record", "conditional_epsilon"]),
+    **dict.fromkeys(["label_epsilon", "rows_per_person"]),
+    **{"exact": True, "rows_per_person_learned": False, "assumptions": (), "in_the_way": (), "sentence": ""},
+}
 COUNTED_ELSEWHERE = (
     " A card beside it says that another ledger counted a release of a table like this one: this ledger is younger "
     "than the table's first release, or not the only one, and what the other one counted is not in these figures."
@@ -52,6 +56,11 @@ class AllReleases:
     """Whether another ledger counted releases that may be of the same table."""
 
     @classmethod
+    def from_dict(cls, guarantee: Mapping[str, Any], stated: Mapping[str, Any]) -> AllReleases:
+        """From plain JSON, of any tool: a figure that is not stated has no bound, and is never zero."""
+        return cls.of(Guarantee.from_dict({**UNSTATED, **guarantee}), stated)
+
+    @classmethod
     def of(cls, alone: Guarantee, stated: Mapping[str, Any]) -> AllReleases:
         """From a guarantee and a card's `earlier_releases`; a total below the release's own figure counts for none."""
         return replace(cls._of(alone, stated), elsewhere=bool(stated.get("counted_elsewhere")))
@@ -62,7 +71,10 @@ class AllReleases:
         apart = int(stated.get("set_apart") or 0)
         own = alone.values
         if not earlier:
-            return cls(alone, 0, own, alone.person_values, alone.exact_label, apart=apart)
+            if own.central is not None and own.bounded and stated.get("central"):
+                # The ledger charges what was planned; what was then measured may have cost less.
+                alone = alone.at_least(Central.from_dict(stated["central"]))
+            return cls(alone, 0, alone.values, alone.person_values, alone.exact_label, apart=apart)
         local = infinite(stated.get("total_epsilon_record"))
         central = Central.from_dict(stated["central"]) if stated.get("central") else own.central
         if own.central is None:
@@ -114,37 +126,25 @@ class AllReleases:
             return self.alone.unprotected
         return self.bounded and posterior_bound(0.001, self.record) > PRACTICALLY_UNPROTECTED
 
-    def posteriors(self) -> list[dict[str, float]]:
-        """Beliefs that seeing all of them can lead to; none where there is no bound, or where it holds but for a
-        delta: what happens with that probability can make anybody sure."""
-        if not self.earlier:
-            return self.alone.posteriors()
-        if not self.bounded or self.values.delta:
+    def beliefs(self) -> list[tuple[float, float, float]]:
+        """Beliefs that people have, and the most and the least that seeing all releases can make of them, but for the
+        delta of `values`; none where there is no bound. Figures that hold only conditionally are those of this one."""
+        values = self.values if self.bounded or self.earlier else self.alone.stated
+        if not values.bounded:
             return []
-        return Guarantee(self.record, self.record, self.record).posteriors()
+        return [
+            (prior, posterior_bound(prior, values.loss), posterior_bound(prior, values.loss, downward=True))
+            for prior in BELIEFS
+        ]
 
-    @property
-    def _which(self) -> str:
-        return f"this one and {self.earlier:,} earlier {'one' if self.earlier == 1 else 'ones'}"
-
-    def _with_nobodys_rows(self, prior: float) -> str:
-        """Records that were perturbed, and rows that belong to nobody: what each shows, then what all come to."""
-        assert self.central is not None
-        words = f"Releases that may be of the same people, whoever was in them: {self._which}."
+    def bottom_line(self) -> str:
+        """What is proved of all releases together, in one belief that people have met; or that nothing is."""
+        if self.alone.kind == EMPIRICAL:
+            return f"Measured, not proved: {self.alone.why_not('the table')}."
         if not self.bounded:
-            words += " One of them has no bound that is proved, so that none holds for all."
-        else:
-            some = not self.hides_presence
-            seen = "all releases of nobody's rows" if some else f"{self.seen} releases"
-            words += f" {presence(self.central, f'what {seen} show together')}"
-            if some:
-                words += (
-                    f" Records were perturbed as well (epsilon {rounded_up(self.values.local)} in all), which shows "
-                    "who is in the table."
-                )
-            words += f" For somebody's values all releases together come to {self.values.words()}."
-            words += self._of_all_rows()
-        return f"{words}{self._spread()}{self._set_apart()} This release alone: {self.alone.in_words(prior)}"
+            return "Nothing is proved of all releases together: an earlier one has no bound."
+        told = f"{figures(self.values, self.hides_presence)}, all releases counted"
+        return promise(self.values, self.alone.rows_per_person, told, [PRIOR])
 
     def _of_all_rows(self) -> str:
         if not self.person > self.record or not math.isfinite(self.person):
@@ -175,41 +175,39 @@ class AllReleases:
             return f" Every {who}{kind}: {worst}."
         return f" A {who}{kind} at worst: {worst}; the median: {median}."
 
-    def in_words(self, prior: float = 0.001) -> str:
+    def in_words(self) -> str:
         """One paragraph for a data steward; the worst comes first."""
-        return self._of_this_ledger(prior) + (COUNTED_ELSEWHERE if self.elsewhere else "")
+        return self._of_this_ledger() + (COUNTED_ELSEWHERE if self.elsewhere else "")
 
-    def _of_this_ledger(self, prior: float) -> str:
+    def _of_this_ledger(self) -> str:
         if not self.earlier:
-            return self.alone.in_words(prior) + self._set_apart()
-        words = self._of_several(prior)
+            return self.alone.in_words() + self._set_apart()
+        words = self._of_several()
         if not self.unprotected:
             return words
         if self.hides_presence and self.central is not None:
             return worst_first(self.central.epsilon, words)
         return worst_first(self.record, words)
 
-    def _of_several(self, prior: float) -> str:
-        if self.central is not None:
-            return self._with_nobodys_rows(prior)
+    def _of_several(self) -> str:
+        which, alone = f"This is release {self.count:,}.", self.alone
         if not self.bounded:
-            culprit = "an earlier one" if self.alone.kind == LOCAL_DP else "this one"
+            culprit = "this one" if alone.kind == EMPIRICAL else "an earlier one"
             return (
-                f"No bound holds against somebody who sees {self.seen} releases of these rows ({self._which}): "
-                f"{culprit} has no proved bound.{self._spread()} This release alone: {self.alone.in_words(prior)}"
+                f"Nothing is proved of {self.seen} releases together: {culprit} has no proved bound. {which}"
+                f"{self._spread()}{self._set_apart()} This release alone: {alone.in_words()}"
             )
-        figure = f"epsilon {rounded_up(self.record)} for the whole record in all: {self._which}"
-        words = becoming_sure(prior, self.record, f"{self.seen} releases of that person's record", figure)
+        words = promise(self.values, alone.rows_per_person)
         if self.exact_label:
             words += LABEL_ON_TOP
-        rows = self.alone.rows_per_person
-        if rows is not None and rows > 1:
-            words += f" A person with {rows:,} rows: epsilon {rounded_up(self.person)} in all."
-        else:
-            words += self._of_all_rows()
-        words += self._spread() + self._set_apart()
-        sure = posterior_bound(prior, self.alone.record)
-        return f"{words} This release alone: {at_most(sure)} (epsilon {rounded_up(self.alone.record)})."
+        if self.central is not None and self.hides_presence:
+            words += f" {presence(self.central, 'sees them all, ')}"
+        words += f" {which} For anybody's values, {self.seen} together come to {self.values.words()}."
+        if self.central is not None and not self.hides_presence:
+            words += f" Some blur real rows (epsilon {rounded_up(self.values.local)} in all) and show who is there."
+        words += self._of_all_rows() + self._spread() + self._set_apart()
+        planned = "" if alone.central is None else "; the ledger counts what was planned for it"
+        return f"{words} This release alone: {figures(alone.values, alone.central is not None)}{planned}."
 
 
 def _of_a_person(rows: int | None, values: Values, people: Mapping[str, Any] | None) -> float:

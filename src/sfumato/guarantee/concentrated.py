@@ -25,6 +25,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from sfumato.channels.measured import Measurement
+from sfumato.guarantee.posterior import loss_of_rho
 from sfumato.guarantee.rounding import rounded_up, sum_up
 
 LARGEST_RHO = 1e6
@@ -136,6 +137,14 @@ class Values:
     @cached_property
     def epsilon(self) -> float:
         return self.local if self.central is None else sum_up([self.local, self.central.value.epsilon])
+
+    @property
+    def loss(self) -> float:
+        """What bounds beliefs, but for `delta`: epsilon of perturbed records, the privacy loss of made-up rows."""
+        if self.central is None or not self.bounded:
+            return self.epsilon
+        cost = self.central.value
+        return sum_up([self.local, cost.pure, loss_of_rho(cost.rho, cost.delta)])
 
     @property
     def delta(self) -> float:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.guarantee.concentrated import NOTHING_PROVED, Central, Values
-from sfumato.guarantee.own_words import listed, quoted
+from sfumato.guarantee.own_words import listed, own_words, quoted
 from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, amplification, posterior_bound
-from sfumato.guarantee.rounding import at_most, rounded_up
+from sfumato.guarantee.promise import figures, presence, promise
+from sfumato.guarantee.rounding import rounded_up
 from sfumato.wording import counted
 
 LOCAL_DP, CENTRAL_DP = "local-dp", "central-dp"
@@ -80,11 +81,16 @@ class Guarantee:
         return math.inf if self.kind == EMPIRICAL else self.record
 
     @property
+    def stated(self) -> Values:
+        """What would hold for the values of a record if nothing stood in the way."""
+        return Values(self.record) if self.central is None else Values(0.0, self.central)
+
+    @property
     def values(self) -> Values:
         """What really holds for the values of a record: infinite where the figures are only conditional."""
-        if self.central is None:
-            return Values(self.proved)
-        return Values(0.0, self.central if self.kind == CENTRAL_DP else NOTHING_PROVED)
+        if self.kind != EMPIRICAL:
+            return self.stated
+        return Values(math.inf) if self.central is None else Values(0.0, NOTHING_PROVED)
 
     @property
     def person_values(self) -> float:
@@ -114,6 +120,12 @@ class Guarantee:
         """The same figures with more reasons why they hold only conditionally."""
         return replace(self, in_the_way=tuple(dict.fromkeys((*self.in_the_way, *reasons))))
 
+    def at_least(self, central: Central) -> Guarantee:
+        """Of rows that belong to nobody: at this cost where it is more, for instance what was planned."""
+        assert self.central is not None
+        more = Guarantee.for_the_table(central.at_least(self.central))
+        return replace(self, component=more.component, column=more.column, record=more.record, central=more.central)
+
     def with_label(self, epsilon: float) -> Guarantee:
         """A randomized label is one more column of the record."""
         return replace(
@@ -139,40 +151,50 @@ class Guarantee:
             return replace(self, rows_per_person=rows, rows_per_person_learned=True).hindered([reason])
         return replace(self, rows_per_person=rows)
 
-    def in_words(self, prior: float = 0.001) -> str:
+    def in_words(self) -> str:
         """One paragraph for a data steward, about this release alone; see `AllReleases` for all of them."""
-        if self.central is not None and math.isfinite(self.central.epsilon):
-            return self._nobodys_rows()
-        if not math.isfinite(self.record):
-            own = f" The release's own words: {quoted(self.sentence)}" if self.sentence.strip() else ""
-            return f"Empirical only: no bound on what can be learned about a record is proved.{own}"
-        figure = f"epsilon {rounded_up(self.record)} for the whole record{'' if self.exact else ', an upper bound'}"
-        words = becoming_sure(prior, self.record, "that person's released record", figure)
-        if self.exact_label:
-            words += LABEL_ON_TOP
-        if self.rows_per_person is not None and self.rows_per_person > 1:
-            words += f" A person with {self.rows_per_person:,} rows: epsilon {rounded_up(self.person)}."
-        if self.in_the_way:
-            words = (
-                "Empirical only: this would hold if the following had been public or exact, in the release's own "
-                f"words: {listed(summarized(self.in_the_way))}. {words}"
-            )
-        return worst_first(self.record, words, proved=not self.in_the_way) if self.unprotected else words
+        told, proved = figures(self.stated, self.central is not None), self.kind != EMPIRICAL
+        if proved:
+            words = promise(self.stated, self.rows_per_person, told)
+        else:
+            words = f"Nothing is proved, because {self.why_not('your table')}."
+            if not self.stated.bounded:
+                own = f" The release's own words: {quoted(self.sentence)}" if self.sentence.strip() else ""
+                return words + own
+            words += f" Without that it would be {told}."
+        words += self._beside()
+        if self.central is None:
+            return worst_first(self.record, words, proved=proved) if self.unprotected else words
+        return worst_first(self.central.epsilon, words, proved=proved) if self.central.epsilon > WEAK_CENTRAL else words
 
-    def _nobodys_rows(self) -> str:
-        assert self.central is not None
-        words = presence(self.central, "this release")
-        words += f" What values a record has, {self.central.value.words()}: one record goes and another comes."
-        person = self.central_person
-        if person is not None and self.rows_per_person != 1:
-            words += f" A person with up to {self.rows_per_person:,} rows: {person.words()}."
+    def why_not(self, table: str) -> str:
+        """Why nothing is proved: what was read off `table` is counted, other reasons are the card's own words."""
+        if not self.stated.bounded:
+            return "what can be learned about a record has no bound"
+        domains = [reason.removeprefix(_DOMAIN) for reason in self.in_the_way if reason.startswith(_DOMAIN)]
+        others = [reason for reason in self.in_the_way if not reason.startswith(_DOMAIN)]
+        why = []
+        if len(domains) == 1:
+            why.append(f"the range of column {own_words(domains[0], 80)} was read off {table}")
+        elif domains:
+            why.append(f"the ranges of {len(domains):,} columns were read off {table}")
+        if others:
+            why.append(f"these stand in the way, in the release's own words: {listed(others)}")
+        return ", and because ".join(why)
+
+    def _beside(self) -> str:
+        """What the promise leaves open, and what holds beside it."""
+        words = LABEL_ON_TOP if self.exact_label and self.central is None else ""
+        if self.central is not None and not self.in_the_way:
+            words += f" {presence(self.central)}"
+        rows, person = self.rows_per_person, self.central_person
+        if rows is None:
+            words += " Nothing bounds how many rows a person has, so that nothing is proved of all of them together."
+        elif rows > 1 and person is None:
+            words += f" A person with {rows:,} rows: epsilon {rounded_up(self.person)}."
+        elif rows > 1 and person is not None:
+            words += f" A person with up to {rows:,} rows: {person.words()}, for presence."
             words += " A record means one of the rows that were used: further ones of the same person were left out."
-        if self.in_the_way:
-            words = (
-                f"Empirical only: this would hold had it not been for {listed(summarized(self.in_the_way))}. {words}"
-            )
-        if self.central.epsilon > WEAK_CENTRAL:
-            return worst_first(self.central.epsilon, words, proved=not self.in_the_way)
         return words
 
     def to_dict(self) -> dict[str, Any]:
@@ -268,29 +290,6 @@ def worst_first(epsilon: float, words: str, *, proved: bool = True) -> str:
     if proved:
         return f"Practically unprotected, formally bounded: {figure}. {words}"
     return f"Practically unprotected: {figure}, and not even that is proved. {words}"
-
-
-def becoming_sure(prior: float, epsilon: float, seeing: str, figure: str) -> str:
-    """The sentence that an epsilon comes to."""
-    return (
-        f"Somebody who believes something about a person's private columns with probability {prior:g} "
-        f"can become {at_most(posterior_bound(prior, epsilon))} sure of it by seeing {seeing} ({figure})."
-    )
-
-
-def presence(central: Central, seeing: str) -> str:
-    """What central differential privacy comes to, about the presence of one record."""
-    odds = rounded_up(math.exp(min(central.epsilon, 700.0)))
-    if central.delta == 0.0:
-        return (
-            f"Whether or not somebody's record was in the table, every outcome of {seeing} is as likely up to a factor "
-            f"of {odds} ({central.words()}): nobody's presence can be told with more confidence than that."
-        )
-    return (
-        f"Whether or not somebody's record was in the table, {seeing} looks nearly the same: a test that says \"was in "
-        f'the table" wrongly with probability p says it rightly with probability at most {odds} p + {central.delta:g} '
-        f"({central.words()})."
-    )
 
 
 def finite(value: float) -> float | None:

@@ -23,6 +23,8 @@ import math
 
 from sfumato.errors import UsageError
 
+PRIOR = 0.1
+"""One chance in ten: a belief that people have met."""
 PRACTICALLY_UNPROTECTED = 0.5
 
 

@@ -67,6 +67,15 @@ def percent_down(probability: float) -> str:
     return "0%" if probability < NEARLY_NEVER else f"{_percent(probability, ROUND_FLOOR)}%"
 
 
+def of_100(share: float) -> int:
+    """An upper bound as so many of 100, without what doubles add to a whole number.
+
+    >>> of_100(0.2 + 1e-16), of_100(0.201)
+    (20, 21)
+    """
+    return math.ceil(round(100 * share, 9))
+
+
 def sum_up(values: Iterable[float]) -> float:
     """A sum of upper bounds, rounded up; infinite if one of them is."""
     found = list(values)

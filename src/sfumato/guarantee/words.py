@@ -13,7 +13,7 @@ from sfumato.guarantee.all_releases import AllReleases
 from sfumato.guarantee.card import Card
 from sfumato.guarantee.guarantee import summarized
 from sfumato.guarantee.own_words import own_words, quoted
-from sfumato.guarantee.rounding import amplification_at_most, at_most, epsilon_at_most, percent_down
+from sfumato.guarantee.rounding import amplification_at_most, epsilon_at_most
 from sfumato.wording import counted
 
 MOST_LINES = 20
@@ -26,9 +26,8 @@ def card_in_words(card: Card) -> str:
     """What holds against somebody who sees all releases, what this one is, what it rests on, what is not protected."""
     together = card.all_releases()
     parts = [
-        f"Guarantee: {'proved. ' if together.bounded and not together.unprotected else ''}{card.guarantee['words']}",
+        f"Guarantee: {card.guarantee['words']}",
         *_levels(card, together),
-        *_beliefs(together),
         *_bulleted(owners_word(card.source_schema)),
         _what(card),
         *_list(f"It rests on ({OWN})", card.guarantee["assumptions"]),
@@ -134,14 +133,6 @@ def _levels(card: Card, together: AllReleases) -> list[str]:
 
 def _figures(figures: Mapping[str, float | None], digits: int = 4) -> str:
     return "  ".join(f"{level} {epsilon_at_most(value, digits, none='unbounded')}" for level, value in figures.items())
-
-
-def _beliefs(together: AllReleases) -> list[str]:
-    return [
-        f"  believed with {100 * row['prior']:g}% before: {at_most(row['at_most'])}, "
-        f"at least {percent_down(row['at_least'])} after"
-        for row in together.posteriors()
-    ]
 
 
 def _list(title: str, lines: list[str]) -> list[str]:

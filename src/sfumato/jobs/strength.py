@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sfumato.errors import UsageError
 from sfumato.guarantee import epsilon_for_posterior
 from sfumato.guarantee.concentrated import Central, rho_for
+from sfumato.guarantee.posterior import PRIOR
 from sfumato.mechanisms import make_mechanism
 from sfumato.table import Schema
 
@@ -23,8 +24,6 @@ STRENGTHS = frozenset({"b", "scale", "epsilon", "epsilon_record"})
 """Parameters that settle how strong the noise is; a wanted epsilon replaces them."""
 NAMES_STRENGTH = STRENGTHS | {"category_epsilon", "floor", "high", "k", "low"}
 """Parameters by which somebody says how strong the noise is, of any mechanism that can state an epsilon."""
-PRIOR = 0.1
-"""One chance in ten: a belief that people have met."""
 LABEL_EPSILON = 1.0
 
 

@@ -14,13 +14,10 @@ from typing import Any
 from markupsafe import Markup
 
 from sfumato.attacks.base import INFERENCE, LINKABILITY, SINGLING_OUT
-from sfumato.guarantee.concentrated import Central, Values
-from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP
+from sfumato.guarantee import AllReleases
+from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.guarantee.own_words import own_words
-from sfumato.guarantee.posterior import loss_of_rho, posterior_bound
-from sfumato.guarantee.rounding import rounded_up
 from sfumato.jobs.auditing.extra import NOT_WITHIN, UNKNOWN, Points, Risk, state_of, three_risks
-from sfumato.jobs.strength import PRIOR
 from sfumato.report.markup import tag
 from sfumato.wording import counted
 
@@ -87,34 +84,8 @@ def bottom_line_html(found: Mapping[str, Any], folder: str = "DIR") -> Markup:
 
 def proof(found: Mapping[str, Any]) -> str:
     """What is proved of all releases together, in a belief that people have met; or that nothing is."""
-    guarantee, earlier = found.get("guarantee") or {}, (found.get("release") or {}).get("earlier_releases") or {}
-    if guarantee.get("kind") not in (LOCAL_DP, CENTRAL_DP):
-        return "Measured, not proved: no bound holds, only what the attackers below reached was measured."
-    values = _values(guarantee, earlier)
-    if values is None or not values.bounded:
-        return "Nothing is proved of all releases together: an earlier one has no bound."
-    central = None if values.central is None else values.central.value
-    loss = values.local + (0.0 if central is None else central.pure + loss_of_rho(central.rho, central.delta or 1.0))
-    but = f", except with probability {values.delta:g}" if values.delta else ""
-    presence = ""
-    if values.central is not None and not values.local:
-        presence = f", {rounded_up(values.central.epsilon)} for presence"
-    each = guarantee.get("rows_per_person")
-    people = "" if each in (None, 1) else f" of one of {each} rows each"
-    return (
-        "Proved: whatever the other rows teach, a person's own row can lift a fact from 1 chance in 10 to at most "
-        f"{math.ceil(100 * posterior_bound(PRIOR, loss)) / 10:g} in 10{but} (epsilon {rounded_up(values.epsilon)} for "
-        f"values{people}{presence}, all releases counted)."
-    )
-
-
-def _values(guarantee: Mapping[str, Any], earlier: Mapping[str, Any]) -> Values | None:
-    stated = earlier if earlier.get("count") else guarantee
-    local = earlier.get("total_epsilon_record") if earlier.get("count") else guarantee.get("epsilon_record")
-    central = Central.from_dict(stated["central"]) if stated.get("central") else None
-    if local is None and (central is None or earlier.get("count")):
-        return None
-    return Values(0.0 if central is not None and not earlier.get("count") else float(local or 0.0), central)
+    earlier = (found.get("release") or {}).get("earlier_releases")
+    return AllReleases.from_dict(found.get("guarantee") or {}, earlier or {}).bottom_line()
 
 
 def in_points(one: Risk, limit: float | None = None) -> str:

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.guarantee import AllReleases, Guarantee
+from sfumato.guarantee import AllReleases
 from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP, summarized
 from sfumato.guarantee.own_words import own_words
+from sfumato.guarantee.promise import BELIEFS, but_for
 from sfumato.guarantee.rounding import amplification_at_most, epsilon_at_most, percent_down, percent_up
 from sfumato.report.markup import Section, drawn
 
@@ -35,12 +36,6 @@ NO_CARD = (
     "All that can be said is how well these attacks did."
 )
 MOST_LINES = 500
-UNSTATED = {
-    **dict.fromkeys(["epsilon_component", "epsilon_column", "epsilon_record", "conditional_epsilon"]),
-    **dict.fromkeys(["label_epsilon", "rows_per_person"]),
-    **{"exact": True, "rows_per_person_learned": False, "assumptions": (), "in_the_way": (), "sentence": ""},
-}
-"""A figure that is not stated has no bound; it is never zero."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +73,10 @@ def shown_guarantee(guarantee: Mapping[str, Any] | None, earlier: Mapping[str, A
     """The figures of a card, and how often its rows were released before."""
     if guarantee is None:
         return Shown("unstated", NO_CARD, "none stated", False, [], [], [], [], [])
-    alone = Guarantee.from_dict({**UNSTATED, **guarantee})
-    together = AllReleases.of(alone, earlier or {})
+    together = AllReleases.from_dict(guarantee, earlier or {})
+    alone = together.alone
     reasons = _own(alone.in_the_way)
+    but = but_for(together.values.delta)
     brief = _own(summarized(alone.in_the_way))
     return Shown(
         state=_state(together),
@@ -89,8 +85,8 @@ def shown_guarantee(guarantee: Mapping[str, Any] | None, earlier: Mapping[str, A
         unprotected=together.unprotected or alone.unprotected,
         levels=_levels(together),
         beliefs=[
-            (f"{100 * row['prior']:g}%", percent_up(row["at_most"]), percent_down(row["at_least"]))
-            for row in together.posteriors()
+            (BELIEFS[prior][0], percent_up(most) + but, percent_down(least) + but)
+            for prior, most, least in together.beliefs()
         ],
         in_the_way=brief,
         everything_in_the_way=reasons if brief != reasons else [],

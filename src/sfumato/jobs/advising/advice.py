@@ -14,6 +14,7 @@ from typing import Any
 from sfumato.errors import UsageError
 from sfumato.guarantee.concentrated import epsilon_of, rho_for
 from sfumato.guarantee.posterior import (
+    PRIOR,
     epsilon_for_posterior,
     loss_for_gain,
     loss_of_rho,
@@ -22,11 +23,12 @@ from sfumato.guarantee.posterior import (
     posterior_bound,
     rho_of_loss,
 )
-from sfumato.guarantee.rounding import rounded_up
+from sfumato.guarantee.promise import but_for, chance_at_most
+from sfumato.guarantee.rounding import of_100, rounded_up
 from sfumato.jobs.advising.experience import SIZES, STRENGTHS, Forecast, forecast
 from sfumato.jobs.advising.wish import Wish
 from sfumato.jobs.config import Config
-from sfumato.jobs.strength import OWNER, PRIOR, TRUSTS, Wanted
+from sfumato.jobs.strength import OWNER, TRUSTS, Wanted
 from sfumato.mechanisms import make_mechanism
 from sfumato.wording import counted as in_number
 
@@ -55,10 +57,6 @@ class Bound:
     def of_loss(cls, loss: float, made_up: bool) -> Bound:
         """The largest epsilon whose beliefs stay within this loss."""
         return cls(epsilon_of(rho_of_loss(loss, DELTA), DELTA), loss, DELTA) if made_up else cls(loss, loss, 0.0)
-
-    @property
-    def but_for(self) -> str:
-        return f", except with probability {self.delta:g}" if self.delta else ""
 
     @property
     def pairs(self) -> float:
@@ -136,8 +134,7 @@ class Advice:
 
     def paragraph(self) -> str:
         """The sentence that a person acts on comes first."""
-        bound, told = self.bound, posterior_bound(PRIOR, self.bound.loss)
-        words = []
+        bound, words = self.bound, list[str]()
         if not self.met:
             words.append(self.why_not())
         elif self.forecast.useless:
@@ -155,10 +152,10 @@ class Advice:
             )
         words.append(
             f"{begin}: {kind}, epsilon {rounded_up(bound.epsilon)} for anybody's values. Whatever the other rows "
-            f"teach, a person's own row can lift a fact from 1 chance in 10 to at most {10 * told:.1f} in 10, and any "
-            f"fact by at most {100 * most_gained(bound.loss):.0f} points{bound.but_for}. Two people are told apart in "
-            f"at most {math.ceil(100 * bound.pairs)} of 100 pairs. That holds for every attacker, not only for those "
-            "that were tried."
+            f"teach, a person's own row can lift a fact from 1 chance in 10 to {chance_at_most(PRIOR, bound.loss)}, "
+            f"and any fact by at most {of_100(most_gained(bound.loss))} points{but_for(bound.delta)}. Two "
+            f"people are told apart in at most {of_100(bound.pairs)} of 100 pairs. That holds for every "
+            "attacker, not only for those that were tried."
         )
         words.append(self.forecast.words() if self.label else self.forecast.words_of_shares())
         return " ".join(words)

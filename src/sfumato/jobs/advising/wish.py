@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import UsageError
-from sfumato.jobs.strength import PRIOR
+from sfumato.guarantee.posterior import PRIOR
 
 PEOPLE, KEY_HOLDERS = "people", "key-holders"
 TRUST = ("owner", "nobody", KEY_HOLDERS)

@@ -10,7 +10,8 @@ from sfumato.guarantee import AllReleases
 from sfumato.guarantee import Guarantee as Stated
 from sfumato.guarantee.all_releases import hidden_presence, total_without_delta
 from sfumato.guarantee.concentrated import Central
-from sfumato.guarantee.guarantee import LOCAL_DP, WEAK_CENTRAL, infinite, presence
+from sfumato.guarantee.guarantee import LOCAL_DP, WEAK_CENTRAL, infinite
+from sfumato.guarantee.promise import presence
 from sfumato.protocol.messages import ReleaseInfo, SiteInfo
 from sfumato.protocol.pool_study import PoolStudy
 from sfumato.server.store.release_store import guarantee_words
@@ -54,7 +55,7 @@ def guarantee(
     """
     if hidden is not None:
         central = Central(pure=hidden["epsilon"], delta=hidden["delta"])
-        seeing = "what all of its releases show together" if earlier else "this release"
+        seeing = "sees all of its releases, " if earlier else ""
         state = "weak" if central.epsilon > WEAK_CENTRAL else "formal"
         return Guarantee(guarantee_words(epsilon, earlier, total, hidden), state, presence(central, seeing))
     record = infinite(epsilon)
