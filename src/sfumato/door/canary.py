@@ -37,7 +37,7 @@ def canary(
     delta : float, default 1e-06
         Goes with it, above 0.
     fits : int, default 200
-        Fits with, and as many without; from 20 to 100,000. A part's interval is about 5 / sqrt(fits) wide.
+        Fits with, and as many without; from 20 to 100,000. A part's interval is about 12 / sqrt(fits) wide.
     seed : int, optional
         Repeatable noise.
     progress : callable, optional

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 from sfumato.array_types import Codes, Floats, Matrix
 from sfumato.central.canary import PARTS, RELEASED, Auditor, planted
@@ -33,8 +33,8 @@ TOGETHER = "together"
 WANTED_MU = 1.5
 """As many records are planted as make the claim about this large: much smaller ones need thousands of fits."""
 MOST_COPIES = 1_000
-CONFIDENCE = 0.95
-"""Of all parts together."""
+CONFIDENCE = 0.999
+"""Of all parts together: whoever is told to release nothing of a mechanism should not be told so by chance."""
 
 
 @dataclass(frozen=True)
@@ -166,14 +166,34 @@ def _judged(
 
 
 def _part(what: str, claimed: float, without: Floats, there: Floats, z: float) -> Part:
-    """The mu of a figure, and its interval (Hanley & McNeil 1982). Neither end is ever certain: some fit was seen."""
+    """The mu of a figure, and all that chance does not rule out: each end is judged by the error it would have itself.
+
+    An interval by the error of what was measured is far too short near 1: of 20 fits every eighth was called above.
+    """
     n = len(without)
     ranks = stats.rankdata(np.concatenate([without, there]))
     area = float((ranks[n:].sum() - n * (n + 1) / 2) / n**2)
     edge = 1 / (2 * n)
     area = min(max(area, 1 - area), 1 - edge)  # a figure that falls tells as much as one that grows
-    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
-    error = math.sqrt((area * (1 - area) + (n - 1) * (q1 + q2 - 2 * area**2)) / n**2)
-    ends = (min(max(one, edge), 1 - edge) for one in (area, area - z * error, area + z * error))
-    mu, low, high = (math.sqrt(2) * float(stats.norm.ppf(one)) for one in ends)
+    low = _end(area, -z, edge, n)
+    high = _end(area, z, edge, n)
+    mu, low, high = (math.sqrt(2) * float(stats.norm.ppf(one)) for one in (area, low, high))
     return Part(what, claimed, mu, low, high)
+
+
+def _end(area: float, z: float, edge: float, n: int) -> float:
+    """The area from which the measured one lies z of its own standard errors away."""
+
+    def beyond(one: float) -> float:
+        return one - area - z * _error(one, n)
+
+    ends = (edge, area) if z < 0 else (area, 1 - edge)
+    if beyond(ends[0]) * beyond(ends[1]) >= 0:
+        return ends[0] if z < 0 else ends[1]
+    return float(optimize.brentq(beyond, *ends))
+
+
+def _error(area: float, n: int) -> float:
+    """Of an area under the curve from n and n figures (Hanley & McNeil 1982)."""
+    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
+    return math.sqrt((area * (1 - area) + (n - 1) * (q1 + q2 - 2 * area**2)) / n**2)
