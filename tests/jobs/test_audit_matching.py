@@ -211,3 +211,16 @@ class TestCopiesAmongMadeUpRows:
         assert "rows_of_people" not in by_name["membership"]["details"]
         assert strongest(found["attacks"])[0].beside.endswith("of 800 rows, which fit a person")
         assert all(entry["record"] <= 80 for entry in found["riskiest"][:5])
+
+
+def test_rows_far_out_have_one_outlier_nearest_and_count_once():
+    """Made-up rows in wide ranges all have the one person nearest who lies far out, and are still nobody's."""
+    rng = np.random.default_rng(5)
+    people, strangers = rng.normal(size=(300, 5)), rng.normal(size=(100, 5))
+    people[0] = 8.0
+    rows = rng.uniform(5.0, 12.0, size=(300, 5))
+    assert not matching.fit_somebody(people, rows, strangers, rng).any()
+    assert not matching.nearer_than_strangers(people, rows, strangers, rng)
+    blurred = people + rng.normal(scale=0.1, size=people.shape)
+    assert matching.fit_somebody(people, blurred, strangers, rng).mean() > 0.5
+    assert matching.nearer_than_strangers(people, blurred, strangers, rng)

@@ -98,10 +98,12 @@ def _matched(people: Matrix, rows: Matrix, rng: np.random.Generator) -> Match:
 def fit_somebody(people: Matrix, rows: Matrix, strangers: Matrix | None, rng: np.random.Generator) -> Flags:
     """Rows that lie nearer to one of the people than to any stranger, by a margin beyond chance.
 
-    A row that is nobody's is as likely to lie nearer to a stranger, by any margin, as to one of as many people. So the
-    rows on the strangers' side count those that are on the people's side by chance, and the margin is the least that
-    leaves 5% of these [Barber and Candes 2015, knockoffs]. Without strangers copies alone count, and rows whose columns
-    were shuffled say how many there are by chance.
+    Somebody to whom rows of nobody lie near is as likely to be a stranger, by any margin, as one of as many people. So
+    the strangers that rows lie nearer to count the people of whom that holds by chance, and the margin is the least
+    that leaves 5% of these [Barber and Candes 2015, knockoffs]. Everybody counts once: hundreds of rows that lie far
+    out have the same outlier nearest. More people than strangers come in blocks; each stranger then stands for as many
+    people as there are blocks. Without strangers copies alone count, and rows whose columns were shuffled say how many
+    there are by chance.
     """
     spread = people.std(axis=0)
     people, rows = people / spread, rows / spread
@@ -110,13 +112,24 @@ def fit_somebody(people: Matrix, rows: Matrix, strangers: Matrix | None, rng: np
         copied, by_chance = (nearest(part, people)[0][:, 0] <= COPY for part in (rows, shuffled))
         return copied & bool(1 + by_chance.sum() <= FALSE_SHARE * copied.sum())
     strangers = strangers[rng.permutation(len(strangers))[: len(people)]] / spread
-    away = np.log(nearest(rows, strangers)[0][:, 0] + COPY)
-    blocks = np.array_split(rng.permutation(len(people)), -(-len(people) // len(strangers)))
-    margins = np.array([away - np.log(nearest(rows, people[block])[0][:, 0] + COPY) for block in blocks])
-    nearer, farther = np.sort(margins[margins > 0])[::-1], np.sort(-margins[margins < 0])
-    false = 1 + len(farther) - np.searchsorted(farther, nearer)
+    distance, stranger = nearest(rows, strangers)
+    away, blocks = np.log(distance[:, 0] + COPY), -(-len(people) // len(strangers))
+    margins, mine = [], []
+    for block in np.array_split(rng.permutation(len(people)), blocks):
+        distance, person = nearest(rows, people[block])
+        margins.append(away - np.log(distance[:, 0] + COPY))
+        mine.append(_each_once(margins[-1], person[:, 0]))
+    nearer, farther = np.sort(np.concatenate(mine))[::-1], np.sort(_each_once(-np.min(margins, axis=0), stranger[:, 0]))
+    false = blocks * (1 + len(farther) - np.searchsorted(farther, nearer))
     enough = np.flatnonzero(false <= FALSE_SHARE * np.arange(1, len(nearer) + 1))
-    return np.asarray(margins.max(axis=0) >= nearer[enough[-1]]) if len(enough) else np.zeros(len(rows), dtype=bool)
+    return np.asarray(np.max(margins, axis=0) >= nearer[enough[-1]]) if len(enough) else np.zeros(len(rows), dtype=bool)
+
+
+def _each_once(margins: Matrix, nearest_ones: Codes) -> Matrix:
+    """Of everybody to whom some row lies nearest by a positive margin the largest one."""
+    best = np.zeros(int(nearest_ones.max()) + 1)
+    np.maximum.at(best, nearest_ones, margins)
+    return best[best > 0]
 
 
 def _about_people(people: Matrix, rows: Matrix, strangers: Matrix | None, rng: np.random.Generator) -> bool:
@@ -126,14 +139,20 @@ def _about_people(people: Matrix, rows: Matrix, strangers: Matrix | None, rng: n
 
 
 def nearer_than_strangers(people: Matrix, rows: Matrix, strangers: Matrix, rng: np.random.Generator) -> bool:
-    """Whether more rows lie nearest to one of the people than to one of as many strangers, beyond chance."""
+    """Whether more rows lie nearest to each of the people than to each of as many strangers, beyond chance.
+
+    Chance is how much the number of rows differs from one to the next: a single outlier that has them all is chance.
+    """
     count = min(len(people), len(strangers), MOST_FITTED)
     spread = people.std(axis=0)
     mine, theirs = (part[rng.permutation(len(part))[:count]] / spread for part in (people, strangers))
     rows = rows[rng.permutation(len(rows))[:MOST_FITTED]] / spread
-    gap = nearest(rows, theirs)[0][:, 0] - nearest(rows, mine)[0][:, 0]
-    more = int((gap > 0).sum()) - int((gap < 0).sum())  # a sign test; ties say nothing
-    return bool(more / np.sqrt(max(1, int((gap != 0).sum()))) > FAR_BEYOND_CHANCE)
+    (near, person), (away, stranger) = nearest(rows, mine), nearest(rows, theirs)
+    gap = away[:, 0] - near[:, 0]
+    own = np.bincount(person[gap > 0, 0], minlength=count)
+    others = np.bincount(stranger[gap < 0, 0], minlength=count)
+    error = np.sqrt((own.var() + others.var()) / count + 1e-12)
+    return bool((own.mean() - others.mean()) / error > FAR_BEYOND_CHANCE)
 
 
 def halves_agree(people: Matrix, rows: Matrix, rng: np.random.Generator) -> bool:
