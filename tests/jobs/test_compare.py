@@ -9,6 +9,7 @@ import json
 import math
 import re
 import warnings
+from dataclasses import asdict
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +18,13 @@ import pytest
 import sfumato as sf
 from sfumato.errors import OutputError, TableError, UsageError
 from sfumato.guarantee.concentrated import epsilon_of
+from sfumato.jobs.advising.trial import Outcome
+from sfumato.jobs.auditing.extra import Points
 from sfumato.jobs.comparing.audited import audited_by_canaries, audited_epsilon, told_apart, worst_pair
 from sfumato.jobs.comparing.cells import run_cell
-from sfumato.jobs.comparing.summary import settings
+from sfumato.jobs.comparing.summary import settings, tidy
 from sfumato.report.comparison import render_comparison
-from sfumato.report.frontier import free_place
+from sfumato.report.frontier import BESIDE, LEFT, RIGHT
 from sfumato.table import Encoding
 
 KNOWN = {"source": "public", "reason": "the form"}
@@ -93,6 +96,7 @@ def test_cells_are_kept_and_used_again_and_the_page_shows_them(whole, monkeypatc
     ), "the page's own script may run, and nothing else"
     assert not re.search(r"https?:|@import|url\(", page), "nothing comes from elsewhere"
     assert wave["columns"]["naive-estimate"].keys() == {"age", "ward"}
+    assert found.data["limit"] is None
     mean = np.mean(list(wave["columns"]["naive-estimate"].values()))
     assert mean == pytest.approx(wave["gains"]["naive-estimate"]), "what filters by column show without a filter"
     assert wave["accuracy"] == max(wave["learners"].values())
@@ -169,18 +173,39 @@ def test_a_release_that_no_named_learner_reads_is_attacked_all_the_same_and_says
     assert "<h3>No learner</h3>" in page
 
 
-def test_names_on_the_frontier_cover_neither_marks_nor_each_other():
-    marks = [(600.0, 60.0), (604.0, 62.0), (560.0, 61.0), (590.0, 75.0)]
-    taken = [(x - 7, y - 7, x + 7, y + 7) for x, y in marks]
-    for x, y in marks:
-        down, left = free_place(x, y, "kernel-resampling", taken)
-        box = taken[-1]
-        assert box[2] == x - 9 if left else box[0] == x + 9
-        assert (box[1] + box[3]) / 2 == y + down
-    assert len(taken) == 8
-    for i, one in enumerate(taken[4:], start=4):
-        others = taken[:i]
-        assert not any(one[0] < b[2] and b[0] < one[2] and one[1] < b[3] and b[1] < one[3] for b in others)
+def marks(page):
+    """Where every setting stands in the picture: its place in the list -> across, down, number."""
+    found = re.findall(r'data-i="(\d+)" transform="translate\(([\d.]+) ([\d.]+)\)">.*?class="place">(\d*)</text>', page)
+    return {int(i): (float(x), float(y), number) for i, x, y, number in found}
+
+
+def test_the_picture_comes_first_and_what_was_not_tried_stands_beside_its_axes():
+    cells = [
+        cell("known", 0.8, {"naive-estimate": 10.0, "nearest-row": 20.0}),
+        cell("secret", 0.85, {"naive-estimate": 0.0}, ["nearest-row", "membership"]),
+        cell("worse", 0.7, {"naive-estimate": 30.0, "nearest-row": 1.0}),
+    ]
+    data = {"rows": 90, "columns": 1, "splits": 1, "label": "ill", "column_names": ["age"], "limit": 15.0}
+    data |= {"settings": settings(cells), "not_compared": {}, "no_learner": {}}
+    page = render_comparison(data)
+    places = [
+        page.index(part)
+        for part in ('class="frontier"', "Untick what does not concern you", 'id="table"', 'id="matrix"')
+    ]
+    assert places == sorted(places)
+    drawn = marks(page)
+    assert drawn[0] == (LEFT + (RIGHT - LEFT) * 20 / 30, drawn[0][1], "1"), "known: 20 extra of an axis that ends at 30"
+    assert drawn[1][0] >= BESIDE, "secret: a whole risk was not tried, so it is not at 0"
+    assert drawn[1][1] < drawn[0][1] < drawn[2][1], "the more is right, the higher"
+    assert drawn[1][2] == drawn[2][2] == ""
+    assert "your limit, 15" in page
+    assert "originals, 90" in page
+    assert "commonest class, 50" in page
+    assert "+20 extra (+20 to +20, nearest-row)" in page
+    assert "not tried: linkability" in page
+    matrix = page.split('id="matrix"')[1].split("</table>")[0]
+    assert "<button" not in matrix, "the script makes one tab stop; without it there is nothing to press"
+    assert "tabindex" not in matrix
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path):
@@ -197,35 +222,51 @@ def test_what_cannot_be_compared_is_refused(tmp_path):
         sf.compare(people(), tmp_path / "b", schema=SCHEMA)
 
 
-def cell(mechanism, accuracy, gains, reasons=()):
-    nothing = {"untrained": {}, "majority": 0.5, "ceiling": 0.9, "kind": "empirical", "epsilon": None, "delta": None}
-    return {
-        "mechanism": mechanism,
-        "parameters": {"b": 1},
-        "openness": 0.5,
-        "refused": None,
-        "gains": gains,
-        "intervals": {name: [gain, gain] for name, gain in gains.items()},
-        "columns": {name: {} for name in gains},
-        "exposed": {name: [] for name in gains},
-        "not_applicable": dict.fromkeys(reasons, "needs the transform"),
-        "learners": {"linear": accuracy},
-        "conditional_epsilon": None,
-        **nothing,
-    }
+def cell(mechanism, accuracy, extras, reasons=()):
+    points = {name: Points(extra, 0.0, extra, extra) for name, extra in extras.items()}
+    seen = Outcome(
+        points,
+        {"linear": accuracy},
+        100,
+        0.9,
+        0.5,
+        "empirical-only",
+        None,
+        not_applicable=dict.fromkeys(reasons, "needs the transform"),
+        columns={name: {} for name in extras},
+        exposed={name: [] for name in extras},
+    )
+    told = {"mechanism": mechanism, "parameters": {"b": 1}, "openness": 0.5, "refused": None}
+    return {**told, "outcome": json.loads(json.dumps(asdict(seen)))}
 
 
 def test_a_risk_that_nobody_tried_is_not_0_and_beats_nobody():
-    known = cell("known", 0.8, {"naive-estimate": 0.1, "nearest-row": 0.2})
+    known = cell("known", 0.8, {"naive-estimate": 10.0, "nearest-row": 20.0})
     secret = cell("secret", 0.85, {"naive-estimate": 0.0}, ["nearest-row", "membership", "known-rows"])
-    worse = cell("worse", 0.7, {"naive-estimate": 0.3}, ["nearest-row"])
+    worse = cell("worse", 0.7, {"naive-estimate": 30.0}, ["nearest-row"])
     nobody = cell("nobody", 0.89, {}, ["naive-estimate"])
     found = {one["mechanism"]: one for one in settings([known, secret, worse, nobody])}
-    assert (found["secret"]["risk"], found["secret"]["untried"]) == (0.0, ["linkability"])
+    assert (found["secret"]["extra"], found["secret"]["untried"]) == (0.0, ["linkability"])
     assert not found["known"]["dominated"], "whom nobody linked with beats nobody"
     assert found["worse"]["dominated"], "it gains that much at least"
-    assert (found["nobody"]["risk"], found["nobody"]["untried"]) == (None, ["inference"])
+    assert (found["nobody"]["extra"], found["nobody"]["untried"]) == (None, ["inference"])
     assert found["known"]["untried"] == []
+    assert [name for name, one in found.items() if one["worth"]] == ["known"]
+    (useless,) = settings([cell("useless", 0.5, {"naive-estimate": 0.0})])
+    assert not useless["worth"], "it is never right more often than the commonest class"
+
+
+def test_extra_is_points_of_100_and_gains_stay_as_they_were():
+    one = cell("one", 0.8, {"naive-estimate": 10.0})
+    one["outcome"]["extras"]["membership"] = asdict(Points(53.0, 50.0, -1.0, 8.0, pairs=True))
+    one["outcome"]["columns"]["membership"], one["outcome"]["exposed"]["membership"] = {}, []
+    (found,) = settings([one])
+    assert (found["extra"], found["extra_high"], found["strongest"]) == (10.0, 10.0, "naive-estimate")
+    assert found["extras"]["membership"]["extra"] == pytest.approx(3.0)
+    assert found["gains"] == {"naive-estimate": pytest.approx(0.1), "membership": pytest.approx(0.06)}
+    assert found["intervals"]["membership"] == [0.0, pytest.approx(0.16)]
+    kinds = {(row["kind"], row["name"]): row["value"] for row in tidy([{**one, "split": 0}]).to_pylist()}
+    assert kinds["extra", "membership"] == pytest.approx(3.0)
 
 
 def test_whoever_shares_the_key_of_a_rotation_is_an_adversary(tmp_path):
@@ -233,5 +274,5 @@ def test_whoever_shares_the_key_of_a_rotation_is_an_adversary(tmp_path):
     found = compared(tmp_path / "out", mechanisms=["random-rotation"], attacks=attacks, strengths=(1.0,))
     (one,) = found.data["settings"]
     assert one["untried"] == []
-    assert one["risk"] > 0.2, "the key undoes the rotation"
-    assert "not tried" not in (tmp_path / "out" / "compare.html").read_text().split("<script")[0]
+    assert one["extra"] > 20, "the key undoes the rotation"
+    assert "not tried:" not in (tmp_path / "out" / "compare.html").read_text().split("<script")[0]

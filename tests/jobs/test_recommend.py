@@ -20,6 +20,7 @@ from sfumato.jobs.advising.recommendation import _strongest, refuted
 from sfumato.jobs.advising.search import search
 from sfumato.jobs.advising.trial import Outcome, averaged
 from sfumato.jobs.advising.wish import USUAL_RISK, Wish
+from sfumato.jobs.auditing.extra import Points
 from sfumato.jobs.config import Config
 from sfumato.mechanisms import MECHANISMS
 from sfumato.mechanisms.knob import RECORD, Knob
@@ -56,7 +57,11 @@ def _ceiling_of_one_learner(monkeypatch):
 
 
 def outcome(risk: float, accuracy: float) -> Outcome:
-    return Outcome({"somebody": risk}, {"somebody": (risk, risk)}, accuracy, 10, 100, 0.9, 0.5, "local-dp", 1.0)
+    return Outcome({"somebody": points(100 * risk)}, {"linear": accuracy}, 100, 0.9, 0.5, "local-dp", 1.0)
+
+
+def points(extra, low=None, high=None):
+    return Points(extra, 0.0, extra if low is None else low, extra if high is None else high)
 
 
 def measured(values):
@@ -204,7 +209,7 @@ def test_the_least_epsilon_whose_experience_keeps_a_loss():
 
 def test_without_a_column_to_predict_shares_are_forecast():
     schema = sf.Schema(tuple(column for column in SCHEMA.columns if column.role != "label"))
-    for trust in ("owner",):
+    for trust in ("owner", "nobody"):
         found = sf.recommend(people().select(schema.names), schema=schema, epsilon=2.0, trust=trust, rows=1_000)
         off = r"off by \d+ points \(\d+ to \d+\), of two columns by \d+ points \(\d+ to \d+\)"
         words = rf"On \d+ public tables of \d+ to [\d,]+ rows: shares of one column were {off}"
@@ -347,11 +352,12 @@ def test_a_dry_run_has_a_card_no_rows_and_leaves_no_mark(ledger):
 
 
 def test_a_risk_that_nobody_could_try_keeps_no_limit():
-    tried = replace(outcome(0.0, 0.9), gains={"naive-estimate": 0.0}, intervals={"naive-estimate": (0.0, 0.0)})
+    kept = {"columns": {"naive-estimate": {}}, "exposed": {"naive-estimate": []}}
+    tried = replace(outcome(0.0, 0.9), extras={"naive-estimate": points(0.0)}, **kept)
     assert tried.risk == 0.0
     untried = replace(tried, not_applicable={"nearest-row": "needs the transform"})
     assert (untried.untried, untried.risk) == (["linkability"], 1.0)
-    assert replace(tried, gains={}, intervals={}).risk == 1.0
+    assert replace(tried, extras={}).risk == 1.0
     wish = Wish(max_risk=0.2)
     assert not wish.keeps(untried.risk, untried.loss)
     assert refuted(untried, wish)
@@ -361,11 +367,9 @@ def test_a_risk_that_nobody_could_try_keeps_no_limit():
 
 
 def test_what_an_adversary_gains_carries_its_interval_and_the_widest_is_named():
-    gains, ends = {"linker": 0.06, "membership": 0.01}, {"linker": (0.03, 0.09), "membership": (-0.12, 0.14)}
-    words = _strongest(replace(outcome(0.06, 0.8), gains=gains, intervals=ends))
-    assert "linker: it gains 6.0%" in words
-    assert "(95%: 3.0% to 9.0%)" in words
-    assert "By chance alone membership could gain up to 14.0%" in words
-    assert "By chance" not in _strongest(
-        replace(outcome(0.06, 0.8), gains={"linker": 0.06}, intervals={"linker": (0.03, 0.09)})
-    )
+    extras = {"linker": Points(26.0, 20.0, 3.0, 9.0), "membership": Points(51.0, 50.0, -12.0, 14.0, pairs=True)}
+    words = _strongest(replace(outcome(0.06, 0.8), extras=extras))
+    assert "linker gets most: right 26.0 of 100 times, 20.0 without the release" in words
+    assert "extra +6.0 of 100 (95%: +3.0 to +9.0)" in words
+    assert "By chance alone membership could get up to +14.0" in words
+    assert "By chance" not in _strongest(replace(outcome(0.06, 0.8), extras={"linker": extras["linker"]}))

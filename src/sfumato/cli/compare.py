@@ -1,9 +1,10 @@
-"""compare: mechanisms x strengths x adversaries x learners on one's own table."""
+"""compare: methods x strengths x attackers x learners on one's own table."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,6 +13,7 @@ from sfumato.cli.console import Console
 from sfumato.cli.release import Label
 from sfumato.cli.tables import Query, TableArgument, Tables
 from sfumato.errors import UsageError
+from sfumato.wording import counted
 
 
 @with_blocks
@@ -23,7 +25,7 @@ def compare(
     label: Label = None,
     schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
     mechanism: Annotated[list[str] | None, typer.Option(help="Compare this one; repeatable.")] = None,
-    attack: Annotated[list[str] | None, typer.Option(help="An adversary to believe in; repeatable.")] = None,
+    attack: Annotated[list[str] | None, typer.Option(help="An attacker to try; repeatable.")] = None,
     learner: Annotated[list[str] | None, typer.Option(help="A classifier to train; repeatable.")] = None,
     strengths: Annotated[
         str, typer.Option(metavar="U,U,...", help="From 0 (protects most) to 1 (tells most).")
@@ -32,11 +34,14 @@ def compare(
     workers: Annotated[int | None, typer.Option(help="Processes at a time; as many as there are cores.")] = None,
     query: Query = None,
     seed: Annotated[int, typer.Option(min=0, help="Of splits and of the noise that is tried.")] = 0,
+    max_extra: Annotated[
+        float | None, typer.Option(metavar="N", help="Your limit: so many more of 100 an attacker may get right.")
+    ] = None,
 ) -> None:
-    """Try every mechanism at several strengths against every adversary, and show what learners keep.
+    """Try every method at several strengths against every attacker, and show what learners keep.
 
-    Nothing is released, and the ledger is not told. Cells that are finished are kept: run it again to go on. The folder
-    is private; compare.html shows frontier and threat matrix.
+    Nothing is released, and the ledger is not told. Trials that are finished are kept: run it again to go on. The
+    folder is private; compare.html shows use against extra, all settings and every attacker.
 
     Examples:
       sfumato compare patients.csv --label diagnosis --out comparison
@@ -61,18 +66,11 @@ def compare(
             splits=splits,
             workers=workers,
             seed=seed,
+            max_extra=max_extra,
             progress=progress,
         )
-    for one in found.data["settings"]:
-        if one["refused"] is not None:
-            continue
-        accuracy = "  none" if one["accuracy"] is None else f"{one['accuracy']:6.1%}"
-        mark = " " if one["dominated"] or one["untried"] or None in (one["accuracy"], one["risk"]) else "*"
-        worst = "  none" if one["risk"] is None else f"{one['risk']:+6.1%} ({one['strongest']})"
-        worst += f", not tried: {', '.join(one['untried'])}" if one["untried"] else ""
-        console.say(
-            f"{mark} {one['mechanism']:<22} {one['setting']:<32} accuracy {accuracy}  strongest adversary {worst}"
-        )
+    for line in _lines(found.data):
+        console.say(line)
     for name, why in found.data["no_learner"].items():
         console.say(f"  no learner for {name}: {why}")
     for name, why in found.data["not_compared"].items():
@@ -80,5 +78,31 @@ def compare(
     above = [one["mechanism"] for one in found.data["settings"] if one.get("above_claim")]
     if above:
         console.say(f"AUDITED ABOVE CLAIMED: {', '.join(above)}. Do not release with it, and report it (SECURITY.md).")
-    console.say(f"* not beaten in both. Page (private): {out / 'compare.html'}")
+    console.say(f"All settings and every attacker (private): {out / 'compare.html'}")
     console.result(found.data)
+
+
+def _lines(data: Mapping[str, Any]) -> list[str]:
+    """Settings worth a look, the least extra first, as on the page; then those against which a risk was not tried."""
+    from sfumato.report.frontier import FORMAL, gained, in_order, within
+
+    measured = [one for one in data["settings"] if one["refused"] is None]
+    worth = [measured[i] for i in in_order(measured) if measured[i]["worth"]]
+    untried = [one for one in measured if one["untried"] or one["extra"] is None]
+    lines = []
+    if measured:
+        ceiling, majority = (100 * measured[0][name] for name in ("ceiling", "majority"))
+        lines.append(
+            f"Originals {ceiling:.0f} of 100 right, commonest class {majority:.0f}. Extra: how many more of 100 an"
+        )
+        lines.append("attacker gets right with the release than without.")
+    lines.append(f"{len(worth)} of {counted(len(measured), 'setting')} beaten by no other both in use and in extra:")
+    for number, one in enumerate(worth, start=1):
+        proof = "proved" if one["kind"] in FORMAL else "measured, not proved"
+        limit = "" if data["limit"] is None else "; within your limit" if within(one, data["limit"]) else "; not within"
+        lines.append(f"{number:>3} {one['mechanism']}, {one['setting']}")
+        lines.append(f"    {100 * one['accuracy']:.0f} of 100 right, {gained(one)}; {proof}{limit}")
+    for one in untried:
+        right = "" if one["accuracy"] is None else f"{100 * one['accuracy']:.0f} of 100 right, "
+        lines.append(f"  ? {one['mechanism']}, {one['setting']}: {right}{gained(one)}")
+    return lines

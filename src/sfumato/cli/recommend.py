@@ -110,13 +110,12 @@ def recommend(
 
 
 def _say_what_was_tried(console: Console, found: Recommendation) -> None:
-    from sfumato.jobs.advising.recommendation import in_short
+    from sfumato.jobs.advising.recommendation import by_extra, in_points, in_short
 
     console.say()
-    console.say("What each adversary gains over the guesser (95%):")
-    for name, gain in sorted(found.forecast.gains.items(), key=lambda one: -one[1]):
-        low, high = found.forecast.intervals[name]
-        console.say(f"  {name:<24} {gain:+7.1%}  ({low:+.1%} to {high:+.1%})")
+    console.say("Extra: how many more of 100 each attacker gets right with the release than without:")
+    for name, points in by_extra(found.forecast):
+        console.say(f"  {name:<24} {in_points(points)}")
     console.say()
     console.say("Settings that were tried, the best of each mechanism:")
     for setting in found.nearest:

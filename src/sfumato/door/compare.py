@@ -1,4 +1,4 @@
-"""compare: every mechanism at several strengths against every adversary, on one's own table."""
+"""compare: every method at several strengths against every attacker, on one's own table."""
 
 from __future__ import annotations
 
@@ -53,11 +53,12 @@ def compare(
     splits: int = SPLITS,
     workers: int | None = None,
     seed: int = 0,
+    max_extra: float | None = None,
     progress: Progress = silent,
 ) -> Comparison:
-    """Try every mechanism at several strengths against every adversary, and see what learners keep.
+    """Try every method at several strengths against every attacker, and see what learners keep.
 
-    Nothing is released, and the ledger is not told. Cells that are finished are kept in `out`: the same call goes on
+    Nothing is released, and the ledger is not told. Trials that are finished are kept in `out`: the same call goes on
     where an interrupted one stopped.
 
     Parameters
@@ -73,7 +74,7 @@ def compare(
     mechanisms : sequence of str, optional
         Which to compare; all that have a strength by default.
     attacks : sequence of str, optional
-        Which adversaries to believe in; all by default.
+        Which attackers to try; all by default.
     learners : sequence of str, optional
         Which classifiers to train; by default the quick ones of those that `auto` would choose from.
     strengths : sequence of float, default (0.25, 0.5, 0.75)
@@ -84,6 +85,8 @@ def compare(
         Processes at a time, at least 1; as many as there are cores by default.
     seed : int, default 0
         Of splits and of the noise that is tried.
+    max_extra : float, optional
+        Your limit: how many more of 100 an attacker may get right by the release, from 0 to 100. It is drawn.
     progress : callable, optional
         Called as `progress(step, done, total)`.
 
@@ -103,6 +106,7 @@ def compare(
         splits=splits,
         workers=workers,
         seed=seed,
+        max_extra=max_extra,
     )
     data = run(table, folder, request, progress)
     write_comparison(data, folder / "compare.html")

@@ -1,4 +1,4 @@
-"""Mechanisms x strengths x adversaries x learners on one table: compare.json, a tidy Parquet, cells that are kept."""
+"""Methods x strengths x attackers x learners on one table: compare.json, a tidy Parquet, cells that are kept."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from sfumato.jobs.advising.ground import TEST_SHARE, Ground, split, trial_schema
 from sfumato.jobs.advising.grounds import FEWEST
 from sfumato.jobs.advising.wish import KEY_HOLDERS, Wish
 from sfumato.jobs.auditing.attacking import chosen_attacks
+from sfumato.jobs.auditing.extra import check_limit
 from sfumato.jobs.comparing.cells import Cell, run_cell
 from sfumato.jobs.comparing.summary import no_learner, not_compared, settings, tidy
 from sfumato.jobs.processes import in_processes
@@ -33,14 +33,14 @@ from sfumato.table import Schema, open_table, write_table
 LADDER = (0.25, 0.5, 0.75)
 MOST_ROWS = 5_000
 SPLITS = 3
-CELLS = "cells-4"
+CELLS = "cells-5"
 """What a kept cell holds; those of another kind are not taken up."""
 
 
 @dataclass(frozen=True)
 class Request:
     """What to compare. ladder: opennesses between 0 (protects most) and 1; None of attacks, learners and mechanisms
-    means all that apply."""
+    means all that apply. max_extra: the owner's limit, as an audit has it."""
 
     label: str | None = None
     schema: Path | str | Schema | None = None
@@ -51,6 +51,7 @@ class Request:
     splits: int = SPLITS
     workers: int | None = None
     seed: int = 0
+    max_extra: float | None = None
 
     def check(self) -> None:
         """Refuse what cannot be meant, before anything is read."""
@@ -60,6 +61,7 @@ class Request:
             raise UsageError("Strengths must lie between 0 (protects most) and 1 (tells most).")
         if self.workers is not None and self.workers < 1:
             raise UsageError(f"--workers must be at least 1. Got {self.workers} instead.")
+        check_limit(self.max_extra)
         chosen_attacks(self.attacks)
         if unknown := sorted(set(self.learners or ()) - set(CLASSIFIERS)):
             raise UsageError(f"There is no classifier {unknown[0][:60]!r}. Choose from: {', '.join(CLASSIFIERS)}.")
@@ -97,6 +99,7 @@ def compare(table: Any, out: Path, request: Request, progress: Progress = silent
         "label": schema.label.name,
         "columns": len(schema.private),
         "column_names": [column.name for column in schema.private],
+        "limit": request.max_extra,
         "settings": entries,
         "not_compared": not_compared(entries) | left_out,
         "no_learner": no_learner(entries),
@@ -153,17 +156,11 @@ def _run(
         with contextlib.suppress(OSError, ValueError):  # not there yet, or damaged: it is computed again
             done[cell.name] = json.loads((folder / cell.name).read_text())
     todo = [cell for cell in cells if cell.name not in done]
-    before, begun = len(done), time.monotonic()
     workers = min(request.workers or os.cpu_count() or 1, max(1, len(todo)))
     given = (grounds, request.attacks, request.learners, folder)
 
-    def finished(cell: Cell, result: dict[str, Any]) -> None:
-        done[cell.name] = result
-        share = (time.monotonic() - begun) / (len(done) - before)
-        left = share * (len(cells) - len(done))
-        progress(f"Cells (about {left:,.0f} s left)", len(done), len(cells))
-
     with contextlib.closing(in_processes(todo, run_cell, given, workers)) as results:
         for cell, result in results:
-            finished(cell, result)
+            done[cell.name] = result
+            progress("Trials", len(done), len(cells))
     return [done[cell.name] for cell in cells]

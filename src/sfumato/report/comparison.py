@@ -1,4 +1,4 @@
-"""compare.json -> one self-contained private page: frontier, threat matrix, and a table for who cannot see plots.
+"""compare.json -> one self-contained private page: use against extra, all settings, and every attacker of each.
 
 A script of the page's own filters and opens cells. It is named by its hash in the page's policy, so that nothing else
 can run, and nothing is ever loaded or sent. Without it all figures are there.
@@ -19,7 +19,7 @@ from sfumato.attacks.base import INFERENCE
 from sfumato.files import write_whole
 from sfumato.jobs.auditing.attacking import story_of
 from sfumato.jobs.auditing.extra import RISKS
-from sfumato.report.frontier import FORMAL, Shown, by_epsilon, by_risk, claimed_epsilon
+from sfumato.report.frontier import FORMAL, Shown, claimed_epsilon, frontier, gained, in_order, within
 from sfumato.report.markup import report_template, report_text
 from sfumato.report.page import CLOSED
 
@@ -33,7 +33,7 @@ def render_comparison(data: Shown) -> str:
     """The page as text."""
     measured = [one for one in data["settings"] if one["refused"] is None]
     measured.sort(key=lambda one: (one["mechanism"], one["openness"]))
-    names = sorted({name for one in measured for name in one["gains"]})
+    names = sorted({name for one in measured for name in one["extras"]})
     believed = {risk: [name for name in names if _risk(name) == risk] for risk in RISKS}
     attacks = [name for group in believed.values() for name in group]
     script = report_text("comparison.js")
@@ -49,8 +49,10 @@ def render_comparison(data: Shown) -> str:
         believed={risk: group for risk, group in believed.items() if group},
         learners=sorted({name for one in measured for name in one["learners"]}),
         shouted=[one for one in measured if one["above_claim"]],
-        by_risk=by_risk(measured),
-        by_epsilon=by_epsilon(measured),
+        frontier=frontier(measured, data["limit"]),
+        order=in_order(measured),
+        gained=gained,
+        within=within,
         epsilon=claimed_epsilon,
         formal=FORMAL,
     )
@@ -66,19 +68,17 @@ def _figures(data: Shown, measured: Sequence[Shown], attacks: Sequence[str]) -> 
     columns = list(data["column_names"])
     found = {
         "columns": columns,
-        "kinds": {name: _risk(name) for one in measured for name in (*one["gains"], *one["not_applicable"])},
+        "limit": data["limit"],
+        "kinds": {name: _risk(name) for one in measured for name in (*one["extras"], *one["not_applicable"])},
         "stories": {name: story_of(ATTACKS[name]) for name in attacks if name in ATTACKS},
         "settings": [
             {
                 "name": one["mechanism"],
                 "setting": one["setting"],
-                "accuracy": one["accuracy"],
                 "learners": one["learners"],
-                "untrained": one["untrained"],
-                "best": one["best_learner"],
-                "gains": one["gains"],
-                "intervals": one["intervals"],
-                "columns": {name: _in_order(own, columns) for name, own in one["columns"].items() if own},
+                "majority": one["majority"],
+                "extras": one["extras"],
+                "columns": {name: _in_order(own, columns) for name, own in one["extra_columns"].items() if own},
                 "exposed": one["exposed"],
                 "reasons": one["not_applicable"],
             }
@@ -88,5 +88,5 @@ def _figures(data: Shown, measured: Sequence[Shown], attacks: Sequence[str]) -> 
     return Markup(json.dumps(found, separators=(",", ":")).replace("<", "\\u003c"))
 
 
-def _in_order(gains: Mapping[str, float], columns: Sequence[str]) -> list[float | None]:
-    return [round(gains[name], 4) if name in gains else None for name in columns]
+def _in_order(extras: Mapping[str, float], columns: Sequence[str]) -> list[float | None]:
+    return [round(extras[name], 2) if name in extras else None for name in columns]

@@ -158,6 +158,8 @@ class Advice:
             "attacker, not only for those that were tried."
         )
         words.append(self.forecast.words() if self.label else self.forecast.words_of_shares())
+        if not self.label and not bound.delta:
+            words.append("They were estimated as `sfumato reconstruct` does.")
         return " ".join(words)
 
     def why_not(self) -> str:

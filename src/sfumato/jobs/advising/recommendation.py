@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP
@@ -11,6 +11,7 @@ from sfumato.guarantee.rounding import rounded_up
 from sfumato.jobs.advising.search import Setting
 from sfumato.jobs.advising.trial import Outcome
 from sfumato.jobs.advising.wish import Wish
+from sfumato.jobs.auditing.extra import Points
 from sfumato.jobs.config import LONGEST, RELEASED, TABLE, Config
 from sfumato.metrics import proportion_interval
 from sfumato.wording import counted
@@ -169,9 +170,12 @@ class Recommendation:
                 "risk": found.risk,
                 "strongest": found.strongest,
                 "untried": found.untried,
+                "extra": [
+                    {"attack": name, **asdict(points), "extra": points.extra} for name, points in by_extra(found)
+                ],
                 "gains": [
-                    {"attack": name, "gain": gain, "interval": list(found.intervals[name])}
-                    for name, gain in sorted(found.gains.items(), key=lambda one: -one[1])
+                    {"attack": name, "gain": gain, "interval": ends}
+                    for name, (gain, *ends) in sorted(found.gains.items(), key=lambda one: -one[1][0])
                 ],
                 "not_applicable": dict(found.not_applicable),
             },
@@ -185,20 +189,29 @@ class Recommendation:
         }
 
 
+def by_extra(found: Outcome) -> list[tuple[str, Points]]:
+    """Attackers with their points, the one with most extra first."""
+    return sorted(found.extras.items(), key=lambda one: -one[1].extra)
+
+
+def in_points(points: Points) -> str:
+    """Extra and its interval."""
+    return f"{points.extra:+.1f} of 100 (95%: {points.low:+.1f} to {points.high:+.1f})"
+
+
 def _strongest(found: Outcome) -> str:
-    """What the strongest adversary gains, and how far chance reaches: so few rows cannot promise less than that."""
-    if not found.strongest:
-        return "None of the adversaries applies to such a release."
-    low, high = found.intervals[found.strongest]
-    widest = max(found.intervals, key=lambda name: found.intervals[name][1])
+    """The largest extra, and how far chance reaches: so few rows cannot promise less than that."""
+    if found.strongest is None:
+        return "None of the attackers applies to such a release."
+    points = found.extras[found.strongest]
     words = (
-        f"The strongest of {counted(len(found.gains), 'adversary')} that were tried is {found.strongest}: it gains "
-        f"{max(0.0, found.gains[found.strongest]):.1%} over somebody who never saw the release "
-        f"(95%: {max(0.0, low):.1%} to {max(0.0, high):.1%})."
+        f"Of {counted(len(found.extras), 'attacker')} that were tried {found.strongest} gets most: right "
+        f"{points.right:.1f} of 100 times, {points.without:.1f} without the release, extra {in_points(points)}."
     )
+    widest = max(found.extras, key=lambda name: found.extras[name].high)
     if widest == found.strongest:
         return words
-    return f"{words} By chance alone {widest} could gain up to {max(0.0, found.intervals[widest][1]):.1%}."
+    return f"{words} By chance alone {widest} could get up to {found.extras[widest].high:+.1f}."
 
 
 def accuracy_interval(found: Outcome) -> tuple[float, float]:
@@ -208,20 +221,21 @@ def accuracy_interval(found: Outcome) -> tuple[float, float]:
 
 
 def refuted(found: Outcome, wish: Wish) -> bool:
-    """Whether the whole 95% interval of an adversary's gain, or of the loss, lies outside the wish."""
-    gain = 1.0 if found.untried or not found.gains else max(low for low, _ in found.intervals.values())
+    """Whether the whole 95% interval of an attacker's extra, or of the loss, lies outside the wish."""
+    extra = 1.0 if found.untried or not found.extras else max(one.low for one in found.extras.values()) / 100.0
     loss = found.ceiling - accuracy_interval(found)[1]
-    return not wish.keeps(gain, loss)
+    return not wish.keeps(extra, loss)
 
 
 def in_short(setting: Setting) -> str:
     """One line of a setting, as it was measured in the search."""
     told = ", ".join(f"{name} {value}" for name, value in setting.parameters.items())
     found = setting.outcome
-    worst = f"strongest adversary {found.risk:+.1%} ({found.strongest})"
-    if found.untried or not found.gains:
-        worst = f"not tried: {', '.join(found.untried) or 'any risk'}"
-    return f"{setting.candidate.mechanism}, {told}: {worst}, accuracy {found.accuracy:.1%} of {found.ceiling:.1%}"
+    worst = f"not tried: {', '.join(found.untried) or 'any risk'}"
+    if found.strongest is not None and not found.untried:
+        worst = f"extra {found.extras[found.strongest].extra:+.1f} ({found.strongest})"
+    right = f"right {100 * found.accuracy:.1f} of 100 (originals {100 * found.ceiling:.1f})"
+    return f"{setting.candidate.mechanism}, {told}: {right}, {worst}"
 
 
 def _short(setting: Setting, wish: Wish) -> dict[str, Any]:
@@ -251,4 +265,4 @@ def _proof(found: Outcome) -> str:
             f"Nothing is proved; an epsilon of {rounded_up(found.conditional)} would hold if bounds, categories and "
             "this choice owed nothing to the table."
         )
-    return "Nothing is proved: what protects people here was measured, against the adversaries below."
+    return "Nothing is proved: what protects people here was measured, against the attackers below."

@@ -1,10 +1,10 @@
-"""Try one setting on a ground: what the adversaries gain over the guesser, and what learners still reach."""
+"""Try one setting on a ground: how many more of 100 attackers get right, and how often learners still are."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from sfumato.jobs.advising.candidates import LONGEST_REASON
 from sfumato.jobs.advising.ground import Ground
 from sfumato.jobs.auditing.arena import set_up
 from sfumato.jobs.auditing.attacking import aim_of, attack_all, chosen_attacks
+from sfumato.jobs.auditing.extra import Points, points_of
 from sfumato.jobs.auditing.read_folder import evidence_from_release
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.jobs.evaluate import compare
@@ -32,19 +33,18 @@ SLOW = frozenset({"boosting", "forest", "knn"})
 """Learners that take too long to be tried at every step of a search."""
 AUTO = "auto"
 NO_LEARNER = "no learner can be trained on such a release"
+NEEDS_TRUTH = "the best of its guesses is chosen by the truth, which no attacker has"
 MOST_EXPOSED = 10
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """gains: of every adversary that applies, its score less that of the guesser who never saw the release. intervals:
-    95%, of the gain. kind and epsilon: what the card of such a release says; `conditional` would hold if nothing had
-    been learned from the table."""
+    """extras: of every attacker that applies, in points of 100. reached: how often every learner that was tried is
+    right. kind and epsilon: what the card of such a release says; `conditional` would hold if nothing had been learned
+    from the table."""
 
-    gains: Mapping[str, float]
-    intervals: Mapping[str, tuple[float, float]]
-    accuracy: float
-    errors: int
+    extras: Mapping[str, Points]
+    reached: Mapping[str, float]
     tested: int
     ceiling: float
     majority: float
@@ -52,41 +52,65 @@ class Outcome:
     epsilon: float | None
     delta: float | None = None
     conditional: float | None = None
-    learner: str = ""
+    chosen: str = ""
+    """The learner that `auto` took."""
     not_applicable: Mapping[str, str] = field(default_factory=dict)
-    reached: Mapping[str, float] = field(default_factory=dict)
-    """Accuracy of every learner that was tried."""
     untrained: Mapping[str, str] = field(default_factory=dict)
-    """Why others could not be."""
+    """Why other learners could not be."""
     columns: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """What every adversary that wants values gains in each column."""
+    """The extra in each column of every attacker that wants values."""
     exposed: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """For every adversary the records that it tells most about, worst first, as places among the released rows."""
+    """For every attacker the records that it tells most about, worst first, as places among the released rows."""
 
     @property
     def strongest(self) -> str | None:
-        """The adversary who gains most."""
-        return max(self.gains, key=lambda name: self.gains[name], default=None)
+        """The attacker who gets most extra."""
+        return max(self.extras, key=lambda name: self.extras[name].extra, default=None)
+
+    @property
+    def best(self) -> str | None:
+        """The learner that is right most often."""
+        return max(self.reached, key=lambda name: self.reached[name], default=None)
+
+    @property
+    def learner(self) -> str:
+        return self.chosen if self.best == AUTO else self.best or ""
+
+    @property
+    def accuracy(self) -> float:
+        return math.nan if self.best is None else self.reached[self.best]
+
+    @property
+    def errors(self) -> int:
+        return round((1.0 - self.accuracy) * self.tested)
 
     @property
     def untried(self) -> list[str]:
-        """Risks that no adversary could try."""
-        return untried(self.gains, self.not_applicable)
+        """Risks that no attacker could try, of those that some were asked to."""
+        tried = {ATTACKS[name].risk for name in self.extras if name in ATTACKS}
+        return sorted({ATTACKS[name].risk for name in self.not_applicable if name in ATTACKS} - tried)
 
     @property
     def risk(self) -> float:
-        """What the strongest gains, nobody less than nothing; all there is to gain where a risk could not be tried."""
-        return 1.0 if self.untried or not self.gains else max(0.0, *self.gains.values())
+        """The largest extra, as a share and never below 0; 1 where a risk could not be tried."""
+        if self.strongest is None or self.untried:
+            return 1.0
+        return max(0.0, self.extras[self.strongest].extra / 100.0)
 
     @property
     def loss(self) -> float:
         return max(0.0, self.ceiling - self.accuracy)
 
+    @property
+    def gains(self) -> dict[str, tuple[float, float, float]]:
+        """By attacker, the gain and its interval as 0.2 reported them: of pairs twice the extra, none below 0."""
+        return {name: _gained(points) for name, points in self.extras.items()}
 
-def untried(gains: Iterable[str], not_applicable: Iterable[str]) -> list[str]:
-    """Which of the three risks none of the adversaries could try that were asked to."""
-    tried = {ATTACKS[name].risk for name in gains if name in ATTACKS}
-    return sorted({ATTACKS[name].risk for name in not_applicable if name in ATTACKS} - tried)
+
+def _gained(points: Points) -> tuple[float, float, float]:
+    told = [one / 100.0 for one in (points.extra, points.low, points.high)]
+    first, low, high = (max(0.0, 2.0 * one) for one in told) if points.pairs else told
+    return first, low, high
 
 
 def trial(
@@ -116,57 +140,52 @@ def trial(
             release = sanitize_in_memory(pa.concat_tables([ground.train, besides]), options)
         tried = {name: _learned(release, ground, name) for name in learners or _quick(release)}
     untrained = {name: found for name, found in tried.items() if isinstance(found, str)}
-    reached = [found for found in tried.values() if not isinstance(found, str)]
-    if not reached and needs_learner:
+    learned = {name: found for name, found in tried.items() if not isinstance(found, str)}
+    if not learned and needs_learner:
         reasons = "; ".join(f"{name}: {why}" for name, why in untrained.items())
         raise TableError(f"no learner can be trained on such a release ({reasons})" if reasons else NO_LEARNER)
-    accuracy, errors, tested, learner = max(reached, default=(math.nan, 0, 0, ""))
     guarantee = release.card.guarantee
     central, conditional = guarantee["central"] or {}, guarantee["conditional_epsilon"] or {}
     epsilon = central.get("epsilon") if guarantee["kind"] == CENTRAL_DP else guarantee["epsilon_record"]
     return Outcome(
-        gains=attacked_by.gains,
-        intervals=attacked_by.intervals,
+        extras=attacked_by.extras,
         columns=attacked_by.columns,
         exposed=attacked_by.exposed,
-        accuracy=accuracy,
-        errors=errors,
-        tested=tested,
+        reached={name: right for name, (right, _) in learned.items()},
+        chosen=learned[AUTO][1] if AUTO in learned else "",
+        tested=ground.test.num_rows,
         ceiling=ground.ceiling,
         majority=ground.majority,
         kind=guarantee["kind"],
         epsilon=epsilon,
         delta=central.get("delta"),
         conditional=conditional.get("record"),
-        learner=learner,
         not_applicable=attacked_by.refused,
-        reached={name: right for right, _, _, name in reached},
         untrained=untrained,
     )
 
 
 class _Attacked(NamedTuple):
-    gains: dict[str, float]
-    intervals: dict[str, tuple[float, float]]
+    extras: dict[str, Points]
     columns: dict[str, dict[str, float]]
     exposed: dict[str, list[int]]
     refused: dict[str, str]
 
 
 def _attacked(release: Release, ground: Ground, attacked: int, seed: int, attacks: tuple[str, ...] | None) -> _Attacked:
-    """Gains, and why others do not apply. Whoever shares the key of a release is an adversary."""
+    """What each got, and why others do not apply. Whoever shares the key of a release is an attacker."""
     request = AuditRequest(ground.train, release=release, holdout=ground.test, max_rows=max(2, attacked), seed=seed)
     rng = np.random.default_rng(seed)
     arena = set_up(evidence_from_release(release, request, rng), request.tolerance, rng)
-    told = _Attacked({}, {}, {}, {}, {})
+    told = _Attacked({}, {}, {}, {})
     for found in attack_all(arena, chosen_attacks(attacks), {}, silent):
-        scored, name = found.scored, found.name
-        if scored is None:
-            told.refused[name] = found.not_applicable or f"failed ({found.failed})"
+        scored, name, points = found.scored, found.name, points_of(found.to_dict())
+        if scored is None or points is None:
+            failed = NEEDS_TRUTH if scored is not None else f"failed ({found.failed})"
+            told.refused[name] = found.not_applicable or failed
         else:
-            low, high = (float(end) - scored.baseline for end in scored.interval)
-            told.gains[name], told.intervals[name] = float(scored.score) - scored.baseline, (low, high)
-            told.columns[name] = {one["name"]: float(one["score"] - one["baseline"]) for one in scored.columns}
+            told.extras[name] = points
+            told.columns[name] = {one["name"]: 100.0 * (one["score"] - one["baseline"]) for one in scored.columns}
             worst = np.array(scored.riskiest, dtype=np.int64)
             records = arena.records(aim_of(found.guess), worst) if len(worst) else worst
             told.exposed[name] = list(dict.fromkeys(records.tolist()))[:MOST_EXPOSED]
@@ -180,8 +199,8 @@ def _quick(release: Release) -> list[str]:
     return [name for name in learners_for([rows]) if name not in SLOW]
 
 
-def _learned(release: Release, ground: Ground, name: str) -> tuple[float, int, int, str] | str:
-    """Accuracy, errors, tested rows and who it was; or why it cannot be trained."""
+def _learned(release: Release, ground: Ground, name: str) -> tuple[float, str] | str:
+    """How often it is right and who it was; or why it cannot be trained."""
     try:
         model = train_on([release], name)
         found = compare(model, ground.test, key=release.key)
@@ -190,7 +209,7 @@ def _learned(release: Release, ground: Ground, name: str) -> tuple[float, int, i
     except (ValueError, np.linalg.LinAlgError) as error:  # its text might quote a cell of the table
         return f"it failed on these rows ({type(error).__name__})"
     chosen = getattr(model.classifier, "chosen_", name)
-    return 1.0 - found.error, found.errors, found.rows, str(chosen)
+    return 1.0 - found.error, str(chosen)
 
 
 def voided(found: Outcome) -> Outcome:
@@ -201,39 +220,51 @@ def voided(found: Outcome) -> Outcome:
 
 
 def averaged(outcomes: Sequence[Outcome]) -> Outcome:
-    """The mean of several trials of one setting; test rows add up."""
+    """The mean of several trials of one setting; test rows add up. Attackers, learners and columns are those of every
+    trial: the best learner of each trial alone would be chosen by its own test rows."""
     first = outcomes[0]
-    names = [name for name in first.gains if all(name in one.gains for one in outcomes)]
+    attackers = _in_all([one.extras for one in outcomes])
 
-    def mean(values: Sequence[float]) -> float:
-        return float(np.mean(values))
+    def mean(name: str, figure: str) -> float:
+        return float(np.mean([getattr(one.extras[name], figure) for one in outcomes]))
 
-    return Outcome(
-        gains={name: mean([one.gains[name] for one in outcomes]) for name in names},
-        intervals={
-            name: (
-                mean([one.intervals[name][0] for one in outcomes]),
-                mean([one.intervals[name][1] for one in outcomes]),
-            )
-            for name in names
+    return replace(
+        first,
+        extras={
+            name: Points(*(mean(name, one) for one in ("right", "without", "low", "high")), first.extras[name].pairs)
+            for name in attackers
         },
-        accuracy=mean([one.accuracy for one in outcomes]),
-        errors=sum(one.errors for one in outcomes),
+        reached=_means([one.reached for one in outcomes]),
+        columns={name: _means([one.columns[name] for one in outcomes]) for name in attackers},
+        exposed={name: _most_often([one.exposed[name] for one in outcomes]) for name in attackers},
         tested=sum(one.tested for one in outcomes),
-        ceiling=mean([one.ceiling for one in outcomes]),
-        majority=mean([one.majority for one in outcomes]),
-        kind=first.kind,
-        epsilon=first.epsilon,
-        delta=first.delta,
-        conditional=first.conditional,
-        learner=first.learner,
-        not_applicable=merged([one.not_applicable for one in outcomes]),
+        ceiling=float(np.mean([one.ceiling for one in outcomes])),
+        majority=float(np.mean([one.majority for one in outcomes])),
+        not_applicable=_merged([one.not_applicable for one in outcomes]),
+        untrained=_merged([one.untrained for one in outcomes]),
     )
 
 
-def merged(reasons: Sequence[Mapping[str, str]]) -> dict[str, str]:
+def _in_all(several: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [name for name in several[0] if all(name in one for one in several)]
+
+
+def _means(several: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: float(np.mean([one[name] for one in several])) for name in _in_all(several)}
+
+
+def _merged(reasons: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """The first reason of each that has any."""
     found: dict[str, str] = {}
     for one in reasons:
         found = {**one, **found}
     return found
+
+
+def _most_often(several: Sequence[Sequence[int]]) -> list[int]:
+    """Records that are among the worst of most trials first; then by how bad they are."""
+    places: dict[int, list[int]] = {}
+    for found in several:
+        for place, record in enumerate(found):
+            places.setdefault(record, []).append(place)
+    return sorted(places, key=lambda one: (-len(places[one]), min(places[one]), one))[:MOST_EXPOSED]

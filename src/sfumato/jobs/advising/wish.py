@@ -12,12 +12,12 @@ from sfumato.guarantee.posterior import PRIOR
 PEOPLE, KEY_HOLDERS = "people", "key-holders"
 TRUST = ("owner", "nobody", KEY_HOLDERS)
 USUAL_RISK = 0.1
-"""What the strongest adversary may gain where nobody says."""
+"""The extra that an attacker may get where nobody says."""
 
 
 @dataclass(frozen=True)
 class Wish:
-    """max_risk: what the strongest adversary may gain over the guesser. max_loss: accuracy that may be lost against
+    """max_risk: the most extra that any attacker may get, as a share. max_loss: accuracy that may be lost against
     training on the original. epsilon: a guarantee of at most this must be proved. trust: whom the people trust with
     their rows: their "owner", "nobody", or whoever shares its secret key ("key-holders")."""
 
@@ -64,7 +64,7 @@ class Wish:
         """In a sentence."""
         parts = []
         if self.max_risk is not None:
-            parts.append(f"no adversary gains more than {self.max_risk:.0%} over the guesser")
+            parts.append(f"no attacker gets more than {100 * self.max_risk:g} of 100 extra")
         if self.max_loss is not None:
             parts.append(f"at most {self.max_loss:.0%} of accuracy is lost")
         if self.max_posterior is not None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,21 +64,8 @@ def run_cell(
             attacked=500,
             needs_learner=False,
         )
-        found |= {
-            "gains": dict(seen.gains),
-            "intervals": {attack: list(ends) for attack, ends in seen.intervals.items()},
-            "columns": {attack: dict(columns) for attack, columns in seen.columns.items()},
-            "exposed": {attack: _numbers(ground, places) for attack, places in seen.exposed.items()},
-            "not_applicable": dict(seen.not_applicable),
-            "learners": dict(seen.reached),
-            "untrained": dict(seen.untrained),
-            "majority": seen.majority,
-            "ceiling": seen.ceiling,
-            "kind": seen.kind,
-            "epsilon": seen.epsilon,
-            "conditional_epsilon": seen.conditional,
-            "delta": seen.delta,
-        }
+        exposed = {attack: _numbers(ground, places) for attack, places in seen.exposed.items()}
+        found["outcome"] = asdict(replace(seen, exposed=exposed))
         if cell.split == 0:
             found |= _audited(name, parameters, ground)
     except SfumatoError as error:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.jobs.advising.trial import merged, untried
+from sfumato.jobs.advising.trial import Outcome, averaged
+from sfumato.jobs.auditing.extra import Points
 
-MOST_EXPOSED = 10
 LONG = pa.schema(
     [
         ("mechanism", pa.string()),
@@ -27,38 +28,48 @@ LONG = pa.schema(
 
 
 def tidy(cells: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """One row, one figure. kind: gain (of an adversary), accuracy (of a learner), majority, ceiling, epsilon."""
+    """One row, one figure. kind: extra (of an attacker, points of 100; gain as 0.2 had it), accuracy (of a learner),
+    majority, ceiling, epsilon."""
     rows: list[dict[str, Any]] = []
     for cell in cells:
         of = {name: cell[name] for name in ("mechanism", "openness", "split")}
         of["parameters"] = in_words(cell["parameters"])
         if cell["refused"] is not None:
             continue
-        for attack, gain in cell["gains"].items():
-            low, high = cell["intervals"][attack]
-            rows.append({**of, "kind": "gain", "name": attack, "value": gain, "low": low, "high": high})
-        rows += [{**of, "kind": "accuracy", "name": name, "value": value} for name, value in cell["learners"].items()]
-        for name in ("majority", "ceiling", "epsilon", "conditional_epsilon", "audited_epsilon"):
-            if cell.get(name) is not None:
-                rows.append({**of, "kind": name, "name": name, "value": cell[name]})
+        seen = _outcome(cell)
+        told = {
+            "extra": {name: (one.extra, one.low, one.high) for name, one in seen.extras.items()},
+            "gain": seen.gains,
+        }
+        for kind, attackers in told.items():
+            for name, (value, low, high) in attackers.items():
+                rows.append({**of, "kind": kind, "name": name, "value": value, "low": low, "high": high})
+        rows += [{**of, "kind": "accuracy", "name": name, "value": value} for name, value in seen.reached.items()]
+        single = {"majority": seen.majority, "ceiling": seen.ceiling, "epsilon": seen.epsilon}
+        single |= {"conditional_epsilon": seen.conditional, "audited_epsilon": cell.get("audited_epsilon")}
+        rows += [
+            {**of, "kind": name, "name": name, "value": value} for name, value in single.items() if value is not None
+        ]
     return pa.Table.from_pylist([{**dict.fromkeys(LONG.names), **row} for row in rows], schema=LONG)
 
 
 def settings(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One entry for every mechanism and strength: means over its splits, and whether another one beats it in both."""
+    """One entry for every mechanism and strength: means over its splits, whether another one beats it in both, and
+    whether it is `worth` a look: not beaten, every risk tried, and more right than the commonest class."""
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for cell in cells:
         found.setdefault((cell["mechanism"], in_words(cell["parameters"])), []).append(cell)
     entries = [_entry(name, words, group) for (name, words), group in found.items()]
-    measured = [one for one in entries if one["refused"] is None and None not in (one["accuracy"], one["risk"])]
-    for one in measured:  # where a kind of adversary was not tried, what is known is the least: it beats nobody
+    measured = [one for one in entries if one["refused"] is None and None not in (one["accuracy"], one["extra"])]
+    for one in measured:  # where a risk was not tried, what is known is the least: it beats nobody
         one["dominated"] = any(
-            other["risk"] <= one["risk"]
+            other["extra"] <= one["extra"]
             and other["accuracy"] >= one["accuracy"]
-            and (other["risk"], other["accuracy"]) != (one["risk"], one["accuracy"])
+            and (other["extra"], other["accuracy"]) != (one["extra"], one["accuracy"])
             for other in measured
             if not other["untried"]
         )
+        one["worth"] = not (one["dominated"] or one["untried"]) and one["accuracy"] > one["majority"]
     return entries
 
 
@@ -94,72 +105,57 @@ def _in_short(entries: Sequence[Mapping[str, Any]], reasons: Sequence[str | None
     return found
 
 
+def _outcome(cell: Mapping[str, Any]) -> Outcome:
+    told = cell["outcome"]
+    return Outcome(**{**told, "extras": {name: Points(**one) for name, one in told["extras"].items()}})
+
+
 def _entry(name: str, words: str, group: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     there = [cell for cell in group if cell["refused"] is None]
     entry: dict[str, Any] = {"mechanism": name, "setting": words, "openness": group[0]["openness"], "refused": None}
     if not there:
         return {**entry, "refused": group[0]["refused"]}
-    attacks = [attack for attack in there[0]["gains"] if all(attack in cell["gains"] for cell in there)]
-    gains = {attack: float(np.mean([cell["gains"][attack] for cell in there])) for attack in attacks}
-    ends = {
-        attack: [float(np.mean([cell["intervals"][attack][end] for cell in there])) for end in (0, 1)]
-        for attack in attacks
-    }
-    names = [one for one in there[0]["learners"] if all(one in cell["learners"] for cell in there)]
-    learners = {one: float(np.mean([cell["learners"][one] for cell in there])) for one in names}
-    best = max(learners, key=lambda one: learners[one], default=None)
-    # One learner for all splits: the best of each split would be chosen by its own test rows.
-    accuracies = [] if best is None else [cell["learners"][best] for cell in there]
-    ceiling, majority = (float(np.mean([cell[one] for cell in there])) for one in ("ceiling", "majority"))
-    strongest = max(gains, key=lambda one: gains[one], default=None)
-    reasons = merged([cell["not_applicable"] for cell in there])
+    outcomes = [_outcome(cell) for cell in there]
+    mean = averaged(outcomes)
+    strongest, best = mean.strongest, mean.best
+    accuracies = [] if best is None else [one.reached[best] for one in outcomes]
     first = next((cell for cell in there if "audited_epsilon" in cell), {})
-    claimed = there[0]["epsilon"] if there[0]["epsilon"] is not None else there[0]["conditional_epsilon"]
+    claimed = mean.epsilon if mean.epsilon is not None else mean.conditional
     audited = first.get("audited_epsilon")
     return {
         **entry,
         "splits": len(there),
-        "gains": gains,
-        "intervals": ends,
-        "columns": {attack: _column_means([cell["columns"][attack] for cell in there]) for attack in attacks},
-        "exposed": {attack: _most_often([cell["exposed"][attack] for cell in there]) for attack in attacks},
-        "not_applicable": reasons,
-        "untried": untried(gains, reasons),
-        "risk": max(0.0, gains[strongest]) if strongest else None,
+        "extra": None if strongest is None else max(0.0, mean.extras[strongest].extra),
+        "extra_high": None if strongest is None else max(one.high for one in mean.extras.values()),
+        "extras": {attack: {**asdict(one), "extra": one.extra} for attack, one in mean.extras.items()},
+        "extra_columns": mean.columns,
+        "gains": {attack: told[0] for attack, told in mean.gains.items()},
+        "intervals": {attack: list(told[1:]) for attack, told in mean.gains.items()},
+        "columns": {attack: {name: one / 100.0 for name, one in own.items()} for attack, own in mean.columns.items()},
+        "exposed": mean.exposed,
+        "not_applicable": mean.not_applicable,
+        "untried": mean.untried,
+        "risk": max(0.0, *(told[0] for told in mean.gains.values())) if strongest else None,
         "strongest": strongest,
-        "learners": learners,
+        "learners": mean.reached,
         "best_learner": best,
-        "untrained": merged([cell["untrained"] for cell in there]),
-        "accuracy": float(np.mean(accuracies)) if accuracies else None,
+        "untrained": mean.untrained,
+        "accuracy": None if best is None else mean.accuracy,
         "spread": float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else None,
-        "ceiling": ceiling,
-        "majority": majority,
-        "kind": there[0]["kind"],
-        "epsilon": there[0]["epsilon"],
-        "conditional_epsilon": there[0]["conditional_epsilon"],
-        "delta": there[0]["delta"],
+        "ceiling": mean.ceiling,
+        "majority": mean.majority,
+        "kind": mean.kind,
+        "epsilon": mean.epsilon,
+        "conditional_epsilon": mean.conditional,
+        "delta": mean.delta,
         "audited_epsilon": audited,
         "not_audited": first.get("not_audited"),
         "audited_mu": first.get("audited_mu"),
         "above_claim": bool(first.get("canaries_above"))
         or (audited is not None and claimed is not None and audited > claimed * (1 + 1e-9)),
         "dominated": False,
+        "worth": False,
     }
-
-
-def _column_means(splits: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Of the columns that an adversary was scored on in every split."""
-    names = [name for name in splits[0] if all(name in one for one in splits)]
-    return {name: float(np.mean([one[name] for one in splits])) for name in names}
-
-
-def _most_often(splits: Sequence[Sequence[int]]) -> list[int]:
-    """Records that are among the worst of most splits first; then by how bad they are."""
-    places: dict[int, list[int]] = {}
-    for found in splits:
-        for place, record in enumerate(found):
-            places.setdefault(record, []).append(place)
-    return sorted(places, key=lambda one: (-len(places[one]), min(places[one]), one))[:MOST_EXPOSED]
 
 
 def in_words(parameters: Mapping[str, Any]) -> str:
