@@ -45,7 +45,7 @@ def test_what_was_released_and_what_is_left(table, tmp_path, capsys):
     assert not any(secret in exported for secret in (kept["key"], *kept["tables"]))
     assert call(capsys, "ledger", "budget", "--none", "--ledger", book)[0] == 0
     assert call(capsys, *sanitize, "--out", tmp_path / "b")[0] == 0
-    assert "1 earlier" in call(capsys, "show", tmp_path / "b")[1]
+    assert "This is release 2" in call(capsys, "show", tmp_path / "b")[1]
 
 
 def test_a_new_ledger_is_told_once(table, tmp_path, capsys):

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from sfumato.guarantee import roll
+from sfumato.guarantee.person_hash import PersonHash
 
 
 @pytest.mark.parametrize(("asked", "known"), [(1000, 300), (7, 1), (64, 500), (0, 5), (5, 0)])
@@ -46,3 +47,28 @@ def test_one_row_that_comes_again_is_enough_where_no_two_are_alike():
     assert roll.beyond_chance(np.array([99, 500], dtype=np.uint64), theirs)
     assert not roll.beyond_chance(np.array([400, 500], dtype=np.uint64), theirs)
     assert not roll.beyond_chance(np.array([99, 500], dtype=np.uint64), theirs // np.uint64(2) * np.uint64(3))
+
+
+def rolled(words, folder, name):
+    """A table of whole numbers as a roll: the one being made, and as it is kept."""
+    hasher, columns = PersonHash(b"k" * 32), [f"c{j}" for j in range(words.shape[1])]
+    made = roll.Roll(hasher, columns, people=False)
+    made.add(made.told([*words.T.astype(np.uint32)], None))
+    made.save(folder, name)
+    return made, roll.KeptRoll(folder, name, made.tags, hasher)
+
+
+@pytest.mark.parametrize(("columns", "kinds"), [(4, 60), (12, 8), (20, 3)])
+def test_rows_with_a_changed_cell_are_known_and_strangers_are_not(tmp_path, columns, kinds):
+    """Of 150 rows half are of the kept table, with one cell changed; the others are of people like them."""
+    rng, known, mistaken = np.random.default_rng(columns), [], []
+    for n in range(25):
+        ours, theirs = rng.integers(0, kinds, (2, 150, columns))
+        kept = rolled(theirs, tmp_path, f"kept{n}")[1]
+        mistaken.append(rolled(ours, tmp_path, f"strangers{n}")[0].known_to(kept).any())
+        ours[:75] = theirs[:75]
+        ours[np.arange(75), rng.integers(0, columns, 75)] += kinds
+        found = rolled(ours, tmp_path, f"changed{n}")[0].known_to(kept)
+        known.append(found[:75].all() and found[75:].mean() < 0.1)
+    assert np.mean(mistaken) <= 0.04
+    assert np.mean(known) > 0.9

@@ -33,15 +33,17 @@ SCHEMA = Schema(
 )
 N = 60
 RNG = np.random.default_rng(5)
-PEOPLE = pd.DataFrame(
-    {
-        "age": RNG.integers(20, 90, N),
-        "weight": RNG.normal(80, 9, N).round(3),
-        "ward": RNG.choice(["north", "south"], N),
-        "day": pd.to_datetime("2020-01-01") + pd.to_timedelta(RNG.integers(0, 365, N), unit="D"),
-    }
+PEOPLE, OTHERS, STRANGERS = (
+    pd.DataFrame(
+        {
+            "age": RNG.integers(20, 90, N),
+            "weight": RNG.normal(80, 9, N).round(3),
+            "ward": RNG.choice(["north", "south"], N),
+            "day": pd.to_datetime("2020-01-01") + pd.to_timedelta(RNG.integers(0, 365, N), unit="D"),
+        }
+    )
+    for _ in range(3)
 )
-OTHERS, STRANGERS = (PEOPLE.assign(weight=RNG.normal(80, 9, N).round(3)) for _ in range(2))
 
 
 @pytest.fixture
@@ -88,6 +90,37 @@ SAME = {
         SCHEMA.with_column("age", kind="categorical", low=None, high=None, categories=tuple(map(str, range(121)))),
     ),
 }
+
+
+def with_a_cell_changed(table, rng, every=1):
+    """In every row (or every third, say) one cell is another, in any of the columns."""
+    changed = table.copy().astype({"day": object, "ward": object})
+    values = {"age": 1, "weight": 0.5, "day": pd.Timedelta(days=1)}
+    for row in range(0, len(table), every):
+        column = rng.choice([*values, "ward"])
+        old = changed[column].iloc[row]
+        new = {"north": "south", "south": "north"}[old] if column == "ward" else old + values[column]
+        changed.iloc[row, changed.columns.get_loc(column)] = new
+    return changed.astype(table.dtypes.to_dict())
+
+
+@pytest.mark.parametrize("every", [1, 3, 10])
+@pytest.mark.parametrize("names", [False, True])
+def test_one_changed_cell_makes_no_other_person_not_even_with_new_pseudonyms(release, book, every, names):
+    given = {"person": "id", "max_rows_per_person": 1} if names else {}
+    first, second = (
+        frame.assign(id=[f"{word}{i}" for i in range(N)]) if names else frame
+        for word, frame in (("a", PEOPLE), ("b", with_a_cell_changed(PEOPLE, np.random.default_rng(0), every)[::-1]))
+    )
+    release(first, 3.0, **given)
+    strangers = OTHERS.assign(id=[f"c{i}" for i in range(N)]) if names else OTHERS
+    assert release(with_a_cell_changed(strangers, np.random.default_rng(1), every), 3.0, **given)["count"] == 0
+    found = release(second, 2.0, **given)
+    assert (found["count"], found["total_epsilon_record"]) == (1, pytest.approx(5.0))
+    assert found["people"]["local_epsilon"] == {"worst": pytest.approx(5.0), "median": pytest.approx(5.0)}
+    if names:
+        shown = [one.totals.worst for one in sf.show_ledger(book, people=True).releases]
+        assert sorted(shown) == pytest.approx([3.0, 5.0, 5.0])
 
 
 @pytest.mark.parametrize("how", SAME)

@@ -28,6 +28,13 @@ TELLS_APART = 0.5
 """Columns that only part of two tables share count if they tell at least this share of the rows apart."""
 HARDLY_EVER = 1e-3
 """Strangers who happen to be alike are taken for the same people at most this often, where some are alike at all."""
+PARTS = 8
+"""Columns are left out one by one, or where there are more than these, a part at a time: a row of which no cell of the
+others changed is still known."""
+NEARLY_ALL = 0.9
+"""Columns without one part count if they tell at least this share of the rows apart."""
+TRIED = 1 << 16
+"""Rows of both tables on which it is tried first whether leaving out a part finds anybody."""
 ASKED_AT_A_TIME = 1 << 18
 """Fingerprints that are looked up together: in order, they meet the known ones in the cache, in little memory."""
 
@@ -88,15 +95,10 @@ class Roll:
 
         Names that differ do not make two people of one: equal rows are the same person's, unless strangers are alike.
         """
-        rows = rows_known(self.tags, self.over, kept)
         if self._people is None or not kept.has_people:
-            return rows
+            return rows_known(self.tags, self.over, kept)
         named = all_among(self._people.pieces(), kept.people())
-        if rows is None or not (rows & ~named).any():
-            return named
-        shared = shared_tags(self.tags, kept)
-        strangers = np.concatenate([*self.over(shared)])[~named]
-        return named | rows if beyond_chance(strangers, kept.over(shared)) else named
+        return named | rows_beyond_chance(self.tags, self.over, kept, ~named)
 
     def times_in(self, kept: KeptRoll) -> Codes | None:
         """How often the kept roll has each row; where a column names people, 1 for rows that it knows at all."""
@@ -140,14 +142,13 @@ class KeptRoll:
     def people(self) -> Prints:
         return self._sorted_file(PEOPLE)
 
-    def over(self, tags: Sequence[str]) -> Prints:
-        """Fingerprints of its rows over some of its columns, in no order."""
+    def over(self, tags: Sequence[str], most: int | None = None) -> Prints:
+        """Fingerprints of its rows, or of the first ones, over some of its columns, in no order."""
         try:
             with self._file(CELLS).open("rb") as file:
-                found = list(prints_over(self.hasher, file, self.tags, tags))
+                return _first_rows(prints_over(self.hasher, file, self.tags, tags), most)
         except (OSError, EOFError, ValueError) as error:
             raise self._damaged(CELLS) from error
-        return np.concatenate([np.empty(0, dtype=np.uint64), *found])
 
     def bytes(self) -> int:
         """Room that it takes."""
@@ -171,15 +172,60 @@ class KeptRoll:
         return CardError(f"The ledger's file {self._file(ending)} is missing or damaged. Take it from a backup.")
 
 
-def rows_known(
-    tags: tuple[str, ...], over: Callable[[Sequence[str]], Iterable[Prints]], kept: KeptRoll
-) -> Flags | None:
+Over = Callable[[Sequence[str]], Iterable[Prints]]
+"""Fingerprints of a table's rows over some of its columns."""
+
+
+def rows_known(tags: tuple[str, ...], over: Over, kept: KeptRoll) -> Flags | None:
     """Which rows with these columns the kept roll has as well, compared over the columns that both have.
 
     Where both have columns of their own, what they share may tell nobody apart. Then nothing says who is who.
     """
     theirs = _comparable(tags, kept)
-    return None if theirs is None else all_among(over(shared_tags(tags, kept)), theirs)
+    if theirs is None:
+        return None
+    known = all_among(over(shared_tags(tags, kept)), theirs)
+    return known | nearly_known(tags, over, kept, ~known)
+
+
+def rows_beyond_chance(tags: tuple[str, ...], over: Over, kept: KeptRoll, asked: Flags) -> Flags:
+    """Which of the rows that are asked about the kept roll has as well, where that is more than strangers explain."""
+    shared, known = shared_tags(tags, kept), np.zeros(len(asked), dtype=np.bool_)
+    if (theirs := _comparable(tags, kept)) is not None:
+        ours = np.concatenate([*over(shared)])
+        known = asked & among(ours, theirs)
+        if known.any() and not beyond_chance(ours[asked], kept.over(shared)):
+            known[:] = False
+    return known | nearly_known(tags, over, kept, asked & ~known)
+
+
+def nearly_known(tags: tuple[str, ...], over: Over, kept: KeptRoll, asked: Flags) -> Flags:
+    """Which of the rows that are asked about equal one of the kept roll but for cells in one part of the columns, such
+    as one that was corrected.
+
+    That few cells differ says less than that none does. So strangers must be ruled out, however few of them are alike.
+    """
+    shared, known = shared_tags(tags, kept), np.zeros(len(asked), dtype=np.bool_)
+    parts = [tuple(tag for tag in shared if tag not in shared[n::PARTS]) for n in range(min(PARTS, len(shared)))]
+    parts = [part for part in parts if part and asked.any()]
+    tried = [(_first_rows(over(part), TRIED), kept.over(part, TRIED)) for part in parts]
+    pairs = [sorted((ours[asked[: len(ours)]], theirs), key=len) for ours, theirs in tried]
+    telling = [n for n, (_, more) in enumerate(pairs) if _distinct(np.sort(more)) >= NEARLY_ALL * len(more)]
+    if telling and _chance_of_strangers([pairs[n] for n in telling]) < HARDLY_EVER:
+        for part in (parts[n] for n in telling):
+            known |= asked & all_among(over(part), np.sort(kept.over(part)))
+    return known
+
+
+def _first_rows(pieces: Iterable[Prints], most: int | None) -> Prints:
+    """As many pieces as make up this number of rows."""
+    found, rows = [np.empty(0, dtype=np.uint64)], 0
+    for piece in pieces:
+        found.append(piece)
+        rows += len(piece)
+        if most is not None and rows >= most:
+            break
+    return np.concatenate(found)
 
 
 def _comparable(tags: tuple[str, ...], kept: KeptRoll) -> Prints | None:
@@ -204,15 +250,27 @@ def beyond_chance(rows: Prints, others: Prints) -> bool:
     one of its own rows does. So both are counted, and the first count is binomial, given the sum. Where no two rows of
     the larger table are alike, nothing speaks for strangers.
     """
+    fewer, more = sorted((rows, others), key=len)
+    if not _repeated(more).any():
+        return bool(among(fewer, np.sort(more)).any())
+    return _chance_of_strangers([(fewer, more)]) < HARDLY_EVER
+
+
+def _chance_of_strangers(pairs: Sequence[Sequence[Prints]]) -> float:
+    """How often strangers would have as many rows that are equal over the columns of one of the pairs: the rows of the
+    smaller table and of the larger one."""
     from scipy.special import bdtrc  # slow to load
 
-    fewer, more = sorted((np.sort(rows), np.sort(others)), key=len)
-    repeats = np.append(False, more[1:] == more[:-1])
-    alike = int(np.count_nonzero(repeats | np.append(repeats[1:], False)))
-    found = int(np.count_nonzero(among(fewer, more)))
-    if not (found and alike):
-        return found > 0
-    return bool(bdtrc(found - 1, found + alike, len(fewer) / (len(fewer) + len(more))) < HARDLY_EVER)
+    found = np.any([among(fewer, np.sort(more)) for fewer, more in pairs], axis=0).sum()
+    alike = np.any([_repeated(more) for _, more in pairs], axis=0).sum()
+    fewer, more = map(len, pairs[0])
+    return float(bdtrc(found - 1.0, found + alike, fewer / (fewer + more))) if found else 1.0
+
+
+def _repeated(found: Prints) -> Flags:
+    """Which fingerprints stand there more than once."""
+    ordered = np.sort(found)
+    return among(found, ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def prints_over(hasher: PersonHash, file: IO[bytes], tags: Sequence[str], wanted: Sequence[str]) -> Iterator[Prints]:

@@ -19,7 +19,7 @@ from sfumato.guarantee.concentrated import Central, Values
 from sfumato.guarantee.earlier import Earlier, cost_of, is_drawn, record_epsilon
 from sfumato.guarantee.guarantee import finite
 from sfumato.guarantee.people_totals import PeopleTotals, Tally
-from sfumato.guarantee.roll import KeptRoll, among, beyond_chance, rows_known, shared_tags
+from sfumato.guarantee.roll import KeptRoll, Over, among, rows_beyond_chance, rows_known
 
 FORMAT = "sfumato-ledger-export"
 MOST_DAYS = 36_500
@@ -169,11 +169,14 @@ def _tallied(
 def _seen(own: KeptRoll, other: KeptRoll) -> Flags | None:
     """Who of one release is in another: by name, or by their rows where nobody is found by name. A roll does not keep
     which row is whose: where people are named and some row came again, anybody may be the one whose it is."""
-    if own.has_people and other.has_people:
-        named, shared = among(own.people(), other.people()), shared_tags(own.tags, other)
-        if named.any() or not (shared and beyond_chance(own.over(shared), other.over(shared))):
-            return named
-    seen = rows_known(own.tags, lambda tags: [own.over(tags)], other)
-    if seen is None or not own.has_people:
-        return seen
-    return np.full(len(own.people()), bool(np.any(seen)))
+    rows: Over = lambda tags: [own.over(tags)]  # noqa: E731
+    if not own.has_people:
+        return rows_known(own.tags, rows, other)
+    named = among(own.people(), other.people()) if other.has_people else np.zeros(len(own.people()), dtype=np.bool_)
+    if named.any():
+        return named
+    everybody = np.ones(len(own.over(own.tags)), dtype=np.bool_)
+    seen = (
+        rows_beyond_chance(own.tags, rows, other, everybody) if other.has_people else rows_known(own.tags, rows, other)
+    )
+    return None if seen is None else named | bool(np.any(seen))
