@@ -184,6 +184,7 @@ def test_every_column_that_is_named_is_reconstructed(tables, multiplied, tmp_pat
     assert run_guarded(app, [*arguments, *wanted, "--out", str(tmp_path / "e")]) == 0
     said = capsys.readouterr().out
     assert all(f"Reconstructed {name} " in said for name in ("income", "colour", "children"))
+    assert said.count("The band is meant to hold") == 2, "of numbers"
 
 
 def test_one_column_that_fails_leaves_nothing_of_the_others(multiplied, tmp_path):

@@ -168,6 +168,19 @@ def test_the_band_of_a_skewed_column_holds_most_of_its_people():
     assert np.mean([by_mass(x, "normal", 0.1, 100 + seed) for seed, x in enumerate(skewed)]) > 0.8
 
 
+def test_the_band_says_what_it_covers():
+    rng, words = np.random.default_rng(0), {}
+    for name, x in {"skewed": rng.lognormal(0.0, 1.0, 2000), "flat": rng.uniform(*SUPPORT, 2000)}.items():
+        support = float(x.min()), float(x.max())
+        noise = additive("normal", scale=0.1 * (support[1] - support[0]))
+        z = noise.sample(x, rng)
+        words[name] = reconstruct(z, noise, support=support, resamples=50).band_in_words
+        assert reconstruct(z, noise, support=support, resamples=0).band_in_words == ""
+    assert "90% of the cells" in words["flat"]
+    assert "skewed" not in words["flat"]
+    assert "57% at worst" in words["skewed"]
+
+
 def test_the_band_holds_most_people_of_a_skewed_column_of_a_real_table(data_folder):
     """Standard errors of areas: 75 of 100 people lie in 5 of 75 cells. It held 62% of them."""
     x = np.genfromtxt(data_folder / "wdbc.csv", delimiter=",", skip_header=1, usecols=13)

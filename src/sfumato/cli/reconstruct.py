@@ -114,6 +114,8 @@ def reconstruct(
                 f"Point mass at {atom['value']:.5g}: {atom['share']:.0%} of the people "
                 f"(probability {atom['probability']:.2f})."
             )
+        if words := getattr(one.found, "band_in_words", ""):
+            console.say(words)
         if one.information_loss is not None:
             console.say(
                 f"Information loss against the original: {one.information_loss:.4f} (0 is perfect, 1 is disjoint)."

@@ -15,6 +15,9 @@ from sfumato.errors import UsageError
 from sfumato.reconstruction.kernel import Cells
 from sfumato.reconstruction.picture import WIDE, Size, steps_picture
 
+SKEWED = 1.5
+"""Skewness of the columns on which docs/reconstruction.md says how many people bands held."""
+
 
 @dataclass(frozen=True, repr=False)
 class Density:
@@ -48,6 +51,20 @@ class Density:
             raise UsageError("This density has no band. Reconstruct with resamples > 0.")
         at = np.asarray(x, dtype=np.float64)
         return self._per_width(self.low, at), self._per_width(self.high, at)
+
+    @property
+    def band_in_words(self) -> str:
+        """What the band covers: cells, and on a skewed column, where most people are in a few of them, fewer people."""
+        if self.low is None:
+            return ""
+        words = f"The band is meant to hold the true share in {self.confidence:.0%} of the cells, on average."
+        spread = max(self.variance, np.finfo(np.float64).tiny) ** 0.5
+        if abs(self.mass @ ((self.cells.middles - self.mean) / spread) ** 3) > SKEWED:
+            words += (
+                " This column is skewed, and most people are in a few cells: where that was tried on real tables, a 90%"
+                " band held the cells of 83 to 87% of the people, and of 57% at worst. Read no single cell off it."
+            )
+        return words
 
     def _per_width(self, mass: Floats, x: Floats) -> Floats:
         edges = self.cells.edges
