@@ -126,11 +126,16 @@ class Advice:
         return Config(self.method, self.parameters, said[:150], "nothing")
 
     def command(self, table: str, *, schema: str | None = None, config: str | None = None) -> str:
-        """The line that makes the release."""
+        """The line that makes the release; before it those that declare ranges which were read off the table."""
+        before = [] if schema or not self.read_off else [f"sfumato schema {table} --out schema.yaml"]
+        if self.read_off:
+            schema = schema or "schema.yaml"
+            before.append(f"sfumato declare {schema} --column {self.read_off[0]} ... --reason ...  (each of them)")
         given = f"--schema {schema}" if schema else f"--label {self.label}" if self.label else ""
         trust = "" if self.wish.trust == OWNER else f" --trust {self.wish.trust}"
         how = f"--config {config}" if config else f"--epsilon {_floor(self.bound.epsilon)}{trust}"
-        return " ".join(part for part in ("sfumato sanitize", table, given, how, "--out release") if part)
+        release = " ".join(part for part in ("sfumato sanitize", table, given, how, "--out release") if part)
+        return "\n  ".join([*before, release])
 
     def paragraph(self) -> str:
         """The sentence that a person acts on comes first."""
