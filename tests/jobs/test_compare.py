@@ -24,7 +24,7 @@ from sfumato.jobs.comparing.audited import audited_by_canaries, audited_epsilon,
 from sfumato.jobs.comparing.cells import run_cell
 from sfumato.jobs.comparing.summary import settings, tidy
 from sfumato.report.comparison import render_comparison
-from sfumato.report.frontier import BESIDE, LEFT, RIGHT
+from sfumato.report.frontier import BESIDE, HEIGHT, LEFT, RIGHT, TOP
 from sfumato.table import Encoding
 
 KNOWN = {"source": "public", "reason": "the form"}
@@ -203,6 +203,8 @@ def test_the_picture_comes_first_and_what_was_not_tried_stands_beside_its_axes()
     assert "commonest class, 50" in page
     assert "+20 extra (+20 to +20, nearest-row)" in page
     assert "not tried: linkability" in page
+    perfect = {**data, "settings": settings([cell("all", 1.0, {"naive-estimate": 0.0})])}
+    assert TOP <= marks(render_comparison(perfect))[0][1] < HEIGHT, "100 of 100 is on the axis"
     matrix = page.split('id="matrix"')[1].split("</table>")[0]
     assert "<button" not in matrix, "the script makes one tab stop; without it there is nothing to press"
     assert "tabindex" not in matrix

@@ -15,11 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.classifiers.factory import CLASSIFIERS
-from sfumato.errors import OutputError, SchemaError, TableError, UsageError
+from sfumato.errors import OutputError, SchemaError, UsageError
 from sfumato.files import check_folder, explained, write_whole
 from sfumato.jobs.advising.candidates import candidates
-from sfumato.jobs.advising.ground import TEST_SHARE, Ground, split, trial_schema
-from sfumato.jobs.advising.grounds import FEWEST
+from sfumato.jobs.advising.ground import TEST_SHARE, Ground, people_of, sampled, split, trial_schema
 from sfumato.jobs.advising.wish import KEY_HOLDERS, Wish
 from sfumato.jobs.auditing.attacking import chosen_attacks
 from sfumato.jobs.auditing.extra import check_limit
@@ -111,17 +110,12 @@ def compare(table: Any, out: Path, request: Request, progress: Progress = silent
 
 
 def _grounds(rows: pa.Table, schema: Schema, request: Request) -> list[Ground]:
-    if rows.num_rows < FEWEST:
-        raise TableError(f"A comparison needs at least {FEWEST} rows to mean anything. This table has {rows.num_rows}.")
     rng, shown = np.random.default_rng(request.seed), trial_schema(schema)
-    numbers = np.arange(rows.num_rows)
-    if rows.num_rows > MOST_ROWS:
-        numbers = np.sort(rng.choice(rows.num_rows, MOST_ROWS, replace=False))
-        rows = rows.take(numbers)
-    person = None if schema.person is None else rows[schema.person.name].to_pylist()
+    numbers = sampled(rows, MOST_ROWS, rng)
+    rows = rows.take(numbers)
     grounds = []
     for _ in range(request.splits):
-        parts = split(person, rows.num_rows, (1.0 - TEST_SHARE, TEST_SHARE), rng)
+        parts = split(people_of(rows, schema), rows.num_rows, (1.0 - TEST_SHARE, TEST_SHARE), rng)
         train, test = (rows.take(part).select(shown.names) for part in parts)
         grounds.append(replace(Ground.of(shown, train, test), numbers=numbers[parts[0]]))
     return grounds

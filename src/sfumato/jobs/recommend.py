@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,8 +14,7 @@ from sfumato.errors import SchemaError, SfumatoError, UsageError
 from sfumato.guarantee import Ledger
 from sfumato.jobs.advising.advice import Advice, advise
 from sfumato.jobs.advising.candidates import LONGEST_REASON, Candidate, candidates
-from sfumato.jobs.advising.ground import Ground
-from sfumato.jobs.advising.grounds import Grounds, of_table
+from sfumato.jobs.advising.ground import Ground, Grounds, of_table
 from sfumato.jobs.advising.recommendation import CONFIRMED, NOT_REFUTED, REFUTED, Recommendation, refuted
 from sfumato.jobs.advising.search import Setting, search
 from sfumato.jobs.advising.trial import AUTO, Outcome, averaged, trial, voided
@@ -33,7 +31,6 @@ TRIED_AGAIN = 3
 ATTACKED = 1_000
 WORTH_A_PROCESS = 10_000
 """Cells of a table from which on mechanisms are tried in several processes, which take two seconds to begin."""
-MOST_NEEDED = 10_000_000
 
 
 def recommend(
@@ -103,7 +100,6 @@ def recommend(
         reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
         raise UsageError(f"No mechanism can be tried on this table. {reasons}"[:2000])
     setting, forecast, verdict = _confirmed(best, wish, grounds, progress)
-    needed = None if verdict == CONFIRMED else _rows_needed(setting, forecast, wish, grounds)
     return Recommendation(
         wish,
         setting,
@@ -114,7 +110,6 @@ def recommend(
         grounds.looked_at,
         grounds.rows,
         agreed.label.name,
-        needed,
         grounds.model,
     )
 
@@ -220,22 +215,3 @@ def _confirming(setting: Setting, ground: Ground, grounds: Grounds, seed: int) -
         attacked=ATTACKED,
         besides=grounds.besides,
     )
-
-
-def _rows_needed(setting: Setting, forecast: Outcome, wish: Wish, grounds: Grounds) -> int | None:
-    """By the power law through the losses at all and at half of the rows; None where more rows do not help."""
-    limit = wish.max_loss
-    if limit is None or limit <= 0.0 or forecast.loss <= limit:
-        return None
-    ground = grounds.choosing[0]
-    half = replace(ground, train=ground.train.slice(0, ground.train.num_rows // 2))
-    try:
-        fewer = trial(half, setting.candidate.mechanism, setting.parameters, seed=0, attacked=2).loss
-    except SfumatoError:
-        return None
-    more = setting.outcome.loss
-    if not 0.0 < more < fewer:
-        return None
-    exponent = math.log2(fewer / more)
-    needed = grounds.rows * (forecast.loss / limit) ** (1.0 / exponent)
-    return None if needed > MOST_NEEDED else int(float(f"{needed:.2g}"))

@@ -45,8 +45,10 @@ def frontier(settings: Sequence[Shown], limit: float | None) -> Markup:
     if not shown:
         return EMPTY
     most, step = _across(settings, limit)
-    ends = [value for one in settings for value in (*one["learners"].values(), one["majority"], one["ceiling"])]
-    low, high = 10 * math.floor(10 * min(ends)), 10 * math.ceil(10 * max(ends) + 1e-9)
+    ends: list[float] = [
+        value for one in settings for value in (*one["learners"].values(), one["majority"], one["ceiling"])
+    ]
+    low, high = min(90, 10 * math.floor(10 * min(ends))), min(100, 10 * math.floor(10 * max(ends)) + 10)
 
     def x(points: float) -> float:
         return LEFT + (RIGHT - LEFT) * points / most

@@ -31,7 +31,6 @@ class Recommendation:
     """verdict: what the rows that had no part in the choice say of the setting. forecast: what was found on them.
 
     nearest: of every mechanism that was tried its best setting, the best first. left_out: why others were not.
-    rows_needed: about how many rows would keep the wish, where too few are in the way.
     """
 
     wish: Wish
@@ -43,7 +42,6 @@ class Recommendation:
     looked_at: str
     rows: int
     label: str
-    rows_needed: int | None
     model: str | None = None
     """Of released rows that were looked at: the model they were drawn from, if the ledger charged it with a proof."""
 
@@ -128,8 +126,6 @@ class Recommendation:
                 "On the rows that it was confirmed on it is a little outside the wish, which so few rows cannot tell "
                 "from being within."
             )
-        if self.rows_needed is not None:
-            words.append(f"With about {self.rows_needed:,} rows of this kind the loss would be within the wish.")
         return " ".join(words)
 
     def why_not(self) -> str:
@@ -183,7 +179,7 @@ class Recommendation:
             "left_out": dict(self.left_out),
             "looked_at": self.looked_at,
             "rows": self.rows,
-            "rows_needed": self.rows_needed,
+            "rows_needed": None,
             "config": self.config.to_dict(),
             "explained": self.paragraph(),
         }

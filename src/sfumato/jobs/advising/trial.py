@@ -231,8 +231,9 @@ def averaged(outcomes: Sequence[Outcome]) -> Outcome:
     return replace(
         first,
         extras={
-            name: Points(*(mean(name, one) for one in ("right", "without", "low", "high")), first.extras[name].pairs)
-            for name in attackers
+            name: replace(points, **{one: mean(name, one) for one in ("right", "without", "low", "high")})
+            for name, points in first.extras.items()
+            if name in attackers
         },
         reached=_means([one.reached for one in outcomes]),
         columns={name: _means([one.columns[name] for one in outcomes]) for name in attackers},
