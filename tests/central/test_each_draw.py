@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from test_noisy_counts import PLAN
+from test_replacement import ENCODING, rows
 from test_scores import PLAN as SCORED
 from test_second_parents import THREES, twisted
 from test_tree_model import MIXED, people
@@ -111,6 +112,13 @@ def neighbours(X, y, encoding):
             yield np.vstack([X, record]), np.append(y, label)
 
 
+def fitted(model, X, y):
+    model.measure_columns(model.count_columns(X, y))
+    while model.needs_tables:
+        model.measure_tables(model.count_tables(X, y))
+    return model
+
+
 TREE = {"rows", "edges", "columns", "forest", "pairs"}
 CASES = {
     "three": (lambda budget: TreeModel(THREES, budget, 2), twisted, THREES, TREE | {"second", "triples"}),
@@ -133,11 +141,7 @@ def test_every_draw_costs_what_is_stated_of_it(case, rho, monkeypatch):
     tape, (X, y) = Tape(monkeypatch), table(2_000)
 
     def fit(X, y):
-        model = make(Budget(rho, PURE, np.random.default_rng(1)))
-        model.measure_columns(model.count_columns(X, y))
-        while model.needs_tables:
-            model.measure_tables(model.count_tables(X, y))
-        return model
+        return fitted(make(Budget(rho, PURE, np.random.default_rng(1))), X, y)
 
     model, draws = tape.play(lambda: fit(X, y))
     stated = {one.what: one.epsilon if rho is None else one.rho for one in model.budget.measured}
@@ -155,6 +159,38 @@ def test_every_draw_costs_what_is_stated_of_it(case, rho, monkeypatch):
     for what in set(stated) - {"forest", "second", "scores"}:  # their scores rarely move by all that they may
         paid = 0.5 if what == "edges" and encoding is MIXED else 1.0  # a column with few values needs no edges
         assert most[what] >= 0.99 * paid * stated[what], what
+
+
+def test_what_one_record_changes_in_every_draw(monkeypatch):
+    """That comes, goes or is replaced: squared distances of counts, for each table, and the change of scores. At most
+    what the costs say, and no less than that somewhere: a claim 30% below would be found out."""
+    tape, worst = Tape(monkeypatch), {}
+
+    def fit(X, y):
+        return fitted(TreeModel(ENCODING, Budget(50.0, 0.0, np.random.default_rng(3)), 2, 2), X, y)
+
+    for seed in range(30):
+        (X, y), (other, label) = rows(1_200, seed), rows(1, 1_000 + seed)
+        tape.answers = []
+        _, first = tape.play(lambda X=X, y=y: fit(X, y))
+        for way, table in {
+            "comes": (np.vstack([X, other]), np.append(y, label)),
+            "goes": (X[1:], y[1:]),
+            "replaced": (np.vstack([other, X[1:]]), np.append(label, y[1:])),
+        }.items():
+            most, seen = (2, way) if way == "replaced" else (1, "comes or goes")
+            for (what, kind, one, _), (_, _, two, _) in zip(first, tape.play(lambda t=table: fit(*t))[1], strict=True):
+                if kind == "choice":
+                    moved = np.abs(one - two).max()
+                else:
+                    moved = sum(((a - b) ** 2).sum() for a, b in zip(one, two, strict=True)) / len(one)
+                assert moved <= most
+                worst[seen, what] = max(worst.get((seen, what), 0.0), moved)
+    found = {what for _, what in worst}
+    assert found >= {"rows", "edges", "columns", "forest", "pairs", "second"}
+    for what in found - {"rows", "triples", "pairs again", "columns again"}:
+        assert (worst["replaced", what], worst["comes or goes", what]) == (2, 1), what
+    assert worst["replaced", "rows"] == 0  # it is charged as any other count: a person's number of rows may differ
 
 
 def test_a_choice_prefers_by_half_of_its_epsilon():
