@@ -4,6 +4,7 @@ import json
 import stat
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -194,7 +195,15 @@ def test_utility_compares_training_on_release_and_original(owners):
 def test_a_public_audit_shows_nothing_of_the_original(wine, released, tmp_path):
     owner = audit(AuditRequest(wine[0], folder=released(b=0.1), holdout=wine[1], repeats=0, out=tmp_path / "own"))
     public = audit(
-        AuditRequest(wine[0], folder=released(b=0.1), holdout=wine[1], repeats=0, public=True, out=tmp_path / "public")
+        AuditRequest(
+            wine[0],
+            folder=released(b=0.1),
+            holdout=wine[1],
+            repeats=0,
+            public=True,
+            with_audit=True,
+            out=tmp_path / "public",
+        )
     )
     data = json.loads((tmp_path / "public" / "audit.json").read_text())
     assert data == public.data
@@ -211,7 +220,7 @@ def test_a_public_audit_shows_nothing_of_the_original(wine, released, tmp_path):
 
 def test_a_public_audit_tells_no_statistic_of_the_original_in_full(wine, released, tmp_path):
     """Two audits of tables that differ in one person would show the person in the last digits of a deviation."""
-    request = AuditRequest(wine[0], folder=released(b=0.1), holdout=wine[1], repeats=1, public=True, out=tmp_path)
+    request = AuditRequest(wine[0], folder=released(b=0.1), holdout=wine[1], repeats=1, public=True, with_audit=True)
     data = audit(request).data
     figures = [data["attacks"], data["utility"], [entry["distance"] for entry in data["distributions"]]]
     written = json.dumps(figures)
@@ -224,6 +233,25 @@ def test_a_public_audit_tells_no_statistic_of_the_original_in_full(wine, release
     page = tmp_path / "report.html"
     write_report(data, page)
     assert "mean: " not in page.read_text()
+
+
+def test_an_audit_for_others_does_not_change_with_the_private_table(wine, released):
+    """What follows from the released files alone: other people in the table, and not a byte is another."""
+    folder = released(b=0.1)
+    others = wine[0].set_column(0, wine[0].column_names[0], pa.array(np.linspace(11.5, 14.5, wine[0].num_rows)))
+    one, other = (
+        audit(AuditRequest(people, folder=folder, holdout=away, public=True, repeats=3, out=folder / "public")).data
+        for people, away in ((wine[0], wine[1]), (others, None))
+    )
+    assert one == other
+    assert "extra" not in one
+    assert (one["attacks"], one["utility"], one["notes"], one["riskiest"]) == ([], [], [], [])
+    assert sum(one["distributions"][0]["release"]) == one["release"]["rows"]
+    page = render_report(one).partition("<body>")[2]
+    assert "WHAT IS PROVED" in page
+    assert not any(word in page for word in ("of 100", "commonest", "strongest attacker", "Every attacker"))
+    with pytest.raises(UsageError, match="Add --public"):
+        AuditRequest(wine[0], folder=folder, with_audit=True).check()
 
 
 def test_histograms_count_every_row(owners, wine):

@@ -97,7 +97,7 @@ def test_categories_that_only_the_release_has_can_be_read():
     found = audit(AuditRequest(plain, release=strange.set_column(1, "size", plain["size"]), repeats=0))
     assert found.data["distributions"][0]["categories"] == ["blue", "green", "red", "mauve"]
     assert found.data["utility"] == []
-    public = audit(AuditRequest(strange, release=plain, repeats=0, public=True))
+    public = audit(AuditRequest(strange, release=plain, repeats=0, public=True, with_audit=True))
     assert "mauve" not in str(public.data)
     assert public.data["distributions"][1]["missing"]["original"] is None
 

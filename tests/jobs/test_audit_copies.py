@@ -202,7 +202,7 @@ def test_the_page_and_the_tidy_table_show_all_three(copying, tmp_path):
 
 def test_a_public_audit_keeps_the_originals_crowds_to_itself():
     noisy = ORIGINAL.assign(age=ORIGINAL.age + np.random.default_rng(6).normal(0, 3, 600))
-    found = audited(noisy, quasi_identifiers=["sex"], public=True)
+    found = audited(noisy, quasi_identifiers=["sex"], public=True, with_audit=True)
     assert found.uniqueness["original"] is None
     errors = next(column for column in found.data["attacks"][0]["columns"] if column["name"] == "age")
     assert errors["interval_width"] > 0  # as a share of the range; in years beside it, it would tell the oldest's age

@@ -132,6 +132,8 @@ def test_attacks_that_assume_a_leaked_key_do_not_count(wine):
 
 def test_a_public_audit_has_no_width_of_the_original(wine, resampled):
     release, _ = resampled
-    public = sf.audit(release, original=wine[0], holdout=wine[1], repeats=0, attacks=ATTACKS, public=True)
+    public = sf.audit(
+        release, original=wine[0], holdout=wine[1], repeats=0, attacks=ATTACKS, public=True, with_audit=True
+    )
     assert "width_of_mean" not in json.dumps(public.data)
     assert public.measures["average_privacy"]["width"] > 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sfumato.jobs.auditing.document import PRIVATE, PUBLIC, check
+from sfumato.jobs.auditing.document import PRIVATE, PUBLIC_MEASURED, check
 
 NASTY = "<script>alert(1)</script>"
 LONG = "a_very_long_name_of_a_column_that_never_ends_" * 6
@@ -67,7 +67,7 @@ def private_audit() -> dict[str, Any]:
 @pytest.fixture
 def public_audit(private_audit: dict[str, Any]) -> dict[str, Any]:
     """The same as others may see it."""
-    audit = private_audit | {"private": False, "notice": PUBLIC, "riskiest": []}
+    audit = private_audit | {"private": False, "notice": PUBLIC_MEASURED, "riskiest": []}
     for entry in audit["distributions"]:
         entry["original"] = None
     audit["correlations"]["original"] = None

@@ -41,7 +41,12 @@ def audit(
         Path | None, typer.Option(metavar="FILE", help="Another attacker's guess, to judge as well.")
     ] = None,
     key: Annotated[Path | None, typer.Option(metavar="PATH", help="Key, if it is not in DIR.")] = None,
-    public: Annotated[bool, typer.Option("--public", help="Leave out everything that shows original rows.")] = False,
+    public: Annotated[
+        bool, typer.Option("--public", help="For others: the proof, and what follows from the released files alone.")
+    ] = False,
+    with_audit: Annotated[
+        bool, typer.Option("--with-audit", help="With --public: what was measured on private rows too, rounded.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where to write; DIR, or DIR/public with --public.")
     ] = None,
@@ -152,6 +157,8 @@ def audit(
         "quasi_identifiers": listed(quasi_identifiers),
         "sensitive": listed(sensitive),
         "population": population,
+        "public": public,
+        "with_audit": with_audit,
         "max_extra": max_extra,
     }
     AuditRequest(original, folder, release, beside_original=beside_original, **shared).check()  # before any reading
@@ -162,7 +169,6 @@ def audit(
             holdout=tables.open_if_given(holdout),
             label=label,
             guess=guess,
-            public=public,
             out=place,
             attacks=attack or None,
             published=as_published,
@@ -185,6 +191,8 @@ def audit(
         if ("clusters" in note and clusters) or (beside is not None and note.startswith(TOGETHER)):
             for line in wrapped(note, width):
                 console.say(line)
+    if public and not with_audit:
+        console.say("Nothing that was measured on private rows is in it; --with-audit puts it in.")
     console.say(f"Report{'' if public else ' (private)'}: {page}")
     console.result({"folder": str(place), "report": str(page), **found.data})
 

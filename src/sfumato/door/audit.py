@@ -79,7 +79,7 @@ class Audit:
     @property
     def copies(self) -> dict[str, Any]:
         """Exact and near copies of records: shares, distance to the closest record and ratio of the two closest."""
-        return dict(self.data["copies"])
+        return dict(self.data.get("copies") or {})
 
     @property
     def uniqueness(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class Audit:
     @property
     def fidelity(self) -> dict[str, Any]:
         """How far release and original are from people who are in neither: columns, pairs and a learner's view."""
-        return dict(self.data["fidelity"])
+        return dict(self.data.get("fidelity") or {})
 
     @property
     def _learned(self) -> list[dict[str, Any]]:
@@ -136,6 +136,7 @@ def audit(
     attacks: Sequence[str] | None = None,
     parameters: Mapping[str, Any] | None = None,
     public: bool = False,
+    with_audit: bool = False,
     max_rows: int = MAX_ROWS,
     repeats: int | None = None,
     tolerance: float = TOLERANCE,
@@ -183,7 +184,9 @@ def audit(
     parameters : mapping, default {}
         Settings of attacks: `{"posterior-breach.rho1": 0.05}`, or `{"posterior-breach": {"rho1": 0.05}}`.
     public : bool, default False
-        Leave out everything that shows original rows, and round the rest.
+        For others: what is proved, and what follows from the released files alone. No attacker runs.
+    with_audit : bool, default False
+        With `public`: also what was measured on private rows, rounded; no guarantee covers it.
     max_rows : int, default 20000
         Attack a random sample if there are more people; at least 2.
     repeats : int, default 10, or 0 where attacks are named
@@ -264,6 +267,7 @@ def audit(
         key=None if key is None else Path(key),
         out=out,
         public=public,
+        with_audit=with_audit,
         seed=seed,
         max_rows=max_rows,
         repeats=repeats,

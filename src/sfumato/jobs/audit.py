@@ -37,17 +37,18 @@ __all__ = ["Audit", "AuditRequest", "audit"]
 def audit(request: AuditRequest, progress: Progress = silent) -> Audit:
     """Attack a release, measure what it is good for, and write `audit.json` and `audit.parquet`.
 
-    The owner's audit shows original records and is private; `request.public` makes one that others may see.
+    The owner's audit shows original records and is private; `request.public` makes one that others may see,
+    with nothing that was measured on private rows unless `request.with_audit` asks for it.
     """
     request.check()
-    attacks = chosen_attacks(request.attacks)
+    attacks = chosen_attacks(request.attacks) if request.measured else []
     rng = np.random.default_rng(request.seed)
     progress("Reading", 0, None)
     evidence = _evidence(request, rng)
-    if request.public and evidence.card is not None and evidence.card.made_by().rows == "nobody":
+    if request.with_audit and evidence.card is not None and evidence.card.made_by().rows == "nobody":
         raise UsageError(
             "The figures of an audit are exact facts about the original table, which this release hides: made public, "
-            "they would void its guarantee. Share the card, and keep the audit. Leave --public out."
+            "they would void its guarantee. Share what is proved, and keep what was measured. Leave --with-audit out."
         )
     alone = uniqueness(evidence, request)  # first, since it refuses columns that are not there
     arena = set_up(evidence, request.tolerance, rng)
@@ -68,10 +69,10 @@ def audit(request: AuditRequest, progress: Progress = silent) -> Audit:
         correlations=correlations(evidence, request.public),
         riskiest=riskiest_records(arena, attempts),
         settings=_settings(request, evidence, arena, attempts),
-        copies=copies(evidence, request.seed),
+        copies=copies(evidence, request.seed) if request.measured else None,
         uniqueness=alone,
         together=together,
-        fidelity=fidelity(evidence, request.seed, learn=request.splits > 0),
+        fidelity=fidelity(evidence, request.seed, learn=request.splits > 0) if request.measured else None,
     )
     check(data)
     target = request.target

@@ -48,6 +48,7 @@ def columns_section(audit: Mapping[str, Any]) -> Section:
         pictures=pictures(found, private=private),
         columns_in_all=len(found),
         has_original=has_original,
+        has_distance=any(entry.get("distance") is not None for entry in found),
         columnwise=(audit.get("release") or {}).get("columnwise"),
     )
 

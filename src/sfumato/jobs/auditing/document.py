@@ -18,14 +18,15 @@ from sfumato.guarantee import ThreatModel
 from sfumato.guarantee.words import declared, owners_word
 from sfumato.jobs.auditing.evidence import Evidence
 from sfumato.jobs.auditing.extra import extra_dict, with_extra
-from sfumato.jobs.auditing.published import published
+from sfumato.jobs.auditing.published import for_others
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.jobs.auditing.tidy import tidy_table
 from sfumato.table import write_table
 
 FORMAT, VERSION = "sfumato-audit", 1
 PRIVATE = "Private: shows original records and distributions. For the owner of the data only; never publish it."
-PUBLIC = (
+PUBLIC = "May be shown to others: what is proved, and what follows from the released files alone."
+PUBLIC_MEASURED = (
     "May be shown to others: contains no original record, no row number and no histogram of the original. "
     "Its figures were measured on the originals and rounded; no guarantee covers them."
 )
@@ -50,20 +51,31 @@ def document(
 ) -> dict[str, Any]:
     """All results in the order of the report."""
     card = evidence.card
-    attacks, extra = [with_extra(entry) for entry in attacks], extra_dict(attacks, request.max_extra)
+    parts: dict[str, Any] = {
+        "extra": extra_dict(attacks, request.max_extra),
+        "attacks": [with_extra(entry) for entry in attacks],
+        "measures": measures,
+        "utility": utility,
+        "clusters": clusters,
+        "copies": copies,
+        "uniqueness": uniqueness,
+        "fidelity": fidelity,
+        "together": together,
+        "distributions": distributions,
+        "correlations": correlations,
+        "riskiest": riskiest,
+        "settings": settings,
+        "notes": list(evidence.notes),
+    }
+    notice = PRIVATE
     if request.public:
-        if uniqueness is not None:
-            uniqueness = {**uniqueness, "original": None}
-        attacks, extra, measures, utility, distributions, correlations, clusters = published(
-            [attacks, extra, measures, utility, distributions, correlations, clusters], card=card is not None
-        )
-        copies, uniqueness, fidelity, together = published(
-            [copies, uniqueness, fidelity, together], card=card is not None
-        )
+        notice = PUBLIC_MEASURED if request.with_audit else PUBLIC
+        parts |= {"riskiest": [], "uniqueness": uniqueness and {**uniqueness, "original": None}}
+        parts = for_others(parts, card=card is not None, measured=request.with_audit)
     whole: dict[str, Any] = finite(
         {
             "private": not request.public,
-            "notice": PUBLIC if request.public else PRIVATE,
+            "notice": notice,
             "format": FORMAT,
             "version": VERSION,
             "release": _release(evidence),
@@ -71,25 +83,11 @@ def document(
             if card is None
             else card.stated_guarantee().to_dict() | {"words": card.guarantee["words"]},
             "threat_model": _threat_model(evidence),
-            "extra": extra,
-            "attacks": attacks,
-            "measures": measures,
-            "utility": utility,
-            **({} if clusters is None else {"clusters": clusters}),
-            **_if_there(copies=copies, uniqueness=uniqueness, fidelity=fidelity, together=together),
-            "distributions": distributions,
-            "correlations": correlations,
-            "riskiest": [] if request.public else riskiest,
-            "settings": settings,
-            "notes": list(evidence.notes),
+            **{name: part for name, part in parts.items() if part is not None},
             "versions": {"sfumato": __version__},
         }
     )
     return whole
-
-
-def _if_there(**parts: dict[str, Any] | None) -> dict[str, Any]:
-    return {name: part for name, part in parts.items() if part is not None}
 
 
 def _release(evidence: Evidence) -> dict[str, Any]:

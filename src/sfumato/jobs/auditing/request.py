@@ -30,7 +30,8 @@ class AuditRequest:
     guess: a file with somebody else's guesses: source columns, one row per row of the release.
     label, schema: of a release without a card; a card knows both. key: a key file that is not in the folder.
     out: where to write; the folder of the release by default, nowhere if there is none.
-    public: write what others may see. seed: of the audit's own sampling; the same seed gives the same audit.
+    public: write what others may see, which is what follows from the released files alone; with_audit: and what was
+    measured on private rows, rounded. seed: of the audit's own sampling; the same seed gives the same audit.
     max_rows: how many people of a large table are audited. repeats: splits for utility; 0 leaves utility out,
     and None means 10, or 0 where attacks are named.
     attacks: names of attacks to run; all by default. parameters: of attacks, for example
@@ -58,6 +59,7 @@ class AuditRequest:
     key: Path | None = None
     out: Path | str | None = None
     public: bool = False
+    with_audit: bool = False
     seed: int = 0
     max_rows: int = MAX_ROWS
     repeats: int | None = None
@@ -93,6 +95,8 @@ class AuditRequest:
             raise UsageError(
                 "A release with a card has its trace and its names. Leave --match, --mapping, --columns out."
             )
+        if self.with_audit and not self.public:
+            raise UsageError("--with-audit puts what was measured into an audit for others. Add --public.")
         if self.match and self.mapping:
             raise UsageError("Say whose row is whose by --match or by --mapping, not by both.")
         if self.unknown not in UNKNOWN_WAYS:
@@ -129,8 +133,15 @@ class AuditRequest:
         return isinstance(self.release, Release)
 
     @property
+    def measured(self) -> bool:
+        """Whether anything is measured on private rows."""
+        return self.with_audit or not self.public
+
+    @property
     def splits(self) -> int:
         """Of people, on which classifiers are trained; whoever names attacks wants these."""
+        if not self.measured:
+            return 0
         return (0 if self.attacks else REPEATS) if self.repeats is None else self.repeats
 
     @property
