@@ -249,6 +249,14 @@ class TestAudit:
         shown = found._repr_html_()
         assert "<dt>YOUR DECISION</dt>" in shown
         assert "<dt>Whose row is it?</dt>" in shown
+        (tmp_path / "c.yaml").write_text("format: sfumato-config\nversion: 1\nmechanism: square-wave\nmax_extra: 3\n")
+        asked = {"original": people, "repeats": 0, "attacks": ["naive-estimate"], "config": tmp_path / "c.yaml"}
+        told = sf.audit(release, **asked).data["extra"]
+        assert (told["limit"], told["state"]) == (3, "not within your limits"), "naive-estimate gets more"
+        assert sf.audit(release, **asked, max_extra=100).data["extra"]["state"] == "unknown", "two risks were not tried"
+        (tmp_path / "c.yaml").write_text((tmp_path / "c.yaml").read_text().replace("max_extra: 3", "max_extra: lots"))
+        with pytest.raises(UsageError, match="`max_extra` must be a number"):
+            sf.audit(release, **asked)
         with pytest.raises(UsageError, match="no attack 'magic'"):
             found.attack("magic")
 

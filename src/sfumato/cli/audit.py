@@ -111,6 +111,9 @@ def audit(
         float | None,
         typer.Option(metavar="N", help="Your limit: how many more of 100 any attacker may get right by the release."),
     ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The release's config: `max_extra` in it is your limit too.")
+    ] = None,
     force: Force = False,
 ) -> None:
     """Try attackers on a release, and write what they find out: audit.json, audit.parquet and report.html.
@@ -172,6 +175,7 @@ def audit(
             out=place,
             attacks=attack or None,
             published=as_published,
+            config=config,
             device=device,
             device_memory=device_memory,
             engine=engine,

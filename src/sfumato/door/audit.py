@@ -16,6 +16,7 @@ from sfumato.jobs.audit import AuditRequest
 from sfumato.jobs.audit import audit as run_audit
 from sfumato.jobs.auditing.document import write_audit
 from sfumato.jobs.auditing.request import MAX_ROWS
+from sfumato.jobs.config import Config
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.release import Release
 from sfumato.neighbours import on_device
@@ -153,6 +154,7 @@ def audit(
     sensitive: Sequence[str] = (),
     population: int | None = None,
     max_extra: float | None = None,
+    config: Path | str | None = None,
     device: str | None = None,
     device_memory: float = 4.0,
     engine: str = "memory",
@@ -224,6 +226,8 @@ def audit(
         Number of people that the original is a sample of, at least its rows: estimates who is unique among them.
     max_extra : float, optional
         Your limit, from 0 to 100: how many more of 100 any attacker may get right with the release than without it.
+    config : path, optional
+        The config of the release: its `max_extra` is the limit where none is given here.
     device : str, optional
         Make large products on this device of PyTorch ("cuda"), or "cupy"; the answers are the same. See
         docs/large-tables.md.
@@ -255,6 +259,8 @@ def audit(
     >>> found.attack("naive-estimate")["score"] > 0
     True
     """
+    if max_extra is None and config is not None:
+        max_extra = Config.load(config).max_extra
     carded = isinstance(release, str | Path) and Path(release).is_dir()
     request = AuditRequest(
         original,

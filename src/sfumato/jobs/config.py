@@ -24,19 +24,21 @@ CHOSEN_ON_UNCHARGED = (
 )
 LONGEST = 150
 """Characters of `chosen_by`; the card has room for 200."""
-KEYS = ("format", "version", "mechanism", "parameters", "chosen_by", "looked_at", "model")
+KEYS = ("format", "version", "mechanism", "parameters", "chosen_by", "looked_at", "model", "max_extra")
 
 
 @dataclass(frozen=True)
 class Config:
     """What to do, and what the choice rests on: `looked_at` the private table, rows that were released before,
-    simulated ones, or nothing. `model` is the digest of the model that released rows were drawn from."""
+    simulated ones, or nothing. `model` is the digest of the model that released rows were drawn from. `max_extra`:
+    the owner's limit, which an audit of the release is held against."""
 
     mechanism: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     chosen_by: str = "a config file"
     looked_at: str = "nothing"
     model: str | None = None
+    max_extra: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for YAML."""
@@ -82,7 +84,12 @@ class Config:
         model = data.get("model")
         if not (model is None or isinstance(model, str)):
             raise UsageError("`model` must be the digest that stands on the card of the release that was looked at.")
-        return cls(mechanism, dict(parameters), said, looked, model)
+        limit = data.get("max_extra")
+        if limit is not None and (
+            isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit <= 100
+        ):
+            raise UsageError("`max_extra` must be a number of points from 0 to 100.")
+        return cls(mechanism, dict(parameters), said, looked, model, limit)
 
     def settle(self, wanted: Wanted, terms: Terms | None, schema: object) -> Strength:
         """The strength where this config, an owner's flags and perhaps a study all have a say.

@@ -139,15 +139,16 @@ def use(found: Mapping[str, Any]) -> str:
 def _not_hidden(found: Mapping[str, Any]) -> str:
     """What anybody with the release knows beyond the proof: true of the released files alone."""
     release = found.get("release") or {}
+    owner, data = ("you", "your data") if has_measured(found) else ("the owner", "the data")
     parts = []
     if declared := release.get("declared"):
         most = max(declared, key=lambda one: int(one["ranges"]))
         count, reason = sum(int(one["ranges"]) for one in declared), own_words(str(most["reason"]), 60)
-        parts.append(f'the ranges you declared ({count:,}, reason "{reason}")')
+        parts.append(f'the ranges {owner} declared ({count:,}, reason "{reason}")')
     elif release.get("owners_word"):
-        parts.append("the ranges you declared")
+        parts.append(f"the ranges {owner} declared")
     if learned := release.get("learned_from_data"):
-        parts.append(f"{counted(len(learned), 'range')} read off your data")
+        parts.append(f"{counted(len(learned), 'range')} read off {data}")
     if release.get("label_state") == "exact":
         parts.append("the column to predict")
     if (found.get("guarantee") or {}).get("kind") != CENTRAL_DP:
