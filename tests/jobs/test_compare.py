@@ -8,6 +8,8 @@ import html
 import json
 import math
 import re
+import shutil
+import subprocess
 import warnings
 from dataclasses import asdict
 
@@ -27,6 +29,7 @@ from sfumato.report.comparison import render_comparison
 from sfumato.report.frontier import BESIDE, HEIGHT, LEFT, RIGHT, TOP
 from sfumato.table import Encoding
 
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 KNOWN = {"source": "public", "reason": "the form"}
 SCHEMA = sf.Schema(
     (
@@ -179,14 +182,18 @@ def marks(page):
     return {int(i): (float(x), float(y), number) for i, x, y, number in found}
 
 
+def as_compared(cells):
+    data = {"rows": 90, "columns": 1, "splits": 1, "label": "ill", "column_names": ["age"], "limit": 15.0}
+    return {**data, "settings": settings(cells), "not_compared": {}, "no_learner": {}}
+
+
 def test_the_picture_comes_first_and_what_was_not_tried_stands_beside_its_axes():
     cells = [
         cell("known", 0.8, {"naive-estimate": 10.0, "nearest-row": 20.0}),
         cell("secret", 0.85, {"naive-estimate": 0.0}, ["nearest-row", "membership"]),
         cell("worse", 0.7, {"naive-estimate": 30.0, "nearest-row": 1.0}),
     ]
-    data = {"rows": 90, "columns": 1, "splits": 1, "label": "ill", "column_names": ["age"], "limit": 15.0}
-    data |= {"settings": settings(cells), "not_compared": {}, "no_learner": {}}
+    data = as_compared(cells)
     page = render_comparison(data)
     places = [
         page.index(part)
@@ -278,3 +285,47 @@ def test_whoever_shares_the_key_of_a_rotation_is_an_adversary(tmp_path):
     assert one["untried"] == []
     assert one["extra"] > 20, "the key undoes the rotation"
     assert "not tried:" not in (tmp_path / "out" / "compare.html").read_text().split("<script")[0]
+
+
+KEYS = """<!doctype html><body><iframe style="width:1000px;height:900px" srcdoc="{page}"></iframe><pre id="found"></pre>
+<script>window.onload = () => {{
+  const page = document.querySelector("iframe").contentDocument, told = [];
+  const stops = () => [...page.querySelectorAll(".matrix [tabindex='0']")].filter((one) => !one.hidden);
+  const say = () => told.push(stops().map((one) => one.dataset.i + " " + one.dataset.attack).join());
+  say();
+  for (const key of ["ArrowRight", "ArrowDown", "ArrowDown", "Home", "ArrowLeft"]) {{
+    stops()[0].dispatchEvent(new KeyboardEvent("keydown", {{ key, bubbles: true }}));
+    say();
+  }}
+  stops()[0].dispatchEvent(new KeyboardEvent("keydown", {{ key: "Enter", bubbles: true }}));
+  told.push(page.querySelector("dialog").open, page.querySelector("dialog h3").textContent);
+  page.querySelector("input[value='nearest-row']").click();
+  say();
+  const mark = page.querySelector(".point[data-i='0']");
+  told.push(mark.getAttribute("transform"), page.querySelector("tr[data-i='0'] .gained").textContent);
+  document.getElementById("found").textContent = JSON.stringify(told);
+}};</script></body>"""
+
+
+@pytest.mark.system
+@pytest.mark.skipif(BROWSER is None, reason="needs a browser: install Debian's package chromium")
+def test_the_attackers_are_one_tab_stop_that_arrow_keys_move_and_the_picture_follows_what_is_ticked(tmp_path):
+    cells = [
+        cell("known", 0.8, {"naive-estimate": 10.0, "nearest-row": 20.0}),
+        cell("worse", 0.7, {"naive-estimate": 30.0, "nearest-row": 1.0}),
+    ]
+    frame = tmp_path / "frame.html"
+    frame.write_text(KEYS.format(page=html.escape(render_comparison(as_compared(cells)))), encoding="utf-8")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--dump-dom"]
+    command = [BROWSER, *flags, "--virtual-time-budget=3000", f"--user-data-dir={tmp_path / 'browser'}", frame.as_uri()]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    *walked, opened, title, after, where, gained = json.loads(
+        html.unescape(re.search(r'<pre id="found">(.*?)</pre>', shown, re.DOTALL)[1])
+    )
+    first, second = "nearest-row", "naive-estimate"
+    stops = [f"0 {first}", f"0 {second}", f"1 {second}", f"1 {second}", f"1 {first}", f"1 {first}"]
+    assert walked == stops, "one at a time, and none beyond the edge"
+    assert (opened, title) == (True, "nearest-row against worse, b 1")
+    assert after == f"0 {second}", "what is hidden is no stop"
+    assert float(re.search(r"[\d.]+", where)[0]) == pytest.approx(LEFT + (RIGHT - LEFT) * 10 / 30, abs=0.1)
+    assert gained == "+10 extra (+10 to +10, naive-estimate)"

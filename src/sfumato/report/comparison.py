@@ -19,6 +19,7 @@ from sfumato.attacks.base import INFERENCE
 from sfumato.files import write_whole
 from sfumato.jobs.auditing.attacking import story_of
 from sfumato.jobs.auditing.extra import RISKS
+from sfumato.report.bottom_line import QUESTIONS
 from sfumato.report.frontier import FORMAL, Shown, claimed_epsilon, frontier, gained, in_order, within
 from sfumato.report.markup import report_template, report_text
 from sfumato.report.page import CLOSED
@@ -51,6 +52,7 @@ def render_comparison(data: Shown) -> str:
         shouted=[one for one in measured if one["above_claim"]],
         frontier=frontier(measured, data["limit"]),
         order=in_order(measured),
+        questions=QUESTIONS,
         gained=gained,
         within=within,
         epsilon=claimed_epsilon,

@@ -225,16 +225,16 @@ def averaged(outcomes: Sequence[Outcome]) -> Outcome:
     first = outcomes[0]
     attackers = _in_all([one.extras for one in outcomes])
 
-    def mean(name: str, figure: str) -> float:
-        return float(np.mean([getattr(one.extras[name], figure) for one in outcomes]))
+    def mean(name: str) -> Points:
+        right, without, low, high = (
+            float(np.mean([getattr(one.extras[name], figure) for one in outcomes]))
+            for figure in ("right", "without", "low", "high")
+        )
+        return Points(right, without, low, high, first.extras[name].pairs)
 
     return replace(
         first,
-        extras={
-            name: replace(points, **{one: mean(name, one) for one in ("right", "without", "low", "high")})
-            for name, points in first.extras.items()
-            if name in attackers
-        },
+        extras={name: mean(name) for name in attackers},
         reached=_means([one.reached for one in outcomes]),
         columns={name: _means([one.columns[name] for one in outcomes]) for name in attackers},
         exposed={name: _most_often([one.exposed[name] for one in outcomes]) for name in attackers},
