@@ -193,7 +193,7 @@ MISTAKES = {
     "no table": ({"table": 7}, TableError, "A int cannot be read as a table"),
     "a list": ({"table": [[1, 2]]}, TableError, "cannot be read as a table"),
     "no such file": ({"table": "nobody.csv"}, TableError, "nobody.csv does not exist"),
-    "mechanism": ({"mechanism": "blur"}, UsageError, "no mechanism 'blur'"),
+    "mechanism": ({"mechanism": "blur"}, UsageError, "no method 'blur'"),
     "parameter": ({"parameters": {"volume": 11}}, UsageError, "volume"),
     "two knobs": ({"epsilon_record": 1, "max_posterior": 0.5}, UsageError, "not both"),
     "prior alone": ({"prior": 0.1}, UsageError, "--prior belongs to"),
@@ -202,7 +202,7 @@ MISTAKES = {
     "label's share": ({"epsilon_record": 1, "private_label": True}, UsageError, "must exceed that of the private"),
     "label's epsilon alone": ({"label_epsilon": 1}, UsageError, "Add --private-label"),
     "label of no column": ({"schema": None, "label": "sick"}, (SchemaError, TableError), "sick"),
-    "another label": ({"label": "age"}, SchemaError, "the label is not 'age'"),
+    "another label": ({"label": "age"}, SchemaError, "the column to predict is not 'age'"),
     "label not in the schema": ({"label": "sick"}, SchemaError, "no column 'sick'"),
     "key": ({"mechanism": "additive-noise", "key": "key.json"}, UsageError, "has no key"),
     "stream in memory": ({"engine": "stream"}, UsageError, "writes to a folder"),
@@ -257,7 +257,7 @@ class TestAudit:
         (tmp_path / "c.yaml").write_text((tmp_path / "c.yaml").read_text().replace("max_extra: 3", "max_extra: lots"))
         with pytest.raises(UsageError, match="`max_extra` must be a number"):
             sf.audit(release, **asked)
-        with pytest.raises(UsageError, match="no attack 'magic'"):
+        with pytest.raises(UsageError, match="no attacker 'magic'"):
             found.attack("magic")
 
     def test_a_folder_a_path_and_the_object_are_audited_alike(self, release, people, tmp_path):
@@ -281,7 +281,7 @@ class TestAudit:
             sf.audit(release, original=people, schema=SCHEMA)
         with pytest.raises(TableError, match="cannot be read as a table"):
             sf.audit(release, original=12)
-        with pytest.raises(TableError, match="labels differ"):
+        with pytest.raises(TableError, match="classes differ"):
             sf.audit(release, original=people.iloc[::-1], repeats=0)
 
 
@@ -373,7 +373,7 @@ class TestLearning:
             sf.train([])
         with pytest.raises(TableError, match="A DataFrame is not a release"):
             sf.train(people)
-        with pytest.raises(CardError, match="are in different spaces"):
+        with pytest.raises(CardError, match="do not fit together"):
             sf.train([releases[0], sf.sanitize(people, label="ill", mechanism="additive-noise")])
         with pytest.raises(CardError, match="There is no card"):
             sf.train("nowhere")

@@ -121,7 +121,7 @@ def test_released_queries_are_classified_without_the_key(study, engine):
     assert np.array_equal(found.codes, plain_answers()[Release.open(queries, study / "key.json").source])
     with pytest.raises(TableError, match="add --unlabelled"):
         release(NEW[NAMES], study / "q2", key=study / "key.json")
-    with pytest.raises(UsageError, match="no label to keep private"):
+    with pytest.raises(UsageError, match="there is none to keep private"):
         release(NEW[NAMES], study / "q2", key=study / "key.json", unlabelled=True, private_label=True)
 
 
@@ -130,9 +130,9 @@ def test_sites_with_one_key_are_pooled_and_other_spaces_refused(study):
     model = train([study / "r", second], "knn", study / "both.skops")
     assert model.about["rows"] == len(FRAME)
     other = release(NEW, study / "o")
-    with pytest.raises(CardError, match="different spaces"):
+    with pytest.raises(CardError, match="do not fit together"):
         train([study / "r", other], "knn", study / "n.skops")
-    with pytest.raises(CardError, match="different space"):
+    with pytest.raises(CardError, match="does not fit together"):
         predict(study / "m.skops", other, study / "p.csv")
     with pytest.raises(CardError, match="not the one used for the training releases"):
         predict(study / "m.skops", NEW, study / "p.csv", key=other / "key.json")

@@ -122,7 +122,7 @@ def _swap(aside: Path, path: Path, force: bool) -> None:
         except OSError as error:
             if not path.exists():
                 raise
-            raise OutputError(f"{path} was written by somebody else meanwhile. Nothing there was changed.") from error
+            raise OutputError(f"{path} was written by another program meanwhile. Nothing there was changed.") from error
         return
     old = path.with_name(f".{path.name}.{secrets.token_hex(4)}.old")
     path.rename(old)

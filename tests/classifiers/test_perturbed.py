@@ -74,7 +74,7 @@ def test_it_works_in_a_grid_search_and_clones():
 
 
 def test_learned_bounds_warn_and_void_the_guarantee():
-    with pytest.warns(PrivacyLeakWarning, match="learned from the training rows"):
+    with pytest.warns(PrivacyLeakWarning, match="read off the training rows"):
         learned = PerturbedClassifier(AdditiveNoise(), "naive-bayes").fit(X, y)
     assert learned.guarantee().kind == "empirical-only"
     with warnings.catch_warnings():

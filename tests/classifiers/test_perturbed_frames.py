@@ -75,13 +75,13 @@ class TestMixedFrames:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert PerturbedClassifier(AdditiveNoise(), schema=public()).fit(X, y).guarantee().kind == "local-dp"
-        with pytest.warns(PrivacyLeakWarning, match="age, country, member, since, income, pet were learned"):
+        with pytest.warns(PrivacyLeakWarning, match="age, country, member, since, income, pet were read off"):
             learned = PerturbedClassifier(AdditiveNoise()).fit(X, y)
         assert learned.guarantee().kind == "empirical-only"
 
     def test_bounds_by_name(self):
         X, y = people()
-        with pytest.warns(PrivacyLeakWarning, match="of country, member, since, pet were learned"):
+        with pytest.warns(PrivacyLeakWarning, match="of country, member, since, pet were read off"):
             PerturbedClassifier(AdditiveNoise(), bounds={"age": (0, 120), "income": (0, 200)}).fit(X, y)
         numbers = X[["age", "income"]].fillna(50)
         both = {"age": (0, 120), "income": (0, 200)}

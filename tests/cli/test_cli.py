@@ -58,7 +58,7 @@ def test_the_whole_road(run, wine, tmp_path):
     code, out, err = run("schema", wine, "--label", "label", "--out", tmp_path / "s.yaml")
     assert code == 0
     assert "13 private columns" in out
-    assert "learned from the private table" in err
+    assert "read off the private table" in err
     code, out, _ = run(
         "sanitize", wine, "--schema", tmp_path / "s.yaml", "--epsilon-record", "6", "--out", tmp_path / "r"
     )
@@ -136,7 +136,7 @@ def test_a_bad_table_gets_one_clear_line_and_leaves_nothing(run, tmp_path, name)
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--mechanism", "nosuch"], 2, "no mechanism 'nosuch'"),
+        (["--mechanism", "nosuch"], 2, "no method 'nosuch'"),
         (["--param", "b=-1"], 2, "must be a positive number"),
         (["--param", "b=text"], 2, "must be a positive number"),
         (["--param", "nosuch=1"], 2, "no parameter 'nosuch'"),

@@ -35,7 +35,7 @@ def test_every_setting_is_declared_described_and_documented(name):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"oracle.rho1": 0.1}, "There is no attack 'oracle'. Choose from: attribute-inference"),
+        ({"oracle.rho1": 0.1}, "There is no attacker 'oracle'. Choose from: attribute-inference"),
         ({"posterior-breach.rho3": 0.1}, "has no parameter 'rho3'. It has: rho1, rho2, parts, grid, rows."),
         ({"posterior-breach.rho1": 1.5}, "'rho1' parameter of the attack posterior-breach must be a number between 0"),
         ({"posterior-breach.rho1": 0.6}, "must be below rho2"),

@@ -355,7 +355,7 @@ def test_a_sample_of_a_large_table_is_audited_and_the_audit_says_so(wine, releas
 class TestBadInput:
     def test_another_table_as_original(self, wine, released):
         shuffled = wine[0].take(np.random.default_rng(0).permutation(wine[0].num_rows))
-        with pytest.raises(TableError, match="labels differ"):
+        with pytest.raises(TableError, match="classes differ"):
             audit(AuditRequest(shuffled, folder=released(b=0.1)))
 
     def test_an_original_that_is_too_short(self, wine, released):
@@ -377,7 +377,7 @@ class TestBadInput:
             audit(AuditRequest(wine[0], folder=released(b=0.1), label="hue"))
 
     def test_unknown_attack(self, wine, released):
-        with pytest.raises(UsageError, match="no attack 'naive'"):
+        with pytest.raises(UsageError, match="no attacker 'naive'"):
             audit(AuditRequest(wine[0], folder=released(b=0.1), attacks=("naive",)))
 
     def test_a_holdout_without_a_column(self, wine, released):

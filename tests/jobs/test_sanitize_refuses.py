@@ -74,7 +74,7 @@ def test_cells_that_do_not_fit_the_schema(people, schema, refused):
         refused(TableError, "'height'.*row 8", marked(people, "height", value), schema=schema)
     refused(TableError, "'age'", marked(people, "age", MARK), schema=schema)
     refused(TableError, "'ill'.*row 8", marked(people, "ill", MARK), schema=schema)
-    refused(TableError, "label 'ill' is missing in row 8", marked(people, "ill", None), schema=schema)
+    refused(TableError, "column to predict 'ill' is missing in row 8", marked(people, "ill", None), schema=schema)
 
 
 def test_cells_of_mixed_types(people, schema, refused):
@@ -137,16 +137,16 @@ def test_tables_that_are_none(people, schema, refused, tmp_path):
 def test_labels_that_are_none(people, schema, refused):
     refused(SchemaError, "no column 'disease'", people, label="disease")
     refused(SchemaError, "no column 'disease'", people, label="disease", schema=schema)
-    refused(SchemaError, "the label is not 'age'", people, label="age", schema=schema)
+    refused(SchemaError, "the column to predict is not 'age'", people, label="age", schema=schema)
     refused(SchemaError, "only one class", people.assign(ill=MARK), label="ill")
-    refused(UsageError, "--private-label needs a label", people.drop(columns="ill"), private_label=True)
+    refused(UsageError, "--private-label needs a column to predict", people.drop(columns="ill"), private_label=True)
     refused(UsageError, "--label-epsilon must be positive", people, label="ill", private_label=True, label_epsilon=0)
 
 
 @pytest.mark.parametrize(
     ("error", "match", "words"),
     [
-        (UsageError, "no mechanism 'magic'. Choose one of", {"mechanism": "magic"}),
+        (UsageError, "no method 'magic'. Choose one of", {"mechanism": "magic"}),
         (UsageError, "has no parameter 'bb'. It has: b,", {"mechanism": "principal-laplace", "parameters": {"bb": 1}}),
         (UsageError, "'b' parameter", {"mechanism": "principal-laplace", "parameters": {"b": 0}}),
         (UsageError, "'b' parameter", {"mechanism": "principal-laplace", "parameters": {"b": -1}}),

@@ -142,7 +142,7 @@ def test_an_audit_fetches_the_people_that_it_attacks_and_finds_what_the_memory_e
     assert there.data["settings"]["sampled"]
     assert any("A sample of 300 release rows" in note for note in there.notes)
     (tmp_path / "out" / "trace.parquet").unlink()
-    with pytest.raises(UsageError, match="trace"):
+    with pytest.raises(UsageError, match="private match file"):
         sf.audit(tmp_path / "out", original=None, engine="spark", **words)
     with pytest.raises(UsageError, match="with its card"):
         sf.audit(whole, original=whole, engine="spark", **words)
@@ -152,7 +152,7 @@ def test_an_audit_fetches_the_people_that_it_attacks_and_finds_what_the_memory_e
 
 def test_a_schema_is_inferred_where_the_rows_are(batches, spark, tmp_path):
     spark(Frame.of(batches), batches[0].schema)
-    with pytest.warns(UserWarning, match="learned"):
+    with pytest.warns(UserWarning, match="read off the private table"):
         told = sanitize(None, tmp_path / "out", options("spark", schema=None, label="ill"))
     found = {column["name"]: column for column in told.card.source_schema["columns"]}
     whole = pa.Table.from_batches(batches)

@@ -76,7 +76,7 @@ def test_presence_is_told_with_earlier_releases_and_not_where_records_were_pertu
     ("changes", "why"),
     [
         ({"guarantee": {"epsilon_record": 1.0}}, "guarantee: {epsilon: 1.0"),
-        ({"mechanism": {"name": "additive-noise"}}, "perturbs records one by one"),
+        ({"mechanism": {"name": "additive-noise"}}, "blurs records one by one"),
         ({"mechanism": {"name": "tree-resampling", "parameters": {"epsilon": 2.0}}}, "come to an epsilon of 2"),
         (
             {

@@ -96,7 +96,7 @@ def test_closing_day_is_the_last_day() -> None:
                 "questions": [{"name": "a", "choices": list(range(300))}],
                 "label": {"name": "b", "choices": list(range(100))},
             },
-            "at most 282 are possible where the label has 100",
+            "at most 282 are possible where the question to predict has 100",
         ),
         ({"closes": datetime.datetime(2027, 1, 31, 12)}, "Got 2027-01-31 12:00:00 instead"),
         ({"label": None}, "needs a `label`"),

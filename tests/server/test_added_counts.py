@@ -215,7 +215,7 @@ def test_a_plan_is_made_from_scores_that_all_sites_push(client, tmp_path):
     assert together.epsilon <= 1.0
     assert together.rho == pytest.approx(told.card.stated_guarantee().central.rho / 0.7, rel=1e-4)
     job = Job.of(study.store, client.app.state.context.folder, study.id, "naive-bayes", memory=4 << 30)
-    with pytest.raises(UsageError, match="scores that a plan is made from"):
+    with pytest.raises(UsageError, match="measurements that a plan is made from"):
         with_added_counts(Job.from_dict({**job.to_dict(), "study": None}).request(), first.plan, tmp_path)
     for given, match in (([], "No site"), ([tmp_path / "counts"], "holds no scores"), ([tmp_path], "holds no scores")):
         with pytest.raises((UsageError, CardError), match=match):

@@ -71,7 +71,7 @@ def test_a_study_without_a_label_is_made_and_trains_nothing(pooled):
     rehearse(study)
     assert study.classifiers == ()
     assert consortium.study(**study.to_dict()).hash == study.hash
-    with pytest.raises(SchemaError, match="no label for them to predict"):
+    with pytest.raises(SchemaError, match="no column for them to predict"):
         consortium.study(schema=copy.deepcopy(UNLABELLED), classifiers=["knn"])
     answer = pooled.call("POST", "/models", json={"classifier": "knn"})
     assert answer.status_code == 409

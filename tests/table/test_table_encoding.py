@@ -170,9 +170,9 @@ def test_cells_that_do_not_fit_are_named_by_row_and_never_quoted(encoding, table
 def test_labels_that_do_not_fit(encoding, table):
     with pytest.raises(TableError, match="class that the schema does not list, first in row 2"):
         encoding.encode_label(changed(table, "label", [1, 3]))
-    with pytest.raises(TableError, match="label 'label' is missing in row 1"):
+    with pytest.raises(TableError, match="column to predict 'label' is missing in row 1"):
         encoding.encode_label(changed(table, "label", [None, 1]))
-    with pytest.raises(SchemaError, match="no label"):
+    with pytest.raises(SchemaError, match="no column to predict"):
         Encoding.unit(2).encode_label(table)
 
 

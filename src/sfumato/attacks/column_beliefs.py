@@ -110,5 +110,5 @@ def channels_of_groups(noise: KnownNoise, encoding: Encoding) -> list[tuple[Grou
         elif channel.is_exact:
             found += [(group, Exact(group.width), None) for group in groups]
         else:
-            raise NotApplicableError("some columns of the release were perturbed together, not one by one")
+            raise NotApplicableError("some columns of the release were blurred together, not one by one")
     return found

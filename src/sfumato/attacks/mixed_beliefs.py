@@ -39,7 +39,7 @@ class MixedBeliefs:
     ) -> None:
         """`transform`: the map that mixes columns, where it is not the release's own."""
         if any(channel.width != 1 for channel in noise.channels):
-            raise NotApplicableError("some components of the release were perturbed together, not one by one")
+            raise NotApplicableError("some components of the release were blurred together, not one by one")
         self.encoding, self.noise, self.X, self.cells = known.encoding, noise, people.X, cells
         self.log_prior, self.has_gaps = people.log_prior, bool(np.isnan(known.release).any())
         transform = known.transform if transform is None else transform

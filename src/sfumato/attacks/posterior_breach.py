@@ -110,7 +110,7 @@ class PosteriorBreach(Attack):
         for place, channel in zip(known.noise.places, known.noise.channels, strict=True):
             group = next((group for group in known.encoding.groups if group.slice == place), None)
             if group is None:
-                return Abstain("some columns of the release were perturbed together, not one by one")
+                return Abstain("some columns of the release were blurred together, not one by one")
             here = [i for i, item in enumerate(properties) if place.start <= item.slot < place.stop]
             values, weights = self._possible_values(known, group)
             if channel.is_exact:

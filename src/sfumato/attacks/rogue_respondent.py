@@ -52,7 +52,7 @@ class RogueRespondent:
             total = sum((ones for _, ones in grown), np.zeros(after.width))
             rows = sum(n for n, _ in grown)
             if rows < 1:
-                raise UsageError("Nobody else answered between these versions.")
+                raise UsageError("No other person answered between these versions.")
             share = total / rows
             return Watched(np.full(after.width, np.nan), False, share)
         bits = next(ones for n, ones in grown if n == 1).astype(np.float64)

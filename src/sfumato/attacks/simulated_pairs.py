@@ -55,7 +55,7 @@ def _released(known: Knowledge, X: Matrix, y: Codes | None, rng: np.random.Gener
         return known.simulator(X, y, rng)
     noise = known.noise
     if noise is None or not all(channel.is_stated for channel in noise.channels):
-        raise NotApplicableError("needs to know how the release was made, and nobody says")
+        raise NotApplicableError("needs to know how the release was made, and its card does not say")
     if not known.columnwise and known.transform is None and known.guided is None:
         raise NotApplicableError("needs the transform of a release that mixes columns")
     return Simulated(released(known, noise, X, rng), y, np.arange(len(X)))

@@ -79,7 +79,7 @@ class NoisyScores:
 
     def __add__(self, other: NoisyScores) -> NoisyScores:
         if (self.plan.digest, self.classes) != (other.plan.digest, other.classes):
-            raise ValueError("These scores are of different columns.")
+            raise ValueError("These measurements are of different columns.")
         variances = {kind: self.variances[kind] + other.variances[kind] for kind in self.variances}
         return NoisyScores(self.plan, self.classes, self.cells + other.cells, variances)
 
@@ -125,7 +125,7 @@ class NoisyScores:
         classes = max(1, len(plan.encoding.classes))
         fits = cells.shape == (plan.cells(classes),) and cells.dtype == np.int64
         if not fits or found["classes"] != classes or not all(0 <= one < math.inf for one in variances.values()):
-            raise ValueError("scores")
+            raise ValueError("cells")
         return cls(plan, classes, cells, variances)
 
     def likely(self, far: float) -> bool:

@@ -83,7 +83,7 @@ def moments_of(rows: Rows, classes: int) -> tuple[FeatureSpace, FeatureMoments]:
     """Of one release; refused in words where single columns cannot be read."""
     recipe = rows.source
     if recipe is None or recipe.by_class or recipe.rows != "perturbed":
-        raise NotApplicableError("it needs a release of perturbed records with noise of a known law")
+        raise NotApplicableError("it needs a release of blurred records with noise of a known law")
     if isinstance(recipe.map, Staged):
         return _staged(recipe.map, recipe, rows, classes)
     if not recipe.is_columnwise:

@@ -46,8 +46,8 @@ def encoding_of(frame: pa.Table, schema: Schema | None, bounds: Any) -> Encoding
     schema = Schema(tuple(_bounded(column, bounds) for column in found.private))
     if schema.learned:
         warnings.warn(
-            f"Bounds or categories of {', '.join(schema.learned[:10])} were learned from the training rows, so no "
-            "formal guarantee holds. Give a `schema` with what is known about them.",
+            f"Bounds or categories of {', '.join(schema.learned[:10])} were read off the training rows, so "
+            "nothing is proved. Give a `schema` with what is known about them.",
             PrivacyLeakWarning,
             stacklevel=4,
         )

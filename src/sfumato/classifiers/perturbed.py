@@ -133,7 +133,7 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _domain(self, X: Matrix) -> tuple[Matrix, Matrix]:
         if self.bounds is None:
             warnings.warn(
-                "The bounds were learned from the training rows, so no formal guarantee holds. "
+                "The bounds were read off the training rows, so nothing is proved. "
                 "Give `bounds` from what is known about the columns.",
                 PrivacyLeakWarning,
                 stacklevel=4,

@@ -115,7 +115,7 @@ def fit_on_parts(classifier: Any, parts: Sequence[Part]) -> Any:
     Z = np.concatenate([part.Z for part in parts])
     y = np.concatenate([part.y for part in parts])
     if len(np.unique(y)) < 2:
-        raise TableError("All rows have the same label: there is nothing to learn. At least two classes are needed.")
+        raise TableError("All rows are of the same class: there is nothing to learn. At least two classes are needed.")
     _check_gaps(classifier, parts)
     _check_stages(classifier, parts)
     classifier = _with_neighbours_for(classifier, len(y))

@@ -105,7 +105,7 @@ def condensation(
     if found.left_out:
         console.say(f"Left out, since no class has so many rows: k = {', '.join(map(str, found.left_out))}.")
     console.say(
-        "The paper compares condensation with the published figures of a rotation. The attacks differ: the original "
-        "row nearest to a condensed one need not be its source. Published figures can lie above guessing the mean."
+        "The paper compares condensation with the published figures of a rotation. The attackers differ: the original "
+        "row nearest to a condensed one need not be its source. Published figures can lie above the mean alone."
     )
     console.result(found.to_dict())

@@ -91,7 +91,10 @@ def plan(
             progress=progress,
         )
     origin = "assumed people" if population is None else f"people of {population}"
-    console.say(f"Simulated with {origin}. Plain answers would reach {found.plain:.3f}, guessing {found.majority:.3f}.")
+    console.say(
+        f"Simulated with {origin}. Plain answers would reach {found.plain:.3f}, always the commonest answer "
+        f"{found.majority:.3f}."
+    )
     console.say("floor  respondents  accuracy         disclosed by question  epsilon  level")
     for case in found.cases:
         console.say(

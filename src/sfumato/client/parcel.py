@@ -33,7 +33,7 @@ class Parcel:
         folder = Path(folder)
         card, file = Card.load(folder), folder / COUNTS
         if not file.is_file():
-            raise TableError(f"There is no {COUNTS} in {folder}, which this study takes. Sanitize with its study file.")
+            raise TableError(f"There is no {COUNTS} in {folder}, which this study takes. Release with its study file.")
         cells = read_cells(file)
         with pq.ParquetFile(file) as opened:
             _check_inside(card_inside(opened), carries_more(opened), card, folder)
@@ -60,9 +60,9 @@ class Parcel:
         label = card.release_schema["label"]
         described = [column["name"] for column in card.release_schema["columns"]] + ([label["name"]] if label else [])
         if names != described:
-            raise CardError(f"{file} has different columns from those on its card. It was changed: sanitize again.")
+            raise CardError(f"{file} has different columns from those on its card. It was changed: release again.")
         if rows != card.rows:
-            raise CardError(f"{file} has {rows} rows, and its card speaks of {card.rows}. Sanitize again.")
+            raise CardError(f"{file} has {rows} rows, and its card speaks of {card.rows}. Release again.")
         return cls(file, card, tuple(names), rows, file.stat().st_size, file_digest(file))
 
 
@@ -74,5 +74,5 @@ def _check_inside(embedded: bytes | None, more: bool, card: Card, folder: Path) 
     if more:
         raise CardError(
             f"The release in {folder} contains more than rows and card: another program has written to it, and what "
-            "it added would leave too. Sanitize again and push the folder as it is."
+            "it added would leave too. Release again and push the folder as it is."
         )

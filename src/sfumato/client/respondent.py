@@ -126,7 +126,7 @@ def prepare(
         )
     if max_epsilon is not None and epsilon > max_epsilon:
         raise NotYetError(
-            f"The guidance would let somebody learn as much as epsilon {epsilon_at_most(epsilon)} of your answers, "
+            f"The guidance would let its reader learn as much as epsilon {epsilon_at_most(epsilon)} of your answers, "
             f"more than the {max_epsilon:.9g} that you allow. Nothing was sent."
         )
     uniforms = uniforms_from_bytes(randomness(8 * survey.width))

@@ -41,7 +41,7 @@ def added_scores(scored: Scored, first: PoolStudy) -> tuple[NoisyScores, int]:
         return found, max(1, len(scored.sites))
     sites = {one: _of_one(one, plan, first) for one in scored}
     if not sites:
-        raise UsageError("No site has scored anything yet.")
+        raise UsageError("No site has measured anything yet.")
     if len({counts_identity(one.cells) for one in sites.values()}) < len(scored):
         raise UsageError("A release is given twice: its people would count as two sites. Give every site's once.")
     return reduce(add, sites.values()), len(sites)

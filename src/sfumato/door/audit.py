@@ -106,7 +106,7 @@ class Audit:
         for entry in self.data["attacks"]:
             if entry["name"] == name:
                 return dict(entry)
-        raise UsageError(f"The audit has no attack {name!r}.")
+        raise UsageError(f"The audit has no attacker {name!r}.")
 
     def save(self, folder: Path | str) -> None:
         """Write audit.json and audit.parquet into a folder."""

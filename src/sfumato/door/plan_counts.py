@@ -90,13 +90,13 @@ def plan_counts(
         raise UsageError(f"The number of sites must be from 1 to {MOST_SITES:,}. Got {sites!r} instead.")
     if sum((release is not None, bool(pairs), scores, scored is not None)) > 1:
         raise UsageError(
-            "A plan has one origin: a release, pairs of columns that belong together, or scores. Leave the others out."
+            "A plan has one origin: a release, pairs of columns that belong together, or --scores. Leave out the rest."
         )
     if sites != 1 and release is None:
         raise UsageError(
             "The number of sites (--sites) says how much finer than one site's release a plan may be, and needs that "
-            "release. A plan from scores knows how many sites there were; one from public rules does not ask. Leave it "
-            "out."
+            "release. A plan from all sites' measurements knows how many sites there were; one from public rules does "
+            "not ask. Leave it out."
         )
     if bool(pairs) != is_reason(reason):
         raise UsageError(

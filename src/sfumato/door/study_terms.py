@@ -17,6 +17,6 @@ def study_terms(file: Path | str) -> Terms:
         raise UsageError(f"There is no study file {file}.")
     study = load_study(file)
     if not isinstance(study, PoolStudy):
-        raise UsageError(f"{file} is a study of kind {study.kind}, for which no table is sanitized.")
+        raise UsageError(f"{file} is a study of kind {study.kind}, for which no table is released.")
     settled = study.schema, study.mechanism, study.parameters, study.epsilon_record, study.presence
     return Terms(study.name, study.hash, *settled)

@@ -137,7 +137,7 @@ def parts_of(release: Release) -> list[Part]:
     if release.card.post_processing is not None:
         raise CardError(
             f"The release was rounded and clipped ({release.card.post_processing}), so its noise is no longer the one "
-            "that was drawn. Sanitize without --like-original."
+            "that was drawn. Release without --like-original."
         )
     recipe, Z = release.card.made_by(), release.Z
     if not recipe.by_class:
@@ -208,7 +208,7 @@ def lost(
 ) -> dict[str, float]:
     """For the owner: adjusted Rand index against the same clustering of the original rows, and of plain k-means."""
     if len(releases) != 1 or releases[0].source is None:
-        raise UsageError("What was lost can be told to the owner only, of one release with its trace.")
+        raise UsageError("What was lost can be told to the owner only, of one release with its private match file.")
     release = releases[0]
     recipe = release.card.made_by()
     plain = recipe.map.apply(recipe.encoding.encode(open_table(original).read()).X[release.source])

@@ -75,7 +75,9 @@ def compare(table: Any, out: Path, request: Request, progress: Progress = silent
     opened = open_table(table)
     schema = schema_for(opened, request.schema, request.label)
     if schema.label is None:
-        raise SchemaError("Accuracy is how often a label is predicted, and there is none. Name it with --label.")
+        raise SchemaError(
+            "Accuracy is how often the column to predict is right, and there is none. Name it with --label."
+        )
     found, left_out = candidates(Wish(trust=KEY_HOLDERS), public=not schema.learned)
     if request.mechanisms is not None:
         if unknown := sorted(set(request.mechanisms) - {one.mechanism for one in found}):

@@ -58,7 +58,7 @@ def noisy_counts(cells: Codes, plan: AgreedPlan, card: Card) -> NoisyCounts | No
     if len(cells) != plan.cells(classes):
         raise TableError(
             f"The file has {len(cells):,} counts, and the study's plan asks for {plan.cells(classes):,}: they were "
-            "measured under another plan. Sanitize with the study's file."
+            "measured under another plan. Release with the study's file."
         )
     found = noisy_figures(plan, classes, cells, measured)
     if not _likely(found, measured):
@@ -70,7 +70,7 @@ def expected_measurements(plan: AgreedPlan, card: Card) -> list[Measurement]:
     """What a card must state that was made under this plan with its own epsilon and delta."""
     stated = card.mechanism["parameters"]
     if card.mechanism["name"] not in MECHANISMS:
-        raise CardError("The card's mechanism is unknown.")
+        raise CardError("The card's method is unknown.")
     made = make_mechanism(card.mechanism["name"], {"epsilon": stated["epsilon"], "delta": stated["delta"]})
     assert isinstance(made, TreeResampling)
     return planned_measurements(plan, made.budget(np.random.default_rng(0)))

@@ -112,12 +112,12 @@ def compare(model: Model, source: Any, *, key: Path | Key | None = None, unknown
     Z, truth, unfit, like = rows_to_classify(model, source, key, unknown)
     if truth is None or not len(truth):
         raise TableError(
-            f"The table has no rows with the label {model.about['label']!r}, so there is nothing to compare with. "
-            "To classify rows without a label: sfumato predict."
+            f"The table has no rows with the column to predict ({model.about['label']!r}), so there is nothing to "
+            "compare with. To classify rows without it: sfumato predict."
         )
     if left := np.count_nonzero(truth == NOT_TOLD):
         raise TableError(
-            f"The label {model.about['label']!r} is empty in {left} of {len(truth)} rows. "
+            f"The column to predict {model.about['label']!r} is empty in {left} of {len(truth)} rows. "
             "Fill it in, or leave these rows out."
         )
     classifier = classifier_for(model, source)

@@ -110,7 +110,7 @@ def far_cells(path: Path, card: Card) -> str | None:
     except SfumatoError as error:
         return str(error)
     except (pa.ArrowException, OSError):
-        return f"{path} cannot be read as Parquet: it is damaged. Sanitize again."
+        return f"{path} cannot be read as Parquet: it is damaged. Release again."
     return None
 
 

@@ -87,7 +87,7 @@ def cut_schema(schema: Schema, edges: Mapping[str, Sequence[float]], reason: str
     source = "learned" if reason is None else "public"
     for name, found in edges.items():
         if schema[name].role == "label":
-            raise SchemaError(f"The label {name!r} is not cut.")
+            raise SchemaError(f"The column to predict {name!r} is not cut.")
         cut = {"kind": "categorical", "low": None, "high": None, "categories": None, "edges": tuple(found)}
         schema = schema.with_column(name, **cut, source=source, reason=reason)
     return schema

@@ -127,7 +127,7 @@ def classifier_for(model: Model, source: Any) -> Any:
     if not hasattr(model.classifier, "predict_released"):
         other = "knn or svm" if card.transform["kind"] == "secret" else "reconstructed-naive-bayes"
         raise UsageError(
-            f"{model.about['classifier']} learned the distribution of plain rows and would misjudge perturbed ones. "
+            f"{model.about['classifier']} learned the distribution of plain rows and would misjudge blurred ones. "
             f"Give the plain rows, or train {other}, which can classify both."
         )
     return ForReleased(model.classifier, card)
@@ -161,7 +161,9 @@ def rows_to_classify(model: Model, source: Any, key: Path | Key | None, unknown:
 def _released(model: Model, release: Release) -> Rows:
     """Rows that were released perturbed lie in the model's space already."""
     if release.card.space != model.about["space"]:
-        raise CardError(f"The release {release.where} is in a different space from the model's training data.")
+        raise CardError(
+            f"The release {release.where} does not fit together with the releases that the model learned from."
+        )
     return Rows(release.Z, release.y if release.card.label in ("exact", "drawn") else None, {})
 
 
@@ -206,7 +208,7 @@ def _map(model: Model, key: Path | Key | None) -> tuple[Matrix, Matrix]:
     if key is None:
         raise CardError(
             "Plain rows can be embedded only with the key of the releases. Give --key key.json, "
-            "or classify rows that were sanitized with it (give their folder)."
+            "or classify rows that were released with it (give their folder)."
         )
     loaded = key if isinstance(key, Key) else Key.load(key)
     if loaded.commitment() != model.about["transform"].get("commitment"):

@@ -99,7 +99,7 @@ def rehearse_sites(
     rows = open_table(table).read()
     found = schema or Schema.infer(rows, label=label)
     if found.label is None:
-        raise UsageError("A rehearsal needs classes to predict: give --label COL, or a schema with a label.")
+        raise UsageError("A rehearsal needs classes to predict: give --label COL, or a schema with such a column.")
     encoding = Encoding(found)
     X, y = encoding.encode(rows).X, encoding.encode_label(rows)
     _check_size(y, max(sites), encoding)

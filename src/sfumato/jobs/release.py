@@ -104,7 +104,9 @@ class Release:
             if trace.exists():
                 found = open_table(trace).read()["source"].to_numpy()
                 if len(found) != self.card.rows:
-                    raise CardError(f"The trace of {self.folder} is not that of its release: numbers of rows differ.")
+                    raise CardError(
+                        f"The private match file of {self.folder} is not that of its release: numbers of rows differ."
+                    )
                 self._source = found
         return self._source
 
@@ -301,7 +303,7 @@ def card_inside(file: pq.ParquetFile) -> bytes | None:
     """The card that a release carries. A file holds such words twice, for Parquet and for Arrow: two cards are none."""
     card: bytes | None = (file.metadata.metadata or {}).get(CARD_METADATA)
     if card != (file.schema_arrow.metadata or {}).get(CARD_METADATA):
-        raise CardError("The file contains two cards, and they differ: it was edited. Sanitize again.")
+        raise CardError("The file contains two cards, and they differ: it was edited. Release again.")
     return card
 
 

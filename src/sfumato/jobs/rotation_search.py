@@ -206,8 +206,8 @@ class _Search:
 
 def _warn(result: SearchResult) -> None:
     warnings.warn(
-        f"Attacks miss {counted(len(result.weak_columns), 'column')} by a standard deviation below {ENOUGH} of the "
-        "range, and come nearer than guessing the mean, whichever rotation is kept. Noise helps here, another "
+        f"Attackers miss {counted(len(result.weak_columns), 'column')} by a standard deviation below {ENOUGH} of the "
+        "range, and come nearer than the mean alone, whichever rotation is kept. Noise helps here, another "
         "rotation does not: --param noise=laplace, or --epsilon-record.",
         WeakRotationWarning,
         stacklevel=4,

@@ -315,13 +315,17 @@ def schema_for(
     schema = given if isinstance(given, Schema) else Schema.load(given)
     schema = schema if person is None else with_person(schema, person, agreed=agreed)
     if label is not None and label not in schema:
-        raise SchemaError(f"The schema has no column {label!r} to be the label. It has: {', '.join(schema.names)}.")
+        raise SchemaError(
+            f"The schema has no column {label!r} to be the column to predict. It has: {', '.join(schema.names)}."
+        )
     if label is not None and (schema.label is None or schema.label.name != label):
-        raise SchemaError(f"In the schema the label is not {label!r}. Give that column `role: label`, or drop --label.")
+        raise SchemaError(
+            f"In the schema the column to predict is not {label!r}. Give that column `role: label`, or drop --label."
+        )
     if schema.learned:
         warnings.warn(
             f"The schema's bounds or categories of {counted(len(schema.learned), 'column')} were learned from data "
-            "(source: learned). No formal guarantee can rest on them until their owner declares them public.",
+            "(source: learned). No proof can rest on them until their owner declares them public.",
             PrivacyLeakWarning,
             stacklevel=2,
         )

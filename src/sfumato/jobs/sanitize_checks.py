@@ -27,7 +27,7 @@ def check_nobodys(mechanism: ModelDrawing, encoding: Encoding, options: Options)
     }
     for option, given in wrong.items():
         if given:
-            raise UsageError(f"{option} makes no sense with {mechanism.name}: its rows belong to nobody. Leave it out.")
+            raise UsageError(f"{option} makes no sense with {mechanism.name}: its rows are made up. Leave it out.")
     _check_rows_per_person(encoding, options)
 
 
@@ -70,11 +70,11 @@ def check_label(schema: Schema, names: Sequence[str], options: Options) -> None:
     label = schema.label
     if options.unlabelled and options.private_label:
         raise UsageError(
-            "--unlabelled releases no label, so there is no label to keep private. Leave out one of the two."
+            "--unlabelled leaves the column to predict out, so there is none to keep private. Leave out one of the two."
         )
     if label is not None and label.name not in names and not options.unlabelled:
         raise TableError(
-            f"The table has no column {label.name!r}, which the schema names as the label. "
+            f"The table has no column {label.name!r}, which the schema names as the one to predict. "
             "If these are rows to be classified, add --unlabelled."
         )
 
@@ -87,7 +87,7 @@ def check_target(schema: Schema, names: Sequence[str], mechanism: Mechanism, opt
     if target.name not in names:
         raise TableError(f"The table has no column {target.name!r}, which is to be the number to predict.")
     if isinstance(mechanism, ModelDrawing):
-        raise UsageError(f"Rows of {mechanism.name} belong to nobody, so no number can stay with them as it is.")
+        raise UsageError(f"Rows of {mechanism.name} are made up, so no number can stay with them as it is.")
     if options.engine == "spark":
         raise UsageError("--engine spark cannot release a number to predict yet. Use --engine stream.")
     if options.terms is not None:
@@ -99,7 +99,7 @@ def label_response(encoding: Encoding, options: Options, strength: Strength) -> 
     if not options.private_label:
         return None
     if encoding.schema.label is None:
-        raise UsageError("--private-label needs a label. Name it with --label.")
+        raise UsageError("--private-label needs a column to predict. Name it with --label.")
     if not strength.label_epsilon > 0:
         raise UsageError(f"--label-epsilon must be positive. Got {strength.label_epsilon} instead.")
     return RandomizedResponse.of_epsilon(strength.label_epsilon, len(encoding.classes))

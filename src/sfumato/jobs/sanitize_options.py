@@ -89,7 +89,7 @@ class Options:
     def with_own_noise(self, schema: Schema) -> Schema:
         """The schema with what the owner chose for single columns; a study has settled that for all."""
         if self.columns and self.terms is not None:
-            raise UsageError("The study settles how every column is perturbed. Leave --column-param out.")
+            raise UsageError("The study settles how every column is blurred. Leave --column-param out.")
         return schema.with_noise(self.columns)
 
     def public_rows(self) -> PublicRows | None:
@@ -145,7 +145,7 @@ class Options:
         if not self.published:
             return self.parameters
         if self.terms is not None:
-            raise UsageError("The study settles the mechanism and its parameters. Leave --as-published out.")
+            raise UsageError("The study settles the method and its parameters. Leave --as-published out.")
         name = self.mechanism or MECHANISM
         known = MECHANISMS.get(name)  # an unknown one is refused later, with the names of all
         return as_published(name, known.published if known else {}, self.parameters, MECHANISMS)
@@ -228,7 +228,7 @@ class Options:
             )
         if self.search is None:
             if self.search_scoring != SCORINGS[0]:
-                raise UsageError("--search-scoring says how a search scores rotations. Add --search N.")
+                raise UsageError("--search-scoring says how a search judges rotations. Add --search N.")
             return
         if not isinstance(mechanism, RandomRotation):
             raise UsageError(f"--search looks for a rotation, but {mechanism.name} has none. Leave --search out.")

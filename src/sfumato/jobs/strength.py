@@ -112,7 +112,7 @@ class Wanted:
         `schema` is the owner's own, which must be None where the study has one.
         """
         if self.label_epsilon is not None and not self.private_label:
-            raise UsageError("--label-epsilon says how a private label is randomized. Add --private-label.")
+            raise UsageError("--label-epsilon says how the column to predict is blurred. Add --private-label.")
         label = LABEL_EPSILON if self.label_epsilon is None else self.label_epsilon
         if self.trust not in TRUSTS:
             raise UsageError(f"--trust must be {' or '.join(TRUSTS)}. Got {str(self.trust)[:60]!r} instead.")
@@ -195,7 +195,7 @@ def _check_presence(asked: Presence, parameters: Mapping[str, Any]) -> None:
     planned = Central(rho=rho_for(epsilon, delta), delta=asked.delta) if delta else Central(pure=epsilon)
     if planned.epsilon > asked.epsilon * (1 + 1e-9):
         raise UsageError(
-            f"The study asks for an epsilon of at most {asked.epsilon:.9g} at delta {asked.delta:g} for somebody's "
+            f"The study asks for an epsilon of at most {asked.epsilon:.9g} at delta {asked.delta:g} for a person's "
             "presence, and would not take a release with more. Leave --epsilon and --delta out, or give smaller ones."
         )
 
@@ -212,5 +212,7 @@ def _left_for_the_columns(epsilon: float, parameters: Mapping[str, Any], label: 
     if not epsilon > 0:
         raise UsageError(f"--epsilon must be a positive number. Got {epsilon:g} instead.")
     if not epsilon > label:
-        raise UsageError(f"The record's epsilon ({epsilon:g}) must exceed that of the private label ({label:g}).")
+        raise UsageError(
+            f"The record's epsilon ({epsilon:g}) must exceed that of the private column to predict ({label:g})."
+        )
     return epsilon - label

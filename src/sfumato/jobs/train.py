@@ -123,8 +123,8 @@ def check_one_space(cards: Sequence[Card], names: Sequence[str]) -> None:
     for card, name in zip(cards, names, strict=True):
         if card.space != cards[0].space:
             raise CardError(
-                f"{name} and {names[0]} are in different spaces (columns, bounds, basis or key differ), so they "
-                "cannot be pooled. Sanitize them with the same --schema and the same basis or --key."
+                f"{name} and {names[0]} do not fit together (columns, bounds, basis or key differ), so they "
+                "cannot be pooled. Release them with the same --schema and the same basis or --key."
             )
 
 
@@ -135,7 +135,7 @@ def _part(release: Release) -> Part:
                 f"The release {release.where} has a number to predict, and classifiers learn classes. Use `sfumato "
                 f"regress --target {release.card.target}`."
             )
-        raise SchemaError(f"The release {release.where} has no label to learn. Sanitize with --label.")
+        raise SchemaError(f"The release {release.where} has no column to predict. Release with --label.")
     return part_of_card(release.Z, release.y, release.card)
 
 

@@ -26,14 +26,12 @@ MECHANISMS: dict[str, type[Mechanism]] = discover(__name__, Mechanism, declares=
 def make_mechanism(name: str, parameters: dict[str, object] | None = None) -> Mechanism:
     """A mechanism by its name and parameters, as the command line gives them."""
     if name not in MECHANISMS:
-        raise UsageError(f"There is no mechanism {name!r}. Choose one of: {', '.join(sorted(MECHANISMS))}.")
+        raise UsageError(f"There is no method {name!r}. Choose one of: {', '.join(sorted(MECHANISMS))}.")
     known = MECHANISMS[name]._get_param_names()
     for parameter in parameters or {}:
         if parameter == "epsilon_record" and parameter not in known:
             able = sorted(other for other, mechanism in MECHANISMS.items() if parameter in mechanism._get_param_names())
-            raise UsageError(
-                f"{name} cannot aim for an epsilon of the record. These mechanisms can: {', '.join(able)}."
-            )
+            raise UsageError(f"{name} cannot aim for an epsilon of the record. These methods can: {', '.join(able)}.")
         if parameter not in known:
             raise UsageError(f"{name} has no parameter {parameter!r}. It has: {', '.join(known)}.")
     return MECHANISMS[name](**(parameters or {}))

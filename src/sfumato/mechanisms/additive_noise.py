@@ -167,7 +167,7 @@ class AdditiveNoise(Mechanism):
         if excess(least) < 0:
             raise UsageError(
                 f"A record epsilon of {wanted:g} cannot be reached: that needs noise of less than {SCALES[0]:g} times "
-                "the range, which protects nobody. Ask for a smaller epsilon."
+                "the range, which protects no one. Ask for a smaller epsilon."
             )
         from scipy.optimize import brentq  # loads slowly, and only this knob needs it
 

@@ -62,5 +62,5 @@ def check_choices(mechanism: str, able: Collection[str], encoding: Encoding) -> 
                 can = f"It knows: {', '.join(sorted(able))}." if able else "It perturbs all columns alike."
                 raise SchemaError(
                     f"Column {group.column.name!r} asks for its own {choice} (`noise` in the schema), which "
-                    f"{mechanism} cannot give it. {can} Remove it from the schema, or choose another mechanism."
+                    f"{mechanism} cannot give it. {can} Remove it from the schema, or choose another method."
                 )

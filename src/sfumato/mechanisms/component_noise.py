@@ -56,7 +56,7 @@ class ComponentNoise:
         least, most = (math.log(b) for b in STRENGTHS)
         if not np.isfinite(excess(0.0)):
             raise UsageError(
-                f"No strength of {self.law} noise gives a record epsilon: its amplification has no bound "
+                f"No strength of {self.law} noise gives a record epsilon: what it tells has no bound "
                 "[principal-laplace, Theorem 4]. Use law=laplace, or student-t."
             )
         if excess(most) > 0 or excess(least) < 0:

@@ -94,8 +94,8 @@ class GuidedProjection(Mechanism):
     def statistics(self, X: Matrix, y: Codes | None) -> Statistics:
         if y is None:
             raise UsageError(
-                f"{self.name} learns in which directions classes differ, so it needs a label. Name one with "
-                "--label, or give the guidance."
+                f"{self.name} learns in which directions classes differ, so it needs a column to predict. Name one "
+                "with --label, or give the guidance."
             )
         return Statistics.of(X, y)
 

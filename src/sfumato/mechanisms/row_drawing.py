@@ -110,7 +110,7 @@ class RowDrawing(Mechanism):
         if unknown:
             raise TableError(
                 f"{self.name} was fitted on rows with different classes. Fit it on the same table, "
-                "with the label or without it."
+                "with the column to predict or without it."
             )
         return codes
 

@@ -152,7 +152,7 @@ class TreeResampling(ModelDrawing):
         self._check_positive(epsilon=self.epsilon)
         if self.epsilon > 100:
             raise UsageError(
-                f"An epsilon of {self.epsilon:g} protects nobody. The 'epsilon' parameter of tree-resampling must be "
+                f"An epsilon of {self.epsilon:g} protects no one. The 'epsilon' parameter of tree-resampling must be "
                 "at most 100; up to 1 protects well, above 10 hardly."
             )
         number = isinstance(self.delta, Real) and not isinstance(self.delta, bool)
@@ -163,7 +163,7 @@ class TreeResampling(ModelDrawing):
             )
         if self.delta >= TOO_LARGE_DELTA:
             raise UsageError(
-                f"A delta of {self.delta:g} protects nobody: it allows that one record in "
+                f"A delta of {self.delta:g} protects no one: it allows that one record in "
                 f"{max(1, round(1 / self.delta)):,} is released as it is. The 'delta' parameter of tree-resampling "
                 f"must be 0 or below {TOO_LARGE_DELTA:g}, and well below one over the number of rows, such as 1e-6."
             )

@@ -110,7 +110,8 @@ def answers_of(
         raise UsageError(f"The release has no categorical column {unknown[0]!r}.")
     if len({name for name, _ in entries[0]}) < 2:
         raise UsageError(
-            "Rules need two categorical columns at least (the label counts). Give numbers bins in the schema."
+            "Rules need two categorical columns at least (the column to predict counts). Give numbers bins in "
+            "the schema."
         )
     return Answers(tuple(entries), tuple(gains), tuple(left_out))
 

@@ -94,7 +94,7 @@ def pieces_of(recipe: Recipe, channels: Sequence[Channel]) -> list[Piece]:
         if not channel.is_stated:
             raise CardError(
                 "Not applicable: the law of a released column is not stated (it was rounded, clipped or redrawn "
-                "afterwards), so its noise cannot be taken out. Sanitize without --like-original, or with a mechanism "
+                "afterwards), so its noise cannot be taken out. Release without --like-original, or with a method "
                 "that states its noise."
             )
     if recipe.is_columnwise:
@@ -103,7 +103,7 @@ def pieces_of(recipe: Recipe, channels: Sequence[Channel]) -> list[Piece]:
             _, channel = where[group.start]
             own = channel if channel.width == group.width else Exact(group.width)
             if own is not channel and not channel.is_exact:
-                raise CardError(f"Not applicable: column {group.column.name!r} was perturbed together with others.")
+                raise CardError(f"Not applicable: column {group.column.name!r} was blurred together with others.")
             found.append(Piece(group.column.name, group.slice, own, group))
         return found
     if not all(channel.numbers for channel in channels):

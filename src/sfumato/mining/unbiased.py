@@ -67,7 +67,7 @@ def _mapped_back(part: Part, W: Matrix, extra: Matrix) -> Unbiased:
     if np.linalg.matrix_rank(matrix, tol=1e-9) < matrix.shape[1]:
         raise CardError(
             f"Not applicable: the release keeps {len(matrix)} components of {matrix.shape[1]} encoded columns, so what "
-            "source columns do is not all in it. Sanitize with all components, or with a mechanism that keeps columns."
+            "source columns do is not all in it. Release with all components, or with a method that keeps columns."
         )
     back = np.linalg.pinv(matrix)
     noise = np.diag(extra.mean(axis=0))

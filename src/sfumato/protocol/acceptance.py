@@ -88,7 +88,7 @@ def _made(study: PoolStudy, card: Card) -> Iterator[str]:
         if name not in used or not same(used[name], wanted):
             yield f"The study fixes the parameter {name}={wanted!r}, but the release was made with another value."
     if study.plan is not None and not _as_planned(study.plan, card):
-        yield "The card does not state the noise that the study's plan gives for its epsilon and delta. Sanitize again."
+        yield "The card does not state the noise that the study's plan gives for its epsilon and delta. Release again."
     if card.space != study.space:
         yield (
             "The release is in another space than the study's, so its rows cannot be pooled with the others'. "

@@ -195,13 +195,13 @@ def _mechanism(found: Any) -> tuple[str, dict[str, Any]]:
         raise SchemaError("The study's `mechanism` must have a `name` and may have `parameters`.")
     parameters = found.get("parameters") or {}
     if not isinstance(parameters, Mapping):
-        raise SchemaError("The parameters of the study's mechanism must be names with values.")
+        raise SchemaError("The parameters of the study's method must be names with values.")
     make_mechanism(found["name"], dict(parameters))
     try:
         canonical_json(parameters)
     except (TypeError, ValueError):
         raise SchemaError(
-            "The parameters of the study's mechanism must be numbers, words and lists of them: others have no single "
+            "The parameters of the study's method must be numbers, words and lists of them: others have no single "
             "spelling, and so no hash."
         ) from None
     return found["name"], dict(parameters)
@@ -266,7 +266,7 @@ def _classifiers(found: Any, schema: Schema) -> tuple[str, ...]:
     if schema.label is None:
         if found:
             raise SchemaError(
-                "The study names classifiers, and its schema has no label for them to predict. Give that column "
+                "The study names classifiers, and its schema has no column for them to predict. Give that column "
                 "`role: label`, or leave `classifiers` out: the study then reconstructs columns."
             )
         return ()

@@ -31,7 +31,7 @@ def rehearse(study: PoolStudy) -> None:
     if study.epsilon_record is not None and not MECHANISMS[study.mechanism].proves:
         raise SchemaError(
             f"The study asks for a formal guarantee, and {study.mechanism} gives no proof, so no release would be "
-            "accepted. Choose another mechanism, or `guarantee: empirical-allowed`."
+            "accepted. Choose another method, or `guarantee: empirical-allowed`."
         )
     _check_presence(study)
     parameters = _as_a_site_has_them(study)
@@ -55,12 +55,12 @@ def _check_presence(study: PoolStudy) -> None:
     hides = study.draws
     if study.presence is not None and not hides:
         raise SchemaError(
-            f"The study asks for rows that hide who is in the table, and {study.mechanism} perturbs records one by "
+            f"The study asks for rows that hide who is in the table, and {study.mechanism} blurs records one by "
             "one. Use tree-resampling, or ask for `epsilon_record`."
         )
     if study.epsilon_record is not None and hides:
         raise SchemaError(
-            f"{study.mechanism} releases rows that belong to nobody, and hides who is in the table. Ask for that: "
+            f"{study.mechanism} releases made-up rows, and hides who is in the table. Ask for that: "
             "`guarantee: {epsilon: 1.0, delta: 1.0e-6}` instead of `epsilon_record`."
         )
     if study.presence is None or not hides:
@@ -100,10 +100,10 @@ def _explained(trial: Any) -> None:
     except TableError:
         pass
     except (UsageError, SchemaError) as error:
-        raise SchemaError(f"No site could follow the study's mechanism: {error}") from None
+        raise SchemaError(f"No site could follow the study's method: {error}") from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise SchemaError(
-            "No site could follow the study's mechanism: its parameters have values of the wrong kind."
+            "No site could follow the study's method: its parameters have values of the wrong kind."
         ) from None
 
 

@@ -128,15 +128,15 @@ class SurveyStudy:
             raise SchemaError("The survey needs a `label`: the question whose answer is to be predicted.")
         label = Question.from_dict(found["label"], languages, "label")
         if label.kind == "number":
-            raise SchemaError("The label must be a choice, not a number: classes are to be predicted.")
+            raise SchemaError("The question to predict must be a choice, not a number: classes are to be predicted.")
         if label.name in {question.name for question in questions}:
-            raise SchemaError(f"The label {label.name!r} is also one of the questions. Ask it once.")
+            raise SchemaError(f"The question to predict {label.name!r} is also one of the questions. Ask it once.")
         sizes, classes = [len(question.choices) for question in questions], len(label.choices)
         most = min(MOST_BITS, math.isqrt(MOST_CELLS // classes))
         if sum(sizes) > most:
             raise SchemaError(
-                f"The questions have {sum(sizes)} choices together; at most {most} are possible where the label has "
-                f"{classes}. Merge choices or drop questions."
+                f"The questions have {sum(sizes)} choices together; at most {most} are possible where the question to "
+                f"predict has {classes}. Merge choices or drop questions."
             )
         return cls(
             name=_line(found, "name"),

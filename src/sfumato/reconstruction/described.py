@@ -52,7 +52,7 @@ def describe(card: Card, column: str | None = None, operator: Operator | None = 
     if card.post_processing is not None:
         raise CardError(
             f"The release was rounded and clipped ({card.post_processing}), so its noise is no longer what was "
-            "drawn, and nothing can be reconstructed. Sanitize without --like-original."
+            "drawn, and nothing can be reconstructed. Release without --like-original."
         )
     found = described(recipe if operator is None else recipe.knowing(operator), names.index(column))
     if found is None:

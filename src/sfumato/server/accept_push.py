@@ -113,7 +113,7 @@ class Push:
         if known.outcome == ELSEWHERE:
             raise ApiError(409, "pushed-elsewhere", "Another site has pushed the same rows to this study.")
         if known.outcome == WITHDRAWN:
-            raise ApiError(410, "withdrawn", "This release was withdrawn. Sanitize again to push these rows once more.")
+            raise ApiError(410, "withdrawn", "This release was withdrawn. Release again to push these rows once more.")
         if known.receipt.purpose != self.purpose:
             raise ApiError(
                 409,

@@ -63,7 +63,9 @@ class Encoding:
             raise SchemaError("The schema has no private column, so there is nothing to release. Check its roles.")
         label = schema.label
         if label is not None and label.categories is None:
-            raise SchemaError(f"The label {label.name!r} has no categories. List its classes in the schema.")
+            raise SchemaError(
+                f"The column to predict {label.name!r} has no categories. List its classes in the schema."
+            )
         self.schema = schema
         self.groups: tuple[Group, ...] = groups_of(schema.private)
         self.width: int = self.groups[-1].stop
@@ -173,7 +175,9 @@ class Encoding:
         """Codes of the labels: positions in `classes`; `UNLISTED` and `NOT_TOLD` where such cells are let through."""
         label = self.schema.label
         if label is None:
-            raise SchemaError("The schema has no label. Name it with --label, or give one column `role: label`.")
+            raise SchemaError(
+                "The schema has no column to predict. Name it with --label, or give one column `role: label`."
+            )
         array = column_of(batch, label.name)
         return codes_of(label, array, first_row, unknown, may_be_empty=may_be_empty)[0]
 

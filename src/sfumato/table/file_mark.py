@@ -38,6 +38,6 @@ class FileMark:
             )
         if FileMark.of(self.path) != self:
             raise TableError(
-                f"{self.path} changed while the table was read. Nothing was released. Start again when nobody writes "
-                "to it."
+                f"{self.path} changed while the table was read. Nothing was released. Start again when no program "
+                "writes to it."
             )

@@ -154,7 +154,7 @@ def codes_of(
 def _unexpected_empty(column: Column, empty: Flags, first_row: int) -> TableError:
     row = first_row + int(empty.argmax()) + 1
     if column.role == "label":
-        return TableError(f"The label {column.name!r} is missing in row {row}. Remove rows without a label first.")
+        return TableError(f"The column to predict {column.name!r} is missing in row {row}. Remove such rows first.")
     return TableError(
         f"Column {column.name!r} is empty in row {row}, but the schema does not allow it. Set `missing: true` for "
         "the column in the schema, or fill the cell."

@@ -122,14 +122,14 @@ def _label(summary: Summary) -> Column:
     name = summary.name
     if summary.first_empty is not None:
         raise TableError(
-            f"The label {name!r} is missing in {counted(summary.empty, 'row')}, first in row {summary.first_empty}. "
-            "Remove rows without a label first."
+            f"The column to predict {name!r} is missing in {counted(summary.empty, 'row')}, first in row "
+            f"{summary.first_empty}. Remove such rows first."
         )
     if len(summary.words) < 2:
-        raise SchemaError(f"The label {name!r} has only one class, so there is nothing to learn from it.")
+        raise SchemaError(f"The column to predict {name!r} has only one class, so there is nothing to learn from it.")
     if len(summary.words) > MOST_CLASSES:
         raise SchemaError(
-            f"The label {name!r} has more than {MOST_CLASSES} classes. A label must be a class, not a number; "
+            f"The column to predict {name!r} has more than {MOST_CLASSES} classes. It must be a class, not a number; "
             "put its values into a few ranges first."
         )
     return Column(name, "categorical", role="label", categories=_sorted(summary.words))
@@ -212,7 +212,7 @@ def _from_text(summary: Summary, missing: bool, notes: list[str]) -> Column:
     share = distinct / max(min(summary.sampled, summary.filled), 1)
     if distinct > 100 and share > 0.2 and looks.mean_length > 20 and looks.phrases > looks.cells / 2:
         raise SchemaError(
-            f"Column {name!r} looks like free text, which cannot be perturbed and may name people. "
+            f"Column {name!r} looks like free text, which cannot be blurred and may name people. "
             f"Drop it from the table, or {AS_IDENTIFIER}."
         )
     if identifier_like(summary):
@@ -267,8 +267,8 @@ def _warn(columns: list[Column], notes: list[str]) -> None:
         )
     if private:
         warnings.warn(
-            f"Bounds and categories of {counted(len(private), 'column')} were learned from the private table: no "
-            "formal guarantee can rest on them, and a card publishes them (smallest, largest, every category). "
+            f"Bounds and categories of {counted(len(private), 'column')} were read off the private table: no "
+            "proof can rest on them, and a card publishes them (smallest, largest, every category). "
             "Write a schema, and mark as public what you know from elsewhere.",
             PrivacyLeakWarning,
             stacklevel=level,

@@ -50,15 +50,17 @@ class Schema:
                 )
         label = self.label
         if label is not None and label.kind not in ("categorical", "ordinal"):
-            raise SchemaError(f"The label {label.name!r} must be categorical. Got {label.kind!r} instead.")
+            raise SchemaError(f"The column to predict {label.name!r} must be categorical. Got {label.kind!r} instead.")
         target = self.target
         if target is not None and target.kind not in ("numeric", "integer"):
             raise SchemaError(
                 f"The target {target.name!r} must be numeric or integer. Got {target.kind!r} instead. A class to "
-                "predict has the role label."
+                "predict has the role `label`."
             )
         if label is not None and label.categories is not None and len(label.categories) < 2:
-            raise SchemaError(f"The label {label.name!r} has only one class, so there is nothing to learn from it.")
+            raise SchemaError(
+                f"The column to predict {label.name!r} has only one class, so there is nothing to learn from it."
+            )
 
     def __repr__(self) -> str:
         label = "" if self.label is None else f", label {self.label.name!r}"
@@ -130,7 +132,7 @@ class Schema:
         found = self
         for name, choices in columns.items():
             if self[name].role != "private":
-                raise SchemaError(f"Column {name!r} is not perturbed: its role is {self[name].role}.")
+                raise SchemaError(f"Column {name!r} is not blurred: its role is {self[name].role}.")
             if not isinstance(choices, Mapping):
                 raise SchemaError(f"Column {name!r}: its noise must be names with values.")
             found = found.with_column(name, noise={**self[name].choices.chosen, **choices})

@@ -27,7 +27,7 @@ HEADER = """\
 # noise     how this column is perturbed where it differs from the others, for example {law: normal, scale: 0.1};
 #           keys: law, scale, low, high, df, operator, base, epsilon_share, kernel, bandwidth
 # source    learned     bounds and categories were read off the private table: they reveal something about
-#                       the people in it, and no formal guarantee can rest on them
+#                       the people in it, and no proof can rest on them
 #           public      you know them from elsewhere (a law, a form, a code book). Only you can say so, and every
 #                       reader is told that a proof rests on your word: give bounds that do not depend on this
 #                       table, and a `reason` in one sentence (`sfumato declare` writes both):

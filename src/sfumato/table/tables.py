@@ -211,7 +211,7 @@ def check_names(names: Iterable[str], where: str) -> None:
             )
         if any(unicodedata.category(character) in NO_NAME for character in str(name)):
             raise TableError(
-                f"The name of column {number} of {where} holds a line break or a control character. Rename the column."
+                f"The name of column {number} of {where} holds a line break or another control character. Rename it."
             )
         if name in seen:
             raise TableError(f"{where} has two columns named {name!r}. Rename or remove one of them.")

@@ -218,8 +218,8 @@ def _people(draft: Draft, whole: People | None, numbers: Codes) -> People:
     people = read_people(draft.original, draft.encoding, numbers)
     if len(people.X) < len(numbers):
         raise TableError(
-            f"The table given as original has {people.total} rows, but the trace of the release names later ones. "
-            "Give the table that the release was made from."
+            f"The table given as original has {people.total} rows, but the private match file of the release names "
+            "later ones. Give the table that the release was made from."
         )
     return people
 

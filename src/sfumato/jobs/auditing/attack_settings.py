@@ -24,7 +24,7 @@ def settings_of(parameters: Mapping[str, Any], *, published: bool = False) -> di
         attack, dot, parameter = name.partition(".")
         attack = attack.replace("_", "-")
         if attack not in ATTACKS:
-            raise UsageError(f"There is no attack {attack[:60]!r}. Choose from: {', '.join(ATTACKS)}.")
+            raise UsageError(f"There is no attacker {attack[:60]!r}. Choose from: {', '.join(ATTACKS)}.")
         if not dot and not isinstance(value, Mapping):
             raise UsageError(
                 f"A setting is ATTACK.NAME=VALUE, for example posterior-breach.rho1=0.05. Got {name[:60]!r} instead."
@@ -44,7 +44,7 @@ def made_attack(attack: type[Attack], given: Mapping[str, Any]) -> Attack:
     for name in given:
         if name not in attack.accepts:
             has = f"It has: {', '.join(attack.accepts)}." if attack.accepts else "It has none."
-            raise UsageError(f"The attack {attack.name} has no parameter {name[:60]!r}. {has}")
+            raise UsageError(f"The attacker {attack.name} has no parameter {name[:60]!r}. {has}")
     made = attack(**given)
     made.check()
     return made

@@ -108,7 +108,7 @@ def chosen_attacks(names: tuple[str, ...] | None) -> list[type[Attack]]:
     """The attacks to run, in the order of their names."""
     unknown = sorted(set(names or ()) - set(ATTACKS))
     if unknown:
-        raise UsageError(f"There is no attack {unknown[0]!r}. Choose from: {', '.join(ATTACKS)}.")
+        raise UsageError(f"There is no attacker {unknown[0]!r}. Choose from: {', '.join(ATTACKS)}.")
     return [attack for name, attack in ATTACKS.items() if names is None or name in names]
 
 

@@ -169,7 +169,9 @@ def read_people(table: Table, encoding: Encoding, wanted: Codes | None = None, u
 def _fetched(table: PicksRows, encoding: Encoding, wanted: Codes | None, unknown: str) -> People:
     """The same where the rows lie with Spark's executors: only those that are audited come here."""
     if wanted is None:
-        raise UsageError("--engine spark audits a release with its trace, which says whose row is whose. Leave it out.")
+        raise UsageError(
+            "--engine spark audits a release with its private match file, which says whose row is whose. Leave it out."
+        )
     rows, total = table.rows_at(wanted)
     label = encoding.schema.label
     encoded = encoding.encode(rows, unknown=unknown)
@@ -187,7 +189,9 @@ def read_holdout(table: Table, encoding: Encoding, unknown: str) -> tuple[People
     fits = np.ones(whole.num_rows, dtype=bool)
     for column in encoding.schema.private:
         if column.name not in whole.column_names:
-            raise TableError(f"The holdout table lacks the column {column.name!r}, which the original has.")
+            raise TableError(
+                f"The table of people not in the original lacks the column {column.name!r}, which the original has."
+            )
         array = plain(whole[column.name])
         if unknown == REFUSE and column.categories is not None:
             codes_of(column, array, 0)  # before rows are left out, so that the row it names is the file's

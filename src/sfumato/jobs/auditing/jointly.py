@@ -168,7 +168,8 @@ def _differencing(
 def _check(evidence: Evidence) -> None:
     if evidence.behind is None or evidence.nobodys.any() or evidence.noise is None:
         raise UsageError(
-            "To attack two releases together, both need their trace and a stated noise: give the owner's folders."
+            "To attack two releases together, both need their private match file and a stated noise: give the "
+            "owner's folders."
         )
     if not evidence.columnwise:
         raise UsageError("Two releases can be attacked together if both keep the table's columns. One mixes them.")
@@ -179,10 +180,10 @@ def _score(arena: Arena, known: Knowledge, guess: Any, rows: Codes) -> ScoredGue
     truth = replace(arena.truth, control=known.sample, control_labels=known.sample_labels)
     labels = None if truth.labels is None else truth.labels[rows]
     if not isinstance(guess, Values):
-        raise UsageError("The channels of these releases tell nothing that could be put together.")
+        raise UsageError("The noise of these releases leaves nothing that could be put together.")
     found = score_guess(guess, replace(truth, rows=truth.rows[rows], labels=labels))
     if not isinstance(found, ScoredGuess):
-        raise UsageError(f"The attack on both releases cannot be scored: {found.reason}.")
+        raise UsageError(f"The attacker on both releases cannot be judged: {found.reason}.")
     return found
 
 
@@ -201,7 +202,7 @@ def _keys(one: Evidence, two: Evidence, tables: tuple[Table, Table]) -> tuple[Pr
     """The audited people of both tables by the cells that both have: equal for the same person."""
     names = [column.name for column in one.encoding.schema.private if column.name in two.encoding.schema.names]
     if not names:
-        raise UsageError("The two releases have no column in common, so that nobody can be found in both.")
+        raise UsageError("The two releases have no column in common, so that no person can be found in both.")
     hasher = PersonHash(b"audit")  # these are compared here and now, and never kept
     found = []
     for evidence, table in zip((one, two), tables, strict=True):

@@ -37,7 +37,9 @@ def evidence_from_release(release: Release, request: AuditRequest, rng: np.rando
     """Take release, card, trace and key, and read the original rows that the trace names."""
     label = release.encoding.schema.label
     if request.label is not None and (label is None or label.name != request.label):
-        raise UsageError(f"On the card of the release the label is not {request.label!r}. Leave --label out.")
+        raise UsageError(
+            f"On the card of the release the column to predict is not {request.label!r}. Leave --label out."
+        )
     notes: list[str] = []
     recipe = release.card.made_by()
     channels = recipe.channels
@@ -75,4 +77,4 @@ def _check_labels(release: Release, people: People, behind: Codes | None, y: Cod
     if release.card.label != "exact" or people.y is None or y is None or behind is None:
         return
     if not np.array_equal(people.y[behind], y):
-        raise TableError(f"{WRONG_ORIGINAL}: the labels differ. Give the same file, with its rows in the same order.")
+        raise TableError(f"{WRONG_ORIGINAL}: the classes differ. Give the same file, with its rows in the same order.")

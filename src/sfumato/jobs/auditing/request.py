@@ -93,7 +93,8 @@ class AuditRequest:
             raise UsageError("A key belongs to a release with a card. Leave --key out.")
         if carded and (self.match or self.mapping or self.columns or self.hierarchies):
             raise UsageError(
-                "A release with a card has its trace and its names. Leave --match, --mapping, --columns out."
+                "A release with a card has its private match file and its names. Leave --match, --mapping and "
+                "--columns out."
             )
         if self.with_audit and not self.public:
             raise UsageError("--with-audit puts what was measured into an audit for others. Add --public.")
@@ -167,7 +168,7 @@ class Audit:
         for entry in self.data["attacks"]:
             if entry["name"] == name:
                 return dict(entry)
-        raise UsageError(f"The audit has no attack {name!r}.")
+        raise UsageError(f"The audit has no attacker {name!r}.")
 
     @property
     def scores(self) -> dict[str, float]:

@@ -61,7 +61,7 @@ def _by_mechanism(card: Card, evidence: Evidence) -> Simulator:
                 warnings.simplefilter("ignore")
                 block = made.release(X, y, rng=rng, encoding=evidence.encoding)
         except SfumatoError as error:
-            raise NotApplicableError("the mechanism could not be run on the adversary's own people") from error
+            raise NotApplicableError("the method could not be run on the attacker's own people") from error
         return Simulated(block.X, block.y, block.source)
 
     return simulate

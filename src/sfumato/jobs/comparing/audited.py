@@ -67,7 +67,7 @@ def audited_by_canaries(
     """
     made = make_mechanism(mechanism, dict(parameters))
     if not isinstance(made, TreeResampling):
-        raise UsageError("its rows belong to nobody, and nobody has said how planted records would show in them")
+        raise UsageError("its rows are made up, and it does not say how planted records would show in them")
     sure = 1.0 - 2.0 * ERROR  # as sure as of other mechanisms: at 95% one setting in forty is above its claim by chance
     found = canary(rows, schema, epsilon=made.epsilon, delta=made.delta, fits=fits, seed=seed, confidence=sure)
     together = found.parts[-1]

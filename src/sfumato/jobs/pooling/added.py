@@ -73,7 +73,9 @@ def with_added_counts(request: Request, plan: AgreedPlan, scratch: Path) -> Requ
     if request.agreeing:
         raise UsageError("Which sites agree cannot be told from counts that are added. Train on all sites.")
     if isinstance(plan, ScoringPlan):
-        raise UsageError("Sites of this study push scores that a plan is made from. Train in the study with that plan.")
+        raise UsageError(
+            "Sites of this study push measurements that a plan is made from. Train in the study with that plan."
+        )
     added = add_counts(request.releases, plan)
     rows = min(added.counts.rows, request.limits.trained_rows)
     made = draw_from(added.release(), rows=rows, out=scratch / "added", seed=0)

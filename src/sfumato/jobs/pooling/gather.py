@@ -151,7 +151,7 @@ def checked_cards(pushed: Sequence[Pushed]) -> list[Card]:
     check_one_space(cards, [one.name for one in pushed])
     for card, one in zip(cards, pushed, strict=True):
         if not card.classes:
-            raise SchemaError(f"{one.name} has no label to learn.")
+            raise SchemaError(f"{one.name} has no column to predict.")
         if card.classes != cards[0].classes:
             raise CardError(f"{one.name} has other classes than {pushed[0].name[0].lower()}{pushed[0].name[1:]}.")
     return cards

@@ -65,7 +65,9 @@ def queue_training(
     study = context.store.studies.find(caller.study)
     if study is not None and not trains(study.definition):
         raise ApiError(
-            409, "no-label", "The study has no label, so there is nothing to train. Reconstruct its columns."
+            409,
+            "no-label",
+            "The study has no column to predict, so there is nothing to train. Reconstruct its columns.",
         )
     check_queue(context, caller.study)
     queued = context.store.models.queue(

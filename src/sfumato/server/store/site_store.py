@@ -48,8 +48,8 @@ class SiteStore:
         doubles = [other for other in known if other != name and skeleton(other) == skeleton(name)]
         if doubles and name not in known:
             raise UsageError(
-                f"The study has a site {doubles[0]!r}, whose name looks like this one. Choose a name that nobody can "
-                "take for another, or invite that site again by its own spelling."
+                f"The study has a site {doubles[0]!r}, whose name looks like this one. Choose a name that no reader "
+                "can take for another, or invite that site again by its own spelling."
             )
 
     def revoke(self, study: str, name: str) -> bool:

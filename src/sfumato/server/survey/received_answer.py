@@ -62,12 +62,12 @@ def read_answer(
     except msgspec.MsgspecError:
         raise AnswerError(
             "malformed",
-            "An answer is a JSON object with id, version, label, bits and, if the survey is by invitation, ticket.",
+            "An answer is a JSON object with `id`, `version`, `label`, `bits` and, by invitation, `ticket`.",
         ) from None
     if not 1 <= sent.version <= latest:
         raise AnswerError(UNKNOWN_VERSION, "There is no such version of the guidance. Ask for guidance again.")
     if not 0 <= sent.label < classes:
-        raise AnswerError("unknown-label", f"The label must be the number of a class, 0 to {classes - 1}.")
+        raise AnswerError("unknown-label", f"`label` must be the number of a class, 0 to {classes - 1}.")
     answer = Answer(_identifier(sent.id), sent.version, sent.label, pack(sent.bits, width))
     if good_ticket is not None and not (sent.ticket and good_ticket(sent.id, sent.ticket)):
         raise AnswerError(

@@ -137,7 +137,7 @@ def _card(file: pq.ParquetFile, limits: Limits) -> Card:
 def _other_content(file: pq.ParquetFile, card: Card) -> str | None:
     """Columns that no card speaks of might hold anything; types that nobody expects and words beside them, too."""
     if carries_more(file):
-        return "The file contains more than rows and card: another program has written to it. Sanitize again."
+        return "The file contains more than rows and card: another program has written to it. Release again."
     schema = file.schema_arrow
     columns = [column["name"] for column in card.release_schema["columns"]]
     label = card.release_schema["label"]
