@@ -14,7 +14,7 @@ class SfumatoError(Exception):
 
 
 class UsageError(SfumatoError):
-    """A wrong option, mechanism, parameter or attack."""
+    """A wrong option, method, parameter or attacker."""
 
     exit_code = 2
 
@@ -38,7 +38,7 @@ class OutputError(SfumatoError):
 
 
 class CardError(SfumatoError):
-    """A card, key or model that is damaged, belongs to another space, or is not allowed here."""
+    """A card, key or model that is damaged, does not fit together with the others, or is not allowed here."""
 
     exit_code = 6
 
@@ -74,4 +74,4 @@ class InterruptedRunError(SfumatoError):
 
 
 class PrivacyLeakWarning(UserWarning):
-    """Something was learned from private data that a formal guarantee needs to be public."""
+    """Something was read off private data that a proof needs to be public."""

@@ -137,7 +137,7 @@ WORDS = {
     "private match file": Word(
         "The owner's private file `trace.parquet`, which says which released row came from which source row. Only"
         " the audit needs it.",
-        ("trace",),
+        ("the trace", "its trace", "their trace", "a trace", "traces"),
         "trace",
     ),
     PROVED: Word(

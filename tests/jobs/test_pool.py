@@ -187,7 +187,7 @@ def test_other_spaces_missing_and_damaged_files_are_refused(sites, tmp_path):
     with pytest.raises(UsageError, match="no classifier"):
         train_pool(Request(releases, "oracle"), tmp_path / "m.skops")
     other = pushed(tmp_path / "o", "odd", shuffled().iloc[:50], "principal-laplace", parameters={"b": 0.1})
-    with pytest.raises(CardError, match=r"'odd' and .*'north' are in different spaces"):
+    with pytest.raises(CardError, match=r"'odd' and .*'north' do not fit together"):
         train_pool(Request([*releases, other], "knn"), tmp_path / "m.skops")
     with pytest.raises(TableError, match="withdrawn"):
         train_pool(Request([Pushed(tmp_path / "none", "north", "0")], "knn"), tmp_path / "m.skops")

@@ -30,7 +30,7 @@ def compare(
     strengths: Annotated[
         str, typer.Option(metavar="U,U,...", help="From 0 (protects most) to 1 (tells most).")
     ] = "0.25,0.5,0.75",
-    splits: Annotated[int, typer.Option(help="Random splits into released rows and holdout.")] = 3,
+    splits: Annotated[int, typer.Option(help="Random splits into released rows and people not in the table.")] = 3,
     workers: Annotated[int | None, typer.Option(help="Processes at a time; as many as there are cores.")] = None,
     query: Query = None,
     seed: Annotated[int, typer.Option(min=0, help="Of splits and of the noise that is tried.")] = 0,

@@ -42,11 +42,11 @@ def demo(
     sites: Annotated[int | None, typer.Option(metavar="L", help="With --consortium: L sites of equal size.")] = None,
     force: Force = False,
 ) -> None:
-    """Sanitize and audit a table that ships with scikit-learn, show it before and after, and write the report.
+    """Release and audit a table that ships with scikit-learn, show it before and after, and write the report.
 
     With --table, walks the same road on your own table. Everything stays in --out; your ledger does not count it, so
     the release there is to look at, not to share. With --consortium, starts a server on this machine; four sites
-    sanitize and push, and a model is trained on all of them. Everything is removed afterwards.
+    release and push, and a model is trained on all of them. Everything is removed afterwards.
 
     Examples:
       sfumato demo --out demo-out

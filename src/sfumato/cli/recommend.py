@@ -117,7 +117,7 @@ def _say_what_was_tried(console: Console, found: Recommendation) -> None:
     for name, points in by_extra(found.forecast):
         console.say(f"  {name:<24} {in_points(points)}")
     console.say()
-    console.say("Settings that were tried, the best of each mechanism:")
+    console.say("Settings that were tried, the best of each method:")
     for setting in found.nearest:
         console.say(f"  {'keeps it' if setting.keeps(found.wish) else 'does not'}  {in_short(setting)}")
     for name, why in found.left_out.items():

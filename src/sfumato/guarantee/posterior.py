@@ -60,7 +60,7 @@ def epsilon_for_posterior(prior: float, posterior: float) -> float:
     if posterior <= prior:
         raise UsageError(
             f"The largest posterior ({posterior:g}) must exceed the prior ({prior:g}): "
-            "no release can make an adversary forget what they believed before."
+            "no release can make an attacker forget what they believed before."
         )
     return math.log(posterior) - math.log1p(-posterior) - math.log(prior) + math.log1p(-prior)
 

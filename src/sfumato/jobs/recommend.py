@@ -70,7 +70,7 @@ def recommend(
     agreed = schema_for(opened, schema, label) if released is None else released.encoding.schema
     own = None if agreed.label is None else agreed.label.name
     if released is not None and (schema is not None or label not in (None, own)):
-        raise UsageError(f"A release has its own schema, with label {own!r}: leave out --schema and --label.")
+        raise UsageError(f"A release has its own schema, and predicts {own!r}: leave out --schema and --label.")
     public = not agreed.learned
     progress("Reading", 0, None)
     if (public or own is None) and released is None and not use_table:
@@ -98,7 +98,7 @@ def recommend(
     best = _searched(found, wish, grounds, left_out, min(workers, len(found) or 1), progress)
     if not best:
         reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
-        raise UsageError(f"No mechanism can be tried on this table. {reasons}"[:2000])
+        raise UsageError(f"No method can be tried on this table. {reasons}"[:2000])
     setting, forecast, verdict = _confirmed(best, wish, grounds, progress)
     return Recommendation(
         wish,
@@ -124,7 +124,7 @@ def _released(table: Any) -> Release | None:
     if table.card.made_by().rows != "nobody":
         raise UsageError(
             f"The rows of the release {table.where} are people's rows with noise: what is chosen on them is chosen for "
-            "noisier rows than yours. Give one whose rows belong to nobody (tree-resampling), or the table itself."
+            "noisier rows than yours. Give one of made-up rows (tree-resampling), or the table itself."
         )
     return table
 

@@ -58,7 +58,7 @@ class Ground:
         assert truth is not None
         if len(np.unique(y)) < 2:
             raise TableError(
-                "All rows have the same label: there is nothing to learn. At least two classes are needed."
+                "All rows are of the same class: there is nothing to learn. At least two classes are needed."
             )
         majority = float(np.mean(truth == np.bincount(y).argmax()))
         reached = _reached(encoding.encode(train).X, y, encoding.encode(test).X, truth, learners)
