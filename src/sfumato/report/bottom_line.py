@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -34,17 +34,28 @@ Row = tuple[str, str]
 def rows(found: Mapping[str, Any], folder: str = "DIR") -> list[Row]:
     """What was decided, the proof, the three risks, use, what is not hidden, what to do next."""
     if not has_measured(found):
-        return [(FOR_OTHERS, proof(found)), ("Not hidden", _not_hidden(found))]
+        return for_others(found)
     limit = (found.get("extra") or {}).get("limit")
-    risks = three_risks(found.get("attacks") or ())
-    state = state_of(risks, limit)
+    state = state_of(three_risks(found.get("attacks") or ()), limit)
     return [
         (state.upper(), proof(found)),
-        *((QUESTIONS[one.risk], in_points(one, limit)) for one in risks),
-        ("Of use?", use(found)),
+        *measured(found),
         ("Not hidden", _not_hidden(found)),
         ("Next", _next(found, state, folder)),
     ]
+
+
+def for_others(found: Mapping[str, Any], beside: Sequence[Row] = ()) -> list[Row]:
+    """For a page that is handed on: the proof without the owner's decision, and what was measured only if it is given
+    `beside` it."""
+    return [(FOR_OTHERS, proof(found)), *beside, ("Not hidden", _not_hidden(found))]
+
+
+def measured(found: Mapping[str, Any]) -> list[Row]:
+    """The three risks and use: facts about private rows."""
+    limit = (found.get("extra") or {}).get("limit")
+    risks = three_risks(found.get("attacks") or ())
+    return [*((QUESTIONS[one.risk], in_points(one, limit)) for one in risks), ("Of use?", use(found))]
 
 
 def is_private(audit: Mapping[str, Any]) -> bool:
@@ -75,9 +86,13 @@ def bottom_line(found: Mapping[str, Any], folder: str = "DIR", width: int = 80) 
 
 def bottom_line_html(found: Mapping[str, Any], folder: str = "DIR") -> Markup:
     """The same rows for the report and a notebook; the first is the state."""
+    return rows_html(rows(found, folder))
+
+
+def rows_html(shown: Sequence[Row]) -> Markup:
     parts = (
         tag("div", tag("dt", left), "\n", tag("dd", words, style="white-space: pre-wrap"), "\n")
-        for left, words in rows(found, folder)
+        for left, words in shown
     )
     return tag("dl", *parts, class_="bottom")
 

@@ -14,7 +14,7 @@ import jsonschema
 from sfumato import __version__
 from sfumato.errors import SfumatoError
 from sfumato.files import write_whole
-from sfumato.guarantee import ThreatModel
+from sfumato.guarantee import Card, ThreatModel
 from sfumato.guarantee.words import declared, owners_word
 from sfumato.jobs.auditing.evidence import Evidence
 from sfumato.jobs.auditing.extra import extra_dict, with_extra
@@ -99,20 +99,32 @@ def _release(evidence: Evidence) -> dict[str, Any]:
         "label": None if evidence.encoding.schema.label is None else evidence.encoding.schema.label.name,
         "columnwise": evidence.columnwise,
         "card": card is not None,
-        "mechanism": None if card is None else dict(card.mechanism),
-        "space": None if card is None else card.space,
-        "label_state": None if card is None else card.label,
-        "learned_from_data": None if card is None else list(card.learned_from_data),
-        "owners_word": [] if card is None else owners_word(card.source_schema),
-        "declared": []
-        if card is None
-        else [{"reason": why, "ranges": len(names)} for why, names in declared(card.source_schema).items()],
-        "earlier_releases": None if card is None else dict(card.earlier_releases),
-        "reproducible": None if card is None else card.reproducible,
-        "post_processing": None if card is None else card.post_processing,
-        "papers": [] if card is None else list(card.papers),
-        "created": None if card is None else card.created,
+        **(stated(card) if card is not None else NOTHING_STATED),
     }
+
+
+def stated(card: Card) -> dict[str, Any]:
+    """What a release says about itself, as an audit holds it."""
+    return {
+        "mechanism": dict(card.mechanism),
+        "space": card.space,
+        "label_state": card.label,
+        "learned_from_data": list(card.learned_from_data),
+        "owners_word": owners_word(card.source_schema),
+        "declared": [{"reason": why, "ranges": len(names)} for why, names in declared(card.source_schema).items()],
+        "earlier_releases": dict(card.earlier_releases),
+        "reproducible": card.reproducible,
+        "post_processing": card.post_processing,
+        "papers": list(card.papers),
+        "created": card.created,
+    }
+
+
+NOTHING_STATED: dict[str, Any] = {
+    **dict.fromkeys(["mechanism", "space", "label_state", "learned_from_data", "earlier_releases", "reproducible"]),
+    **dict.fromkeys(["post_processing", "created"]),
+    **{"owners_word": [], "declared": [], "papers": []},
+}
 
 
 def _threat_model(evidence: Evidence) -> dict[str, Any]:
