@@ -2,7 +2,7 @@
 
 Finished pieces are kept in `work/` and not done again; `--fresh` forgets them. `--fast` is a small part, for tests.
 `--done` does nothing more: it writes the experience that the product ships, and the page, from what is done.
-`--shares` measures again how far shares are off, and nothing else: about ten minutes of one processor.
+`--shares` measures again how far shares are off, and nothing else: about three minutes of one processor.
 """
 
 from __future__ import annotations

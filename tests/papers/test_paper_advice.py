@@ -38,3 +38,18 @@ def test_more_epsilon_and_more_rows_keep_more(method):
     assert nothing.taught_nothing == nothing.tables
     assert nothing.accuracy == pytest.approx(nothing.majority)
     assert forecast(method, 1.0, 1_000, without="pima").tables == forecast(method, 1.0, 1_000).tables - 1
+
+
+def test_forecasts_of_shares_hold_for_tables_that_had_no_part_in_them():
+    """Nine in ten, of each table made without itself; intervals half as wide would not do."""
+    whole = {one.table: one for one in sorted(everything(), key=lambda one: one.rows)}
+    held, half = [], []
+    for method, epsilon in ((MADE_UP, 1.0), (MADE_UP, 4.0), (SMALL, 1.0), (LARGE, 4.0)):
+        for one in whole.values():
+            made = forecast(method, epsilon, one.rows, without=one.table)
+            low, high = made.one_column_interval
+            truth = one.at(method, epsilon, "one_column")
+            held.append(low <= truth <= high)
+            half.append(abs(truth - made.one_column) <= (high - made.one_column) / 2)
+    assert sum(held) >= 0.85 * len(held)
+    assert sum(half) < 0.85 * len(half)
