@@ -128,6 +128,11 @@ def test_extra_is_right_minus_right_without_the_release():
     assert with_extra(entry("x"))["extra"] is None
 
 
+def test_pairs_are_called_pairs_whoever_tells_them_apart():
+    found = {**FOUND, "attacks": [entry("pair", 0.95, 0.5, [0.9, 0.96]), entry("nearest-row", 0.3, 0.01, [0.2, 0.4])]}
+    assert "Whose row is it? 95 of 100 pairs told apart 50 without the release +45" in told(found)
+
+
 @pytest.mark.parametrize(
     ("right", "without", "limit", "words"),
     [

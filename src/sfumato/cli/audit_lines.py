@@ -46,6 +46,7 @@ def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield HEAD
     for points, entry in sorted(told, key=lambda pair: -pair[0].extra):
         right, without, extra = in_digits(points)
+        more = extra if extra.startswith("+") else f"{points.extra:+.0f}"
         others = "-" if entry.get("control") is None else f"{100 * entry['control']:.0f}"
         changed = ", ".join(f"{one}={value}" for one, value in (entry.get("parameters") or {}).items())
         words = ["within chance"] if extra == "within chance" else []
@@ -54,7 +55,7 @@ def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:
         words += [f"with {changed}"] if changed else []
         words += [f"if {line}" for line in entry.get("assumes") or ()]
         words += [entry["chosen"]] if entry.get("chosen") else []
-        yield f"{entry['name']:<25}{right:>12}{without:>9}{others:>14}{points.extra:>+8.0f}"
+        yield f"{entry['name']:<25}{right:>12}{without:>9}{others:>14}{more:>8}"
         if words:
             yield f"  {'; '.join(words)}"
     yield from other_lines(found["attacks"])
@@ -67,8 +68,9 @@ def utility_lines(found: Mapping[str, Any]) -> Iterator[str]:
     for row in found["utility"]:
         right, original, common, lost = (_points(row.get(name)) for name in ("release", "original", "commonest", "phi"))
         than = row.get("than_commonest")
-        words = f"   {than} than the commonest class" if than in (NO_BETTER, WORSE) else ""
-        yield f"{row['classifier']:<25}{right:>12}{original:>10}{lost:>7}{common:>17}{words}"
+        yield f"{row['classifier']:<25}{right:>12}{original:>10}{lost:>7}{common:>17}"
+        if than in (NO_BETTER, WORSE):
+            yield f"  {than} than the commonest class"
 
 
 def measure_lines(found: Mapping[str, Any]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from sfumato.report.wording import DASH, ends, figure, of_100, signed
 from sfumato.wording import NO_BETTER, WORSE
 
 VERDICTS = {NO_BETTER: "no better than the commonest class", WORSE: "worse than the commonest class"}
+MOST_SHOWN = 5
 SHARES = {"marginals": "Shares of one column", "pairs": "Shares of two columns together"}
 
 
@@ -42,13 +43,15 @@ def use_section(audit: Mapping[str, Any]) -> Section:
         for part, words in SHARES.items()
         if (found.get(part) or {}).get("release") is not None
     ]
+    classifiers = learned(audit.get("utility") or ())
     marks = [(original_mark(), "learned from the original"), (release_mark(), "learned from the release")]
     marks += [(interval_mark(), "95% interval of the loss"), (commonest_mark(), "always the commonest class")]
     return drawn(
         "use",
         "Of use?",
         words=use(audit),
-        learned=learned(audit.get("utility") or ()),
+        learned=classifiers[:MOST_SHOWN],
+        more=len(classifiers[MOST_SHOWN:]),
         marks=[(sign(mark), words) for mark, words in marks],
         off=off,
         against=found.get("against") or "",

@@ -110,8 +110,9 @@ def in_points(one: Risk, limit: float | None = None) -> str:
     if one.ways and not one.found:
         return f"tried {one.ways:,} ways, none found"
     right, without, extra = in_digits(one.points, limit)
+    pairs = one.points.pairs or (one.risk == LINKABILITY and one.points.without == 50.0)
     parts = [
-        f"{right} of 100{' pairs told apart' if one.points.pairs else ''}",
+        f"{right} of 100{' pairs told apart' if pairs else ''}",
         f"{without} without the release",
         extra,
     ]
@@ -163,7 +164,7 @@ def _not_hidden(found: Mapping[str, Any]) -> str:
     elif release.get("owners_word"):
         parts.append(f"the ranges {owner} declared")
     if learned := release.get("learned_from_data"):
-        parts.append(f"{counted(len(learned), 'range')} read off {data}")
+        parts.append(f"ranges read off {data} ({counted(len(learned), 'line')} on the card)")
     if release.get("label_state") == "exact":
         parts.append("the column to predict")
     if (found.get("guarantee") or {}).get("kind") != CENTRAL_DP:
