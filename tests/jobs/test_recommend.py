@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import subprocess
+import sys
 import warnings
 from dataclasses import replace
 
@@ -13,6 +15,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import TableError, UsageError
+from sfumato.guarantee.concentrated import Central, Values
+from sfumato.guarantee.rounding import rounded_up
 from sfumato.jobs.advising import ground
 from sfumato.jobs.advising.candidates import Candidate, candidates
 from sfumato.jobs.advising.ground import split
@@ -267,12 +271,16 @@ def test_rows_that_were_released_and_belong_to_nobody_can_be_searched(ledger, tm
         sf.recommend(str(tmp_path / "first"), label="sex", tries=1)
     found = sf.recommend(str(tmp_path / "first"), epsilon=4.0, trust="nobody", tries=1, out=config)
     assert found.looked_at == "released"
+    alone = first.card.all_releases().values.epsilon
+    assert found.together.epsilon == pytest.approx(alone + 4.0, rel=1e-6)
+    assert f"together come to epsilon {rounded_up(alone + 4.0)} at delta 1e-06" in found.paragraph()
     assert found.command(str(tmp_path)).startswith("sfumato sanitize TABLE --schema SCHEMA ")
     assert "belong to nobody" in found.paragraph()
     assert ledger.read_text() == before
     second = sf.sanitize(people(300).select(schema.names), schema=schema, config=config)
     assert second.card.guarantee["kind"] == "local-dp"
     assert "released before" in second.card.chosen_by
+    assert second.card.all_releases().values.epsilon <= found.together.epsilon * (1 + 1e-9)
     assert second.card.earlier_releases["count"] == 1, "both cost something, and the ledger adds them up"
     with pytest.raises(UsageError, match="people's rows with noise"):
         sf.recommend(second)
@@ -288,6 +296,7 @@ def test_a_choice_on_a_release_proves_nothing_where_the_ledger_did_not_charge_it
         found = sf.recommend(tmp_path / name, **wish)
         assert found.forecast.kind == "empirical-only"
         assert "did not charge that release" in found.paragraph()
+        assert found.together is None
         assert not sf.recommend(tmp_path / name, trust="nobody", epsilon=4.0, tries=1).met
         found.config.save(tmp_path / "config.yaml")
         card = sf.sanitize(rows, schema=schema, config=tmp_path / "config.yaml", dry_run=True).card
@@ -376,3 +385,24 @@ def test_what_an_adversary_gains_carries_its_interval_and_the_widest_is_named():
     assert "extra +6.0 of 100 (95%: +3.0 to +9.0)" in words
     assert "By chance alone membership could get up to +14.0" in words
     assert "By chance" not in _strongest(replace(outcome(0.06, 0.8), extras={"linker": extras["linker"]}))
+
+
+def test_two_fits_together_cost_less_than_their_epsilons_added():
+    one = Values(central=Central(rho=0.1, delta=1e-6, replaced=0.2))
+    both = one + one + Values(local=1.0)
+    assert (both.local, both.delta) == (1.0, 1e-6)
+    assert both.central.rho == pytest.approx(0.2)
+    assert one.epsilon < both.epsilon - 1.0 < 2 * one.epsilon
+    assert (Values(local=1.0) + Values(local=2.0)).epsilon == 3.0
+
+
+def test_an_answer_by_rule_imports_neither_attackers_nor_learners():
+    """An owner waits for the import, not for the arithmetic."""
+    run = """
+import sys
+from sfumato.door.recommend import recommend
+import sfumato.jobs.advising.advice
+heavy = {"scipy.stats", "sklearn", "pandas", "sfumato.attacks", "sfumato.jobs.advising.trial"} & sys.modules.keys()
+assert not heavy, heavy
+"""
+    subprocess.run([sys.executable, "-c", run], check=True)

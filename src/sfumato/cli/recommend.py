@@ -71,7 +71,7 @@ def recommend(
       sfumato recommend patients.csv --label diagnosis --use-table --max-risk 0.2 --json
     """
     from sfumato.door.recommend import recommend as run
-    from sfumato.jobs.advising.recommendation import Recommendation
+    from sfumato.jobs.advising.advice import Advice
 
     check_free(out, force=force)
 
@@ -100,7 +100,7 @@ def recommend(
     command = found.command(
         table, schema=None if schema is None else str(schema), config=None if written is None else str(written)
     )
-    if isinstance(found, Recommendation):
+    if not isinstance(found, Advice):
         _say_what_was_tried(console, found)
     console.say()
     console.say(f"{'To release' if found.met else 'The nearest, all the same'}:\n  {command}")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.jobs.advising.advice import Advice
-from sfumato.jobs.advising.recommendation import Recommendation
 from sfumato.jobs.advising.wish import Wish
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.recommend import recommend as run
 from sfumato.table import Schema
+
+if TYPE_CHECKING:
+    from sfumato.jobs.advising.recommendation import Recommendation
 
 
 def recommend(

@@ -134,6 +134,12 @@ class Values:
     local: float = 0.0
     central: Central | None = None
 
+    def __add__(self, other: Values) -> Values:
+        """Both were seen."""
+        measured = [one for one in (self.central, other.central) if one is not None]
+        central = measured[0] + measured[1] if len(measured) == 2 else measured[0] if measured else None
+        return Values(sum_up([self.local, other.local]), central)
+
     @cached_property
     def epsilon(self) -> float:
         return self.local if self.central is None else sum_up([self.local, self.central.value.epsilon])

@@ -27,7 +27,6 @@ from sfumato.jobs.layout import Layout
 from sfumato.jobs.make_card import learned_classes, make_card
 from sfumato.jobs.noted import count_release, fit_note, of_ledger, recognise, release_note
 from sfumato.jobs.only_new import remember
-from sfumato.jobs.privacy_loss import with_privacy_loss
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize_checks import (
@@ -150,6 +149,8 @@ def _perturb(
         schema = schema.with_target(options.target)
     schema = options.with_own_noise(schema)
     if options.privacy_loss is not None:
+        from sfumato.jobs.privacy_loss import with_privacy_loss  # brings scipy.stats with it
+
         schema = with_privacy_loss(opened, schema, mechanism, options.privacy_loss)
         strength = replace(strength, chosen_by=f"privacy loss {options.privacy_loss:g} of every number, from the data")
     encoding = Encoding(schema)

@@ -18,7 +18,7 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 NOTHING_LEARNED = 0.02
 """A table that stays within this of its own commonest class taught nothing."""
@@ -163,7 +163,7 @@ def _one_more(values: Any) -> tuple[float, float]:
     """Where one more table lies, nine times in ten (a prediction interval by Student's t)."""
     middle, count, half = float(np.mean(values)), len(values), 0.0
     if count > 1:
-        half = float(stats.t.ppf(0.95, count - 1) * np.std(values, ddof=1)) * math.sqrt(1 + 1 / count)
+        half = float(stdtrit(count - 1, 0.95) * np.std(values, ddof=1)) * math.sqrt(1 + 1 / count)
     return max(0.0, middle - half), min(1.0, middle + half)
 
 

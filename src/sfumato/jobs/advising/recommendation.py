@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sfumato.guarantee.concentrated import Values
 from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.jobs.advising.search import Setting
@@ -44,6 +45,8 @@ class Recommendation:
     label: str
     model: str | None = None
     """Of released rows that were looked at: the model they were drawn from, if the ledger charged it with a proof."""
+    together: Values | None = None
+    """What that release and the recommended one come to for anybody's values, where both are proved."""
 
     def __repr__(self) -> str:
         told = "" if self.met else ", which does not keep the wish"
@@ -83,6 +86,13 @@ class Recommendation:
         given = f"--schema {schema}" if schema else f"--label {self.label}"
         return f"sfumato sanitize {table} {given} {how} --out release"
 
+    @property
+    def _total(self) -> str:
+        assert self.together is not None
+        return f"epsilon {rounded_up(self.together.epsilon)}" + (
+            f" at delta {self.together.delta:g}" if self.together.delta else ""
+        )
+
     def _flags(self) -> list[str]:
         values = (f"--param {name}={value}" for name, value in self.parameters.items())
         return [f"--mechanism {self.mechanism}", *values]
@@ -117,10 +127,12 @@ class Recommendation:
                     "This ledger did not charge that release, or it proves nothing (a seed), so no formal guarantee is "
                     "claimed for what is chosen on it."
                     if self.model is None
-                    else "It tells nothing about anybody beyond what that release told, which the ledger adds up; the "
-                    "real rows may behave a little differently."
+                    else "It tells nothing about anybody beyond what that release told; the real rows may behave a "
+                    "little differently."
                 )
             )
+            if self.together is not None:
+                words.append(f"For anybody's values, that release and this one together come to {self._total}.")
         if self.verdict == NOT_REFUTED:
             words.append(
                 "On the rows that it was confirmed on it is a little outside the wish, which so few rows cannot tell "
@@ -178,6 +190,9 @@ class Recommendation:
             "nearest": [_short(one, self.wish) for one in self.nearest],
             "left_out": dict(self.left_out),
             "looked_at": self.looked_at,
+            "together": None
+            if self.together is None
+            else {"epsilon": self.together.epsilon, "delta": self.together.delta},
             "rows": self.rows,
             "rows_needed": None,
             "config": self.config.to_dict(),
