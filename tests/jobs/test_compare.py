@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.cli.compare import _lines
 from sfumato.errors import OutputError, TableError, UsageError
 from sfumato.guarantee.concentrated import epsilon_of
 from sfumato.jobs.advising.trial import Outcome
@@ -305,6 +306,25 @@ KEYS = """<!doctype html><body><iframe style="width:1000px;height:900px" srcdoc=
   told.push(mark.getAttribute("transform"), page.querySelector("tr[data-i='0'] .gained").textContent);
   document.getElementById("found").textContent = JSON.stringify(told);
 }};</script></body>"""
+
+
+def test_the_terminal_lists_what_no_other_beats_the_least_extra_first():
+    cells = [
+        cell("useful", 0.85, {"naive-estimate": 10.0, "nearest-row": 20.0}),
+        cell("secret", 0.9, {"naive-estimate": 0.0}, ["nearest-row"]),
+        cell("careful", 0.7, {"naive-estimate": 3.0, "nearest-row": 1.0}),
+        cell("beaten", 0.7, {"naive-estimate": 30.0, "nearest-row": 1.0}),
+    ]
+    first, *lines = _lines(as_compared(cells))
+    assert first == "2 of 4 settings beaten by no other both in use and in extra; 1 within your limit of 15 extra."
+    assert lines[1:] == [
+        "Originals: 90 of 100 right; commonest class: 50.",
+        "  1 careful, b 1",
+        "    70 of 100 right, +3 extra (+3 to +3, naive-estimate); measured, not proved; within your limit",
+        "  2 useful, b 1",
+        "    85 of 100 right, +20 extra (+20 to +20, nearest-row); measured, not proved",
+        "  ? secret, b 1: 90 of 100 right, at least +0 extra (+0 to +0, naive-estimate), not tried: linkability",
+    ]
 
 
 @pytest.mark.system

@@ -86,23 +86,20 @@ def _lines(data: Mapping[str, Any]) -> list[str]:
     """Settings worth a look, the least extra first, as on the page; then those against which a risk was not tried."""
     from sfumato.report.frontier import FORMAL, gained, in_order, within
 
-    measured = [one for one in data["settings"] if one["refused"] is None]
+    limit, measured = data["limit"], [one for one in data["settings"] if one["refused"] is None]
     worth = [measured[i] for i in in_order(measured) if measured[i]["worth"]]
-    untried = [one for one in measured if one["untried"] or one["extra"] is None]
-    lines = []
+    kept = "" if limit is None else f"; {sum(within(one, limit) for one in worth)} within your limit of {limit:g} extra"
+    lines = [f"{len(worth)} of {counted(len(measured), 'setting')} beaten by no other both in use and in extra{kept}."]
     if measured:
         ceiling, majority = (100 * measured[0][name] for name in ("ceiling", "majority"))
-        lines.append(
-            f"Originals {ceiling:.0f} of 100 right, commonest class {majority:.0f}. Extra: how many more of 100 an"
-        )
-        lines.append("attacker gets right with the release than without.")
-    lines.append(f"{len(worth)} of {counted(len(measured), 'setting')} beaten by no other both in use and in extra:")
+        lines.append("Extra: how many more of 100 an attacker gets right with the release than without.")
+        lines.append(f"Originals: {ceiling:.0f} of 100 right; commonest class: {majority:.0f}.")
     for number, one in enumerate(worth, start=1):
         proof = "proved" if one["kind"] in FORMAL else "measured, not proved"
-        limit = "" if data["limit"] is None else "; within your limit" if within(one, data["limit"]) else "; not within"
+        proof += "; within your limit" if within(one, limit) else ""
         lines.append(f"{number:>3} {one['mechanism']}, {one['setting']}")
-        lines.append(f"    {100 * one['accuracy']:.0f} of 100 right, {gained(one)}; {proof}{limit}")
-    for one in untried:
+        lines.append(f"    {100 * one['accuracy']:.0f} of 100 right, {gained(one)}; {proof}")
+    for one in (one for one in measured if one["untried"] or one["extra"] is None):
         right = "" if one["accuracy"] is None else f"{100 * one['accuracy']:.0f} of 100 right, "
         lines.append(f"  ? {one['mechanism']}, {one['setting']}: {right}{gained(one)}")
     return lines

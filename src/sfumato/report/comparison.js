@@ -44,7 +44,7 @@
     if (one.extra !== null) {
       const points = data.settings[place].extras[one.strongest];
       const between = one.whole ? `${signed(points.low)} to ${signed(points.high)}, ` : "";
-      parts.push(`${signed(one.extra)} extra (${between}${one.strongest})`);
+      parts.push(`${one.untried.length ? "at least " : ""}${signed(one.extra)} extra (${between}${one.strongest})`);
     }
     if (one.untried.length) parts.push(`not tried: ${one.untried.join(", ")}`);
     return parts.join(", ") || "not tried";

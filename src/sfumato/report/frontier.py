@@ -142,7 +142,8 @@ def gained(one: Shown) -> str:
     if one["extra"] is not None:
         points = one["extras"][one["strongest"]]
         low, high = _signed(points["low"]), _signed(points["high"])
-        parts.append(f"{_signed(one['extra'])} extra ({low} to {high}, {one['strongest']})")
+        least = "at least " if one["untried"] else ""
+        parts.append(f"{least}{_signed(one['extra'])} extra ({low} to {high}, {one['strongest']})")
     if one["untried"]:
         parts.append(f"not tried: {', '.join(one['untried'])}")
     return ", ".join(parts) or "not tried"
