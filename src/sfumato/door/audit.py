@@ -46,9 +46,10 @@ class Audit:
     def __repr__(self) -> str:
         """Without its content, which shows original records."""
         applied = [attack for attack in self.data["attacks"] if attack["score"] is not None]
-        worst = max(applied, key=lambda attack: attack["score"], default=None)
-        most = "" if worst is None else f"; {worst['name']} gets most: {worst['score']:.3f}"
-        return f"<Audit of {len(self.data['attacks'])} attacks, {len(applied)} of which apply{most}>"
+        extras = {attack["name"]: attack["extra"] for attack in applied if attack.get("extra") is not None}
+        worst = max(extras, key=extras.__getitem__, default=None)
+        most = "" if worst is None else f"; {worst} gets most extra: {extras[worst]:+.1f} of 100"
+        return f"<Audit of {len(self.data['attacks'])} attackers, {len(applied)} of whom ran{most}>"
 
     def _repr_html_(self) -> str:
         """The bottom line, as the report has it first."""

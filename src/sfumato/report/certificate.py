@@ -40,7 +40,7 @@ def write_certificate(folder: Path, out: Path | None = None, *, with_audit: bool
 def render_certificate(folder: Path, audit: Mapping[str, Any] | None = None) -> str:
     """The page as text: what follows from the card and the released files, and what was measured where it is given."""
     card = Card.load(folder)
-    told = {"private": False, "guarantee": card.stated_guarantee().to_dict(), "release": stated(card)}
+    told: dict[str, Any] = {"private": False, "guarantee": card.stated_guarantee().to_dict(), "release": stated(card)}
     return report_template("certificate.html.j2").render(
         policy=CLOSED,
         css=Markup(report_text("page.css")),
