@@ -88,7 +88,7 @@ class Unfinished:
         if len(before) != len(plan["files"]):
             raise self._hopeless("a file of the table is gone")
         for what, value in plan.items():
-            if self.plan.get(what) != value:
+            if _without_comments(self.plan.get(what)) != _without_comments(value):
                 also = " or with other parameters" if what == "mechanism" else ""
                 raise self._hopeless(f"it was begun with another {what}{also}")
 
@@ -263,3 +263,10 @@ def plan_of(options: Options, table: Table, **about: Any) -> dict[str, Any]:
         "--key": None if key is None else key.commitment(),
         **about,
     }
+
+
+def _without_comments(value: Any) -> Any:
+    """What a schema's text says, whichever version explained it in the comments above."""
+    if not isinstance(value, str):
+        return value
+    return [line for line in value.splitlines() if not line.startswith("#")]
