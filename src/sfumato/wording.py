@@ -257,6 +257,21 @@ def first_names(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
+def right_of_100(
+    right: float, learner: str, on: str, commonest: float | None = None, originals: float | None = None
+) -> str:
+    """How often a learner is right, on which rows of whom, and beside what: the one phrase for an accuracy.
+
+    `originals`: of the learner that is best on the original rows.
+
+    >>> right_of_100(0.93, "knn", "143 people not in the table", 0.63, 0.95)
+    '93 of 100 right (commonest class 63, originals 95), by knn on 143 people not in the table'
+    """
+    known = {"commonest class": commonest, "originals": originals}
+    beside = ", ".join(f"{name} {100 * value:.0f}" for name, value in known.items() if value is not None)
+    return f"{100 * right:.0f} of 100 right{f' ({beside})' if beside else ''}, by {learner} on {on}"
+
+
 def than_commonest(low: float, high: float) -> str:
     """From the 95% interval of (error - error of the commonest class): below 0 is better, above it worse.
 

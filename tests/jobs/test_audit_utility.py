@@ -75,7 +75,8 @@ def test_every_accuracy_stands_beside_that_of_the_commonest_class(tmp_path):
         assert 0.6 < entry["commonest"] < 0.8
     assert {strong[name]["than_commonest"] for name in ("radius-vote", "noise-aware-lda")} == {"no better"}
     lines = list(utility_lines({"utility": list(strong.values())}))
-    assert "commonest class" in lines[0]
+    assert lines[0].startswith("learned, and tested on ")
+    assert "commonest class" in lines[1]
     below = lines[1 + next(k for k, line in enumerate(lines) if line.startswith("radius-vote"))]
     assert below == "  no better than the commonest class"
     assert "no better than the commonest class" not in "".join(utility_lines({"utility": list(weak.values())}))

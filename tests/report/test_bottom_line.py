@@ -9,13 +9,14 @@ from sfumato.guarantee.concentrated import epsilon_of
 from sfumato.guarantee.guarantee import learned_domain
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.jobs.auditing.extra import RISKS, points_of, state_of, three_risks, with_extra
-from sfumato.report.bottom_line import bottom_line, bottom_line_html
+from sfumato.report.bottom_line import asked_about, bottom_line, bottom_line_html
 
 
 def entry(name, score=None, baseline=0.0, interval=None, **more):
     return {"name": name, "score": score, "baseline": baseline, "interval": interval, "details": {}, **more}
 
 
+TESTED = {"tested_rows": 143, "tested_on": "holdout"}
 FOUND = {
     "guarantee": {
         "kind": "central-dp",
@@ -36,7 +37,7 @@ FOUND = {
         entry("lucky-guess", 0.99),
     ],
     "utility": [
-        {"classifier": "knn", "original": 0.95, "release": 0.93, "commonest": 0.63},
+        {"classifier": "knn", "original": 0.95, "release": 0.93, "commonest": 0.63, **TESTED},
         {"classifier": "naive-bayes", "original": 0.9, "release": 0.92, "commonest": 0.63},
     ],
 }
@@ -66,7 +67,7 @@ def test_the_bottom_line_begins_with_the_state_and_answers_every_question():
     assert "Whose row is it? 51 of 100 pairs told apart 50 without the release within chance" in text
     assert "Learn a value? 46 of 100 44 without the release +2" in text
     assert "Pick out one? tried 22 ways, none found" in text
-    assert "Of use? 93 of 100 right (commonest class 63, originals 95), by knn" in text
+    assert "Of use? 93 of 100 right (commonest class 63, originals 95), by knn on 143 people not in the table" in text
     assert 'Not hidden the ranges you declared (3, reason "form 17b")' in text
     assert lines[-1] == "Next               sfumato certificate release/"
     assert max(map(len, lines)) <= 80
@@ -168,3 +169,12 @@ def test_nothing_is_called_proved_that_is_not():
     }
     total = rounded_up(2 + epsilon_of(0.0244, 1e-6))
     assert f"epsilon {total} for values, all releases counted" in " ".join(" ".join(bottom_line(both)).split())
+
+
+def test_an_accuracy_says_which_learner_on_how_many_rows_of_whom():
+    assert asked_about({"tested_rows": 1, "tested_on": "holdout"}) == "1 person not in the table"
+    assert (
+        asked_about({"tested_rows": 120, "tested_on": "left-out", "splits": 5})
+        == "120 rows left out of training, 5 times"
+    )
+    assert asked_about({}) == "rows that it had not seen"  # an audit of 0.2

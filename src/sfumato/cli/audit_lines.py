@@ -63,7 +63,10 @@ def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 def utility_lines(found: Mapping[str, Any]) -> Iterator[str]:
     """One line a classifier: right of 100, learned from the release and from the original."""
+    from sfumato.report.bottom_line import asked_about
+
     if found["utility"]:
+        yield f"learned, and tested on {asked_about(found['utility'][0])}:"
         yield f"{'classifier':<25}{'right of 100':>12}{'original':>10}{'lost':>7}{'commonest class':>17}"
     for row in found["utility"]:
         right, original, common, lost = (_points(row.get(name)) for name in ("release", "original", "commonest", "phi"))

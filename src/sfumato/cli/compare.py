@@ -13,7 +13,7 @@ from sfumato.cli.console import Console
 from sfumato.cli.release import Label
 from sfumato.cli.tables import Query, TableArgument, Tables
 from sfumato.errors import UsageError
-from sfumato.wording import counted
+from sfumato.wording import counted, right_of_100
 
 
 @with_blocks
@@ -98,8 +98,12 @@ def _lines(data: Mapping[str, Any]) -> list[str]:
         proof = "proved" if one["kind"] in FORMAL else "measured, not proved"
         proof += "; within your limit" if within(one, limit) else ""
         lines.append(f"{number:>3} {one['mechanism']}, {one['setting']}")
-        lines.append(f"    {100 * one['accuracy']:.0f} of 100 right, {gained(one)}; {proof}")
+        lines.append(f"    {_right(one)}, {gained(one)}; {proof}")
     for one in (one for one in measured if one["untried"] or one["extra"] is None):
-        right = "" if one["accuracy"] is None else f"{100 * one['accuracy']:.0f} of 100 right, "
+        right = "" if one["accuracy"] is None else f"{_right(one)}, "
         lines.append(f"  ? {one['mechanism']}, {one['setting']}: {right}{gained(one)}")
     return lines
+
+
+def _right(one: Mapping[str, Any]) -> str:
+    return right_of_100(one["accuracy"], one["best_learner"], "rows left out")

@@ -11,7 +11,7 @@ import typer
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import AsPublished, Console, Force, parse_parameters
 from sfumato.cli.tables import Tables
-from sfumato.wording import commonest_words, counted
+from sfumato.wording import commonest_words, counted, right_of_100
 
 Survey = Annotated[
     Path | None, typer.Option(metavar="SURVEY_FILE", help="For a survey's model: TABLE contains plain answers.")
@@ -141,7 +141,8 @@ def predict(
         )
     met = ""
     if predicted.accuracy is not None:
-        met = f" Accuracy {predicted.accuracy:.3f}; always the commonest class: {predicted.commonest:.3f}."
+        on = f"the {counted(predicted.told, 'row')} that tell the answer"
+        met = f" {right_of_100(predicted.accuracy, 'this model', on, predicted.commonest)}."
     console.say(f"Classified {counted(predicted.rows, 'row')}: {out}.{met}")
     if predicted.than_commonest is not None and (words := commonest_words(predicted.than_commonest)):
         console.say(words)

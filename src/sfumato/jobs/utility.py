@@ -29,6 +29,7 @@ TEST_SHARE = 0.3
 MOST_PEOPLE = 5_000
 """Noise averages out over rows, so that a small sample would make a release look worse than it is."""
 MOST_TRAINED = 15_000
+LEFT_OUT, HOLDOUT = "left-out", "holdout"
 FEWEST_SPLITS = 3
 """Large tables need fewer splits: people x splits stays below `MOST_TRAINED` as long as `FEWEST_SPLITS` are left."""
 
@@ -84,6 +85,7 @@ def utility(
     splits = evidence.behind is not None and not evidence.nobodys.any() and evidence.people.y is not None
     trials = _splits(evidence, repeats, rng) if splits else [_against_holdout(evidence, rng)]
     trials = [replace(trial, published=published) for trial in trials]
+    tested = {"tested_rows": len(trials[0].y), "tested_on": LEFT_OUT if splits else HOLDOUT}
     names = (*CLASSIFIERS, *WITH_CARD) if _noise_is_known(evidence) else CLASSIFIERS
     entries, refused = [], dict[str, list[str]]()
     progress("Training", 0, len(names))
@@ -93,7 +95,7 @@ def utility(
             if isinstance(found, SfumatoError):
                 refused.setdefault(str(found), []).append(names[number])
             else:
-                entries.append(found)
+                entries.append({**found, **tested})
             progress("Training", number + 1, len(names))
     evidence.notes.extend(f"No utility of {', '.join(those)}: {reason}" for reason, those in refused.items())
     return entries

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from sfumato.report.bars import MIDDLE, chart_row, interval_mark, sign, whisker
-from sfumato.report.bottom_line import use
+from sfumato.report.bottom_line import asked_about, use
 from sfumato.report.markup import Section, at, drawn, share, tag
 from sfumato.report.wording import DASH, ends, figure, of_100, signed
 from sfumato.wording import NO_BETTER, WORSE
@@ -50,6 +50,7 @@ def use_section(audit: Mapping[str, Any]) -> Section:
         "use",
         "Of use?",
         words=use(audit),
+        tested=asked_about((audit.get("utility") or [{}])[0]),
         learned=classifiers[:MOST_SHOWN],
         more=len(classifiers[MOST_SHOWN:]),
         marks=[(sign(mark), words) for mark, words in marks],

@@ -18,8 +18,9 @@ from sfumato.guarantee import AllReleases
 from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.guarantee.own_words import own_words
 from sfumato.jobs.auditing.extra import NOT_WITHIN, UNKNOWN, Points, Risk, state_of, three_risks
+from sfumato.jobs.utility import HOLDOUT
 from sfumato.report.markup import tag
-from sfumato.wording import counted
+from sfumato.wording import counted, right_of_100
 
 QUESTIONS = {LINKABILITY: "Whose row is it?", INFERENCE: "Learn a value?", SINGLING_OUT: "Pick out one?"}
 LEFT = 19
@@ -141,15 +142,25 @@ def use(found: Mapping[str, Any]) -> str:
     )
     if best is not None:
         originals = max(float(one["original"]) for one in found["utility"] if one.get("original") is not None)
-        common = "" if best.get("commonest") is None else f"commonest class {100 * best['commonest']:.0f}, "
-        right, learner = 100 * float(best["release"]), best["classifier"]
-        return f"{right:.0f} of 100 right ({common}originals {100 * originals:.0f}), by {learner}"
+        return right_of_100(
+            float(best["release"]), best["classifier"], asked_about(best), best.get("commonest"), originals
+        )
     marginals = ((found.get("fidelity") or {}).get("marginals") or {}).get("release")
     if marginals is not None:
         pairs = found["fidelity"]["pairs"]["release"]
         two = "" if pairs is None else f", of two columns by {100 * pairs:.0f}"
         return f"shares of one column are off by {100 * marginals:.0f} points{two}"
     return "not measured: there is no column to predict, or it is unknown which row is whose"
+
+
+def asked_about(entry: Mapping[str, Any]) -> str:
+    """The rows that a learner was asked about; an audit of 0.2 does not say how many."""
+    rows, splits = entry.get("tested_rows"), int(entry.get("splits") or 1)
+    if rows is None:
+        return "rows that it had not seen"
+    if entry.get("tested_on") == HOLDOUT:
+        return f"{counted(rows, 'person')} not in the table"
+    return f"{counted(rows, 'row')} left out of training{f', {splits} times' if splits > 1 else ''}"
 
 
 def _not_hidden(found: Mapping[str, Any]) -> str:

@@ -20,6 +20,9 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from sfumato.wording import right_of_100
+
+LEARNER, TESTED_ON = "auto", "rows left out of them"
 NOTHING_LEARNED = 0.02
 """A table that stays within this of its own commonest class taught nothing."""
 ALIKE = 3.0
@@ -83,8 +86,8 @@ class Forecast:
     def words(self) -> str:
         """One sentence, with figures that are nobody's measurement of the table asked about."""
         said = (
-            f"On {self.tables} public tables of {self._sizes()} rows: {100 * self.accuracy:.0f} of 100 right, "
-            f"commonest class {100 * self.majority:.0f}, originals {100 * self.originals:.0f}; it lost between "
+            f"On {self.tables} public tables of {self._sizes()} rows: "
+            f"{right_of_100(self.accuracy, LEARNER, TESTED_ON, self.majority, self.originals)}; it lost between "
             f"{100 * self.lost[0]:.0f} and {100 * self.lost[1]:.0f} points."
         )
         if self.taught_nothing:

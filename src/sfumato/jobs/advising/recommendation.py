@@ -15,7 +15,7 @@ from sfumato.jobs.advising.wish import Wish
 from sfumato.jobs.auditing.extra import Points
 from sfumato.jobs.config import LONGEST, RELEASED, TABLE, Config
 from sfumato.metrics import proportion_interval
-from sfumato.wording import counted
+from sfumato.wording import counted, right_of_100
 
 CONFIRMED, NOT_REFUTED, REFUTED = "confirmed", "not refuted", "refuted"
 """What other rows say of a setting: within the wish there, too few of them to tell, or outside."""
@@ -100,6 +100,7 @@ class Recommendation:
     def paragraph(self) -> str:
         """For a data protection officer."""
         found, (low, high) = self.forecast, self.interval
+        on = f"{counted(found.tested, 'row')} left out of it"
         words = [f"The wish: {self.wish.words()}."]
         words.append(
             f"{'Recommended' if self.met else 'Nothing keeps it; nearest'}: {self.mechanism} with "
@@ -110,9 +111,9 @@ class Recommendation:
         if found.untried:
             words.append(f"Not tried, and so taken for the worst: {', '.join(found.untried)}.")
         words.append(
-            f"A model learned from the release is right about {found.accuracy:.1%} of other people ({low:.1%} to "
-            f"{high:.1%}); always naming the commonest class, {found.majority:.1%}; learning from the original rows, "
-            f"{found.ceiling:.1%}."
+            f"Learned from the release: "
+            f"{right_of_100(found.accuracy, found.best or 'nobody', on, found.majority, found.ceiling)}; "
+            f"the 95% interval is {100 * low:.0f} to {100 * high:.0f}."
         )
         if self.looked_at == TABLE:
             words.append(
