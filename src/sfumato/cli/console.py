@@ -103,6 +103,11 @@ class Console(OptionBlock):
     stream: IO[str] | None = field(default=None, init=False)
     """Where words go; None for standard output."""
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody sits there: a script is never asked."""
+        return not self.quiet and not self.as_json and sys.stdin.isatty() and sys.stdout.isatty()
+
     def say(self, text: str = "") -> None:
         if not self.quiet and not self.as_json:
             print(text, file=self.stream)

@@ -28,6 +28,7 @@ def recommend(
     epsilon: float | None = None,
     use_table: bool = False,
     rows: int | None = None,
+    max_rows_per_person: int | None = None,
     tries: int | None = None,
     seed: int = 0,
     workers: int | None = None,
@@ -68,6 +69,8 @@ def recommend(
         Choose on the private rows although the schema is public.
     rows : int, optional
         About how many rows the table has, as a number that is public: the forecast is for tables of this size.
+    max_rows_per_person : int, optional
+        The most rows that one person has, at least 1: the bound is then for all of them.
     tries : int, optional
         On rows that are looked at: how many methods are tried, at least 1; all by default.
     seed : int, default 0
@@ -109,6 +112,7 @@ def recommend(
         schema=read,
         use_table=use_table,
         rows=rows,
+        max_rows_per_person=max_rows_per_person,
         tries=tries,
         seed=seed,
         workers=workers,

@@ -25,6 +25,7 @@ def recommend(
     schema: Path | str | Schema | None = None,
     use_table: bool = False,
     rows: int | None = None,
+    max_rows_per_person: int | None = None,
     tries: int | None = None,
     seed: int = 0,
     workers: int | None = None,
@@ -59,7 +60,9 @@ def recommend(
     progress("Reading", 0, None)
     if (public or own is None) and released is None and not use_table:
         counted = None if rows is not None else opened.read().num_rows
-        return advise(wish, own, rows, counted, agreed.learned)
+        return advise(wish, own, rows, counted, agreed.learned, max_rows_per_person or 1)
+    if max_rows_per_person is not None:
+        raise UsageError("--max-rows-per-person is for an answer by rule, and rows are looked at here. Leave it out.")
     from sfumato.jobs.advising.on_rows import choose_on
 
     return choose_on(opened.read(), agreed, wish, released, tries, seed, workers, ledger, progress)

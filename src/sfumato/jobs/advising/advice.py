@@ -78,7 +78,8 @@ class Bound:
 @dataclass(frozen=True, repr=False)
 class Advice:
     """What is recommended. `rows`: as declared, or None; `counted`: those of the owner's table, for her eyes alone.
-    `read_off`: columns whose ranges were read off the table, under which the bound is not proved."""
+    `read_off`: columns whose ranges were read off the table, under which the bound is not proved.
+    `rows_per_person`: the most that one person has; the bound is for all of them."""
 
     wish: Wish
     bound: Bound
@@ -87,6 +88,7 @@ class Advice:
     rows: int | None = None
     counted: int | None = None
     read_off: tuple[str, ...] = ()
+    rows_per_person: int = 1
 
     def __repr__(self) -> str:
         return f"<Advice: {self.method}, epsilon {self.bound.epsilon:.3g}>"
@@ -99,18 +101,26 @@ class Advice:
     def parameters(self) -> dict[str, Any]:
         """As `sanitize --config` takes them."""
         given: dict[str, Any] = {"delta": self.bound.delta} if self.bound.delta else {}
-        return {**make_mechanism(self.method, given).strength_for_values(self.bound.epsilon), **given}
+        return {
+            **make_mechanism(self.method, given).strength_for_values(self.bound.epsilon, rows=self.rows_per_person),
+            **given,
+        }
+
+    @property
+    def each(self) -> float:
+        """What is left for one row of a person, as public tables with one row each were tried."""
+        return self.bound.epsilon / self.rows_per_person
 
     @cached_property
     def forecast(self) -> Forecast:
         """Of tables of the declared size, else of the counted one; of 1,000 rows where neither is known."""
-        return forecast(self.method, self.bound.epsilon, self.rows or self.counted or 1_000)
+        return forecast(self.method, self.each, self.rows or self.counted or 1_000)
 
     @cached_property
     def met(self) -> bool:
         """Whether tables learn at this epsilon: of the declared size, or of any. It never depends on counted rows."""
         sizes = SIZES if self.rows is None else (self.rows,)
-        useful = any(not forecast(self.method, self.bound.epsilon, size).useless for size in sizes)
+        useful = any(not forecast(self.method, self.each, size).useless for size in sizes)
         return useful and self.keeps_loss
 
     @property
@@ -118,7 +128,7 @@ class Advice:
         """Whether tables of the declared size lost no more than was wished for, on average."""
         if self.wish.max_loss is None or self.rows is None:
             return True
-        return _lost(self.method, self.bound.epsilon, self.rows) <= self.wish.max_loss
+        return _lost(self.method, self.each, self.rows) <= self.wish.max_loss
 
     @property
     def config(self) -> Config:
@@ -134,7 +144,8 @@ class Advice:
         given = f"--schema {schema}" if schema else f"--label {self.label}" if self.label else ""
         trust = "" if self.wish.trust == OWNER else f" --trust {self.wish.trust}"
         how = f"--config {config}" if config else f"--epsilon {_floor(self.bound.epsilon)}{trust}"
-        release = " ".join(part for part in ("sfumato sanitize", table, given, how, "--out release") if part)
+        cap = "" if self.rows_per_person == 1 else f"--max-rows-per-person {self.rows_per_person}"
+        release = " ".join(part for part in ("sfumato sanitize", table, given, how, cap, "--out release") if part)
         return "\n  ".join([*before, release])
 
     def paragraph(self) -> str:
@@ -157,7 +168,7 @@ class Advice:
             )
         words.append(
             f"{begin}: {kind}, epsilon {rounded_up(bound.epsilon)} for anybody's values. Whatever the other rows "
-            f"teach, a person's own row can lift a fact from 1 chance in 10 to {chance_at_most(PRIOR, bound.loss)}, "
+            f"teach, {self._own} can lift a fact from 1 chance in 10 to {chance_at_most(PRIOR, bound.loss)}, "
             f"and any fact by at most {of_100(most_gained(bound.loss))} points{but_for(bound.delta)}. Two "
             f"people are told apart in at most {of_100(bound.pairs)} of 100 pairs. That holds for every "
             "attacker, not only for those that were tried."
@@ -167,21 +178,28 @@ class Advice:
             words.append("They were estimated as `sfumato reconstruct` does.")
         return " ".join(words)
 
+    @property
+    def _own(self) -> str:
+        return "a person's own row" if self.rows_per_person == 1 else f"a person's {self.rows_per_person} rows together"
+
     def why_not(self) -> str:
         """What stands in the way, and from where on it does not."""
         size = "" if self.rows is None else f" of {self.rows:,} rows"
-        learns = (one for one in STRENGTHS if one > self.bound.epsilon)
+        learns = (one for one in STRENGTHS if one > self.each)
         rows = self.rows or SIZES[-1]
         method = self._method_at
         enough = next((one for one in learns if not forecast(method(one), one, rows).useless), None)
         larger = (one for one in SIZES if one > rows)
-        more = next((one for one in larger if not forecast(self.method, self.bound.epsilon, one).useless), None)
-        ways = [f"From epsilon {enough:g}" if enough else "", f"with {more:,} rows" if more else ""]
+        more = next((one for one in larger if not forecast(self.method, self.each, one).useless), None)
+        ways = [
+            f"From epsilon {enough * self.rows_per_person:g}" if enough else "",
+            f"with {more:,} rows" if more else "",
+        ]
         hint = ", or ".join(way for way in ways if way)
         if self.keeps_loss:
             said = f"At this epsilon tables{size or ' of any size that was tried'} teach nothing."
             return f"{said} {hint[:1].upper()}{hint[1:]}, they do." if hint else said
-        lost = _lost(self.method, self.bound.epsilon, self.rows or 0)
+        lost = _lost(self.method, self.each, self.rows or 0)
         at = rounded_up(self.bound.epsilon)
         return f"Public tables{size} lost {100 * lost:.0f} points at epsilon {at}, more than was wished for."
 
@@ -211,6 +229,7 @@ def advise(
     rows: int | None = None,
     counted: int | None = None,
     read_off: tuple[str, ...] = (),
+    rows_per_person: int = 1,
 ) -> Advice:
     """The method by the rule and the strength by arithmetic, or, under a largest loss, by experience."""
     if wish.trust not in TRUSTS:
@@ -222,12 +241,14 @@ def advise(
         raise UsageError("--max-loss is answered by public tables of your size, which must be public: give --rows.")
     if rows is not None and rows < 1:
         raise UsageError(f"--rows must be a number of rows. Got {rows} instead.")
+    if rows_per_person < 1:
+        raise UsageError(f"--max-rows-per-person must be at least 1. Got {rows_per_person} instead.")
     if not named and wish.max_loss is not None:
         assert rows is not None
         bound = _least_that_keeps(wish.max_loss, wish.trust, rows)
     else:
         bound = _bound(wish)
-    return Advice(wish, bound, _ruled(wish.trust, bound.epsilon), label, rows, counted, read_off)
+    return Advice(wish, bound, _ruled(wish.trust, bound.epsilon), label, rows, counted, read_off, rows_per_person)
 
 
 def _floor(value: float) -> str:
