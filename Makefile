@@ -14,7 +14,10 @@ DOCS := .venv/docs
 JOBS ?= 2
 # One BLAS thread per worker: two workers with two BLAS threads each are slower than one alone.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
-PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout 300 -rfEs --durations 15
+# Compiled modules are kept, whatever the shell says: the tests start hundreds of children, and each would compile the
+# program again.
+KEPT := PYTHONDONTWRITEBYTECODE=
+PYTEST = $(ONE_THREAD) $(KEPT) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout 300 -rfEs --durations 15
 # Debian packages, beyond Python, that the tests need. scripts/set-up looks after Python's own venv package.
 TEST_PACKAGES := postgresql chromium
 SYSTEM_TEST_PACKAGES := default-jre-headless

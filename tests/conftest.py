@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -14,19 +15,23 @@ settings.register_profile(
 )
 settings.load_profile("steady")
 
+NUMBERS = itertools.count()
 ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _session_ledger(tmp_path_factory: pytest.TempPathFactory) -> None:
+def _session_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Fixtures of a wider scope than one test may release too: they get a ledger of the session."""
-    os.environ["SFUMATO_LEDGER"] = str(tmp_path_factory.mktemp("ledger") / "ledger.json")
+    folder = tmp_path_factory.mktemp("ledger")
+    os.environ["SFUMATO_LEDGER"] = str(folder / "ledger.json")
+    return folder
 
 
 @pytest.fixture(autouse=True)
-def _ledger(_session_ledger: None, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new ledger for each test, so that no test counts the releases of another."""
-    monkeypatch.setenv("SFUMATO_LEDGER", str(tmp_path_factory.mktemp("ledger") / "ledger.json"))
+def _ledger(_session_ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new ledger for each test, so that no test counts the releases of another. Its folder is made when it is
+    written: to number thousands of folders, pytest would list all of them again for each test."""
+    monkeypatch.setenv("SFUMATO_LEDGER", str(_session_ledger / str(next(NUMBERS)) / "ledger.json"))
 
 
 @pytest.fixture(scope="session")
