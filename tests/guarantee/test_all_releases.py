@@ -67,7 +67,7 @@ def test_people_with_several_rows_and_labels_add_up_too():
     found = AllReleases.of(FOUR.with_persons(3, learned=False), earlier(1, 8.0, exact_label=True))
     assert found.person == 24.0
     assert "A person with all their rows: epsilon 24 in all" in found.in_words()
-    assert "The label reveals more on top" in found.in_words()
+    assert "The column to predict reveals more on top" in found.in_words()
     assert AllReleases.of(FOUR.with_persons(None, learned=False), earlier(1, 8.0)).person == math.inf
 
 
@@ -178,7 +178,7 @@ def test_a_cards_own_words_are_one_line_and_called_what_they_are(released):
     data["threat_model"]["adversary"] = ["Nobody.\nGuarantee: proved."]
     shown = card_in_words(Card.from_dict(data))
     assert "The release's own words: \"Certified.' Guarantee: proved. [2J \"" in shown
-    assert "Who the adversary is assumed to be (the release's own words):\n  - Nobody. Guarantee: proved." in shown
+    assert "Who the attacker is assumed to be (the release's own words):\n  - Nobody. Guarantee: proved." in shown
     assert "\x1b" not in shown
     assert "\u202e" not in shown
     assert [line for line in shown.splitlines() if line.startswith("Guarantee: proved")] == []

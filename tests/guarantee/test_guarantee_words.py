@@ -155,7 +155,7 @@ def test_the_threat_model_says_what_is_not_protected(label):
     model = ThreatModel.of(label=label, rows="12", learned_bounds=True, mechanism=("Own sentence.",))
     words = " ".join(model.not_protected)
     assert "That a person is in the table is not hidden" in words
-    assert ("label is released exactly" in words) == (label == "exact")
+    assert ("column to predict is released exactly" in words) == (label == "exact")
     assert "12" in words
     assert "Own sentence." in words
 

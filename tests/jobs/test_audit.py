@@ -267,7 +267,7 @@ def test_without_a_holdout_membership_is_not_applicable_and_says_why(wine, relea
     assert entry["score"] is None
     assert "holdout" in entry["not_applicable"]
     assert found.attack("naive-estimate")["control"] is None
-    assert any("No holdout" in note for note in found.data["notes"])
+    assert any("No table of people not in the original" in note for note in found.data["notes"])
 
 
 def test_an_attack_that_breaks_is_reported_as_failed_and_never_as_privacy(wine, released, monkeypatch):
@@ -322,7 +322,7 @@ def test_a_folder_without_a_trace_says_that_nobody_knows_whose_row_is_whose(wine
     found = audit(AuditRequest(wine[0], folder=tmp_path, holdout=wine[1], repeats=2))
     assert found.data["settings"]["alignment"] == "unknown"
     for name in ("naive-estimate", "linear-estimate", "posterior-breach", "nearest-row"):
-        assert "no trace" in found.attack(name)["not_applicable"]
+        assert "no private match file" in found.attack(name)["not_applicable"]
     assert found.scores.keys() == {"membership", "attribute-inference", *SINGLING_OUT}
     assert found.attack("nearest-row")["details"]["strangers_as_near"] > 0
     assert {entry["splits"] for entry in found.data["utility"]} == {1}, "tested on the holdout"

@@ -38,7 +38,7 @@ def test_a_shuffled_release_scores_what_the_unshuffled_one_does(strength, data_f
     after = audit(AuditRequest(people, release=shuffled, holdout=others, label="label", repeats=0))
     assert before.data["settings"]["alignment"] == "same-order"
     assert after.data["settings"]["alignment"] == "matched"
-    assert any("scored against this match" in note for note in after.data["notes"])
+    assert any("judged by this match" in note for note in after.data["notes"])
     assert set(after.scores) == set(before.scores)
     assert len(after.scores) >= 10
     for name, score in after.scores.items():

@@ -141,7 +141,7 @@ class TestHoldout:
         odd.loc[1, "age"] = np.nan
         found = audit(AuditRequest(people(), folder=home / "r", holdout=odd, repeats=0, out=home / "b", attacks=()))
         assert found.data["settings"]["holdout_rows"] == 38
-        assert any("2 rows of the holdout table" in note for note in found.data["notes"])
+        assert any("2 rows of people not in the table" in note for note in found.data["notes"])
 
     def test_refused_where_asked_for_by_the_row_of_the_file(self, home, strangers):
         strangers.loc[0, "label"] = "perhaps"  # left out, and still counted

@@ -123,7 +123,7 @@ def test_what_is_kept_of_a_card_is_worded_from_its_figures(verdict, body, tmp_pa
         (edited(version=1), "version 1"),
         (edited(format="other"), "schema at format"),
         (edited(source_schema__columns__0__high=100), "'high' differs"),
-        (edited(release_schema__label__classes=["yes", "no"]), "classes of the label"),
+        (edited(release_schema__label__classes=["yes", "no"]), "classes of the column to predict"),
         (edited(space="sha256:" + "0" * 64), "another space"),
         (edited(mechanism__name="condensation"), "another mechanism"),
         (edited(guarantee__epsilon_record=0.5), "contradicts itself"),

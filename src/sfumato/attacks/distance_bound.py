@@ -70,7 +70,7 @@ class DistanceBound(Attack):
             gamma = row_norm_bound(known.release, int(row), float(np.linalg.norm(x)))[known.images]
             low = np.maximum(low, value_bound(gamma, others))
         if not low.any():
-            return Abstain("the bound is vacuous for everybody: gamma is not positive")
+            return Abstain("the bound says nothing of anyone: gamma is not positive")
         low = np.minimum(low, 1.0)[:, None]
         return Bounds(low, np.ones_like(low), known.secret)
 

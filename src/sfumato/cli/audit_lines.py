@@ -81,7 +81,7 @@ def measure_lines(found: Mapping[str, Any]) -> Iterator[str]:
     measures = found["measures"]
     if average := measures["average_privacy"]:
         mean = average.get("width_of_mean")
-        beside = "" if mean is None else f", {mean:.3f} by always guessing the mean"
+        beside = "" if mean is None else f", {mean:.3f} by the mean alone"
         yield f"average privacy {average['width']:.3f} ({average['attack']}{beside}; wider is better for privacy)"
     losses = [one["privacy_loss"] for one in measures["channels"] if one["privacy_loss"] is not None]
     if losses:

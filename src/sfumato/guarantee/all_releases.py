@@ -162,7 +162,7 @@ class AllReleases:
             return ""
         releases, epsilon, unproved = (self.people[name] for name in ("releases", "local_epsilon", "unproved_releases"))
         who = "person" if self.people["by"] == "person" else "record"
-        kind = "" if self.central is None else ", perturbed"
+        kind = "" if self.central is None else ", blurred"
 
         def of(which: str) -> str:
             times = counted(int(releases[which]), "release")

@@ -18,7 +18,7 @@ LOCAL_DP, CENTRAL_DP = "local-dp", "central-dp"
 EMPIRICAL = "empirical-only"
 _DOMAIN = "bounds or categories of column "
 PRIORS = (0.001, 0.01, 0.1)
-LABEL_ON_TOP = " The label reveals more on top: it is released exactly."
+LABEL_ON_TOP = " The column to predict reveals more on top: it is released exactly."
 WEAK_CENTRAL = 10.0
 """Above this epsilon a test for presence with one false alarm in 22,000 may be certain."""
 

@@ -1,11 +1,11 @@
-"""Who the adversary is taken to be, and what is not protected whatever he knows."""
+"""Who the attacker is taken to be, and what is not protected whatever they know."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-PRESENCE = "That a person is in the table is not hidden: perturbing a record does not hide its presence."
+PRESENCE = "That a person is in the table is not hidden: blurring a record does not hide its presence."
 
 
 @dataclass(frozen=True)
@@ -32,21 +32,21 @@ class ThreatModel:
         who is in the table, and only there.
         """
         adversary = (
-            "Holds the whole release and this card, and knows the mechanism with all its parameters.",
+            "Holds the whole release and this card, and knows the method with all its parameters.",
             "May know anything else about other people, and any belief about the person beforehand.",
-            "Does not hold the key file, the trace file or the state of the random generator.",
+            "Does not hold the key, the private match file or the state of the random generator.",
         )
         open_ends = [] if nobodys else [PRESENCE]
         if label == "exact":
-            open_ends.append("The label is released exactly as it was: it is assumed to be public.")
+            open_ends.append("The column to predict is released exactly as it was: it is assumed to be public.")
         if target is not None:
             open_ends.append(
                 f"The number to predict, {target!r}, is released exactly as it was: nothing is claimed of it. Whoever "
-                "knows somebody's value finds the rows that have it, and what it tells of other columns is not hidden."
+                "knows a person's value finds the rows that have it, and what it tells of other columns is not hidden."
             )
         if learned_bounds:
             open_ends.append(
-                "This card shows the bounds and categories that were learned from the table: the smallest and "
+                "This card shows the ranges and categories that were read off the table: the smallest and "
                 "largest value of each such column, and every category, even one that only a single person has."
             )
         open_ends.append(

@@ -32,7 +32,7 @@ def card_in_words(card: Card) -> str:
         _what(card),
         *_list(f"It rests on ({OWN})", card.guarantee["assumptions"]),
         *_list(f"Learned from the data ({OWN})", summarized(card.learned_from_data)),
-        *_list(f"Who the adversary is assumed to be ({OWN})", card.threat_model["adversary"]),
+        *_list(f"Who the attacker is assumed to be ({OWN})", card.threat_model["adversary"]),
         *_list(f"What is not protected ({OWN})", card.threat_model["not_protected"]),
     ]
     if card.reproducible:
@@ -45,7 +45,7 @@ def _what(card: Card) -> str:
     parameters = own_words(", ".join(f"{name}={value}" for name, value in used.items()))
     columns = card.release_schema["columns"]
     label = card.release_schema["label"]
-    labelled = f", label {own_words(label['name'], 80)!r} {card.label}" if label else ", no label"
+    labelled = f", to predict {own_words(label['name'], 80)!r} ({card.label})" if label else ", nothing to predict"
     if card.target is not None:
         labelled += f", number to predict {own_words(card.target, 80)!r} exact"
     left_out = sorted(card.made_by().left_out)
@@ -127,7 +127,7 @@ def _levels(card: Card, together: AllReleases) -> list[str]:
         which += " (conditional)" if conditional else ""
         lines.append(f"Epsilon{which}: {_figures(figures)}")
         factors = "  ".join(f"{level} {amplification_at_most(value)}" for level, value in figures.items())
-        lines.append(f"Amplification{which}, the largest factor on anybody's odds: {factors}")
+        lines.append(f"The largest factor on any odds{which}: {factors}")
     return lines
 
 

@@ -60,7 +60,7 @@ class AdditiveNoise(Mechanism):
         "Values outside the bounds were clipped to them before noise was added.",
     )
     not_protected = (
-        "Columns are perturbed one by one: where columns are correlated, filtering removes part of the noise.",
+        "Columns are blurred one by one: where columns are correlated, filtering removes part of the noise.",
     )
 
     def __init__(

@@ -53,7 +53,7 @@ class NoisyOperator(Mechanism):
     papers = ("density-reconstruction",)
     published = MappingProxyType({})
     not_protected = (
-        "Columns are perturbed one by one: where columns are correlated, filtering removes part of the noise.",
+        "Columns are blurred one by one: where columns are correlated, filtering removes part of the noise.",
         "Bounded noise gives a hard interval for every record; near the ends of the range it is short.",
     )
 

@@ -81,7 +81,7 @@ class TreeResampling(ModelDrawing):
     proves = True
     papers = ("mckenna-2021-mst", "canonne-kamath-steinke-2020")
     not_protected = (
-        "What holds for many people is kept, and so is what follows from it for somebody who is like them.",
+        "What holds for many people is kept, and so is what follows from it for a person who is like them.",
         "Relations between more than three columns (and the class) are not kept: released rows can be impossible.",
     )
     rests_on = (

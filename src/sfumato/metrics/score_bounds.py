@@ -13,7 +13,7 @@ from sfumato.metrics.privacy import mean_interval, worst_records
 from sfumato.metrics.scored import ScoredGuess, Truth, likely_members
 from sfumato.table import Group
 
-VACUOUS = "every bound is vacuous: it leaves the whole range open"
+VACUOUS = "no bound says anything: each leaves the whole range open"
 
 
 def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Abstain:

@@ -62,7 +62,7 @@ def _schema(study: PoolStudy, card: Card) -> Iterator[str]:
     if label is None:
         yield f"The release has no label, but the study learns to predict {expected[-1].name!r}."
     elif label["name"] != expected[-1].name or tuple(label["classes"]) != expected[-1].categories:
-        yield f"The classes of the label {expected[-1].name!r} are not the study's."
+        yield f"The classes of the column to predict {expected[-1].name!r} are not the study's."
 
 
 def _travelling(schema: Schema) -> list[Column]:

@@ -47,7 +47,7 @@ class Fidelity:
 
 
 def copies_section(audit: Mapping[str, Any]) -> Section:
-    """Rows that are somebody's record, or lie too near to one."""
+    """Rows that are a person's record, or lie too near to one."""
     lines, why = shown_copies(audit.get("copies"))
     if not lines:
         return Section("copies", "Copies", why=why or "not compared")
@@ -89,7 +89,9 @@ def shown_copies(found: Mapping[str, Any] | None) -> tuple[list[Line], str]:
     if exact := found.get("exact"):
         control = exact.get("control")
         verdict = "" if control is None else BEYOND if exact["interval"][0] > control else WITHIN
-        words = f"of {exact['rows']:,} released rows; {figure(exact['of_unique'])} copy a record that nobody else has"
+        words = (
+            f"of {exact['rows']:,} released rows; {figure(exact['of_unique'])} copy a record that no other person has"
+        )
         lines.append(
             Line("Exact copies", words, figure(exact["share"]), between(exact["interval"]), figure(control), verdict)
         )
@@ -110,7 +112,7 @@ def _near_lines(near: Mapping[str, Any]) -> list[Line]:
         words = "released rows that lie nearer to a record than to one of as many people not in the table"
         most = near.get("nearer_at_most")
         if most is not None and most < 1:
-            words += f"; a copy of the whole table would show about {figure(most)}, as the holdout is smaller than it"
+            words += f"; a copy of the whole table would show about {figure(most)}, as there are more people in it"
         ends = between(near["nearer_interval"])
         lines.append(Line("Nearer to the table", words, figure(near["nearer"]), ends, figure(0.5), verdict))
     for name, title, words in (

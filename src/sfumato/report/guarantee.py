@@ -22,7 +22,7 @@ LEVELS = (
     ("record", "A person's whole record", "everything in the row at once"),
     ("person", "A person, with all their rows", "rows of the same person add up"),
 )
-ALL_RELEASES = "the headline: what somebody who sees every release of these rows can learn"
+ALL_RELEASES = "the headline: what an attacker who sees every release of these rows can learn"
 HEADLINES = {
     "formal": "Proved: a bound holds for everybody",
     "weak": "Formally bounded, practically unprotected",

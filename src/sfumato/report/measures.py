@@ -99,7 +99,7 @@ def _beside(average: Mapping[str, Any]) -> str:
     if average.get("filtered") is not None and average["attack"] != "principal-filter":
         parts.append(f"{figure(average['filtered'])} after filtering as in the paper")
     if average.get("width_of_mean") is not None:
-        parts.append(f"{figure(average['width_of_mean'])} by always guessing the mean")
+        parts.append(f"{figure(average['width_of_mean'])} by the mean alone")
     return "; ".join(parts)
 
 

@@ -63,7 +63,7 @@ class Schema:
             )
 
     def __repr__(self) -> str:
-        label = "" if self.label is None else f", label {self.label.name!r}"
+        label = "" if self.label is None else f", to predict {self.label.name!r}"
         learned = f", {len(self.learned)} of them learned" if self.learned else ""
         return f"<Schema of {counted(len(self.columns), 'column')}: {len(self.private)} private{learned}{label}>"
 

@@ -23,29 +23,30 @@ from sfumato.table import Encoding, Table, open_table
 from sfumato.table.unfit import unfit_in_words, warn_of_unfit
 from sfumato.wording import counted
 
-SAME_ORDER = "No trace: comparing the rows showed that release and original are in the same order."
-IDENTICAL = "No trace: release rows were matched to identical original rows."
+SAME_ORDER = "No private match file: comparing the rows showed that release and original are in the same order."
+IDENTICAL = "No private match file: release rows were matched to identical original rows."
 MATCHED = (
-    "No trace, and the rows are in another order: rows were matched to people as an adversary would who holds the "
-    "original ({how}). {sure:.0%} of the matched rows fit one person far better than all others; where several fit, "
-    "one was drawn by likelihood. Attacks on values and links were scored against this match."
+    "No private match file, and the rows are in another order: rows were matched to people as an attacker would who "
+    "holds the original ({how}). {sure:.0%} of the matched rows fit one person far better than all others; where "
+    "several fit, one was drawn by likelihood. Attackers of values and links were judged by this match."
 )
 PARTLY = (
-    "{own:,} of the {rows:,} audited rows fit a person of the table better than anybody else; the others are nobody's, "
-    "as far as can be told. Attacks on values and links are scored on these {own:,} rows and the people behind them."
+    "{own:,} of the {rows:,} audited rows fit a person of the table better than anyone else; the others are no "
+    "person's, as far as can be told. Attackers of values and links are judged on these {own:,} rows and the people "
+    "behind them."
 )
 EXACTLY = "optimal assignment by likelihood"
 NOT_EXACTLY = "by likelihood among the {count} nearest people; the table is too large, or has too few people, for the "
 NOT_EXACTLY += "optimal assignment"
 UNKNOWN = (
-    "No trace, and the rows of the release are in another order, and no nearer to these people than rows of strangers "
-    "are: it is unknown which row is whose."
+    "No private match file, and the rows of the release are in another order, and no nearer to these people than rows "
+    "of others are: it is unknown which row is whose."
 )
 
 
 NEVER_DRAWN = (
     "Rows were drawn at random, and {share:.0%} of the people have none. They count as members in the membership "
-    "test and are in the register; attacks on a person's own row target the others."
+    "test and are in the register; attackers of a person's own row try the others."
 )
 NOT_ALL_USED = (
     "The release was not made from all rows of the original, and which of them it could have drawn is unknown: "
@@ -248,22 +249,22 @@ def _holdout(
 ) -> People | None:
     if read is None:
         draft.notes.append(
-            "No holdout table: there is no control, membership cannot be tested, and what adversaries know about the "
+            "No table of people not in the original: membership cannot be tested, and what attackers know about the "
             "population (means, covariances, distributions) was taken from the original itself."
         )
         return None
     holdout, left_out = read
     draft.notes.append(
-        "What adversaries know about the population (means, covariances, distributions) was taken from the holdout "
-        "table."
+        "What attackers know about the population (means, covariances, distributions) was taken from the people not "
+        "in the table."
     )
     if left_out:
         draft.notes.append(
-            f"{counted(left_out, 'row')} of the holdout table left out: they lack a number that nobody in the original "
-            "lacks, or have a class that nobody else has."
+            f"{counted(left_out, 'row')} of people not in the table left out: they lack a number that no one in the "
+            "original lacks, or have a class that no other person has."
         )
     if strange := unfit_in_words(holdout.unfit, "the original"):
-        draft.notes.append(f"In the holdout table: {strange[0].lower()}{strange[1:]}")
+        draft.notes.append(f"Of people not in the table: {strange[0].lower()}{strange[1:]}")
         warn_of_unfit(holdout.unfit, "the original")
     codes = row_codes(np.vstack([people.X, holdout.X]))
     twins = float(np.isin(codes[len(people.X) :], codes[: len(people.X)]).mean())

@@ -36,7 +36,7 @@ from sfumato.jobs.progress import Progress
 from sfumato.metrics import ScoredGuess, auc, recovery_curve
 from sfumato.wording import WORSE_THAN_GUESSING, is_worse_than_guessing
 
-NO_TRACE = "which release row belongs to which person is unknown (no trace)"
+NO_TRACE = "which release row belongs to which person is unknown (no private match file)"
 NOT_LINEAR = {
     "guided": "the bits of a guided survey are not a linear function of the answers",
     "staged": "a release in stages is not a linear function of the columns: most rows are vectors of their ranks",
@@ -47,9 +47,9 @@ REASONS = {
     "transform": "needs the transform, which is a secret key that is not in the folder",
     "noise": "needs the law of the noise, which is not stated",
     "guided": "is made for the bits of a guided survey, which this release is not",
-    "known_rows": "needs original rows together with their images, which only a trace can link",
-    "lineups": "needs to know which release row is whose, which only a trace can tell",
-    "images": "needs original rows together with their images, which only a trace can link",
+    "known_rows": "needs original rows together with their images, which only the private match file can link",
+    "lineups": "needs to know which release row is whose, which only the private match file can tell",
+    "images": "needs original rows together with their images, which only the private match file can link",
 }
 MOST_AT_ONCE = 8
 """Attacks that run side by side on a machine with so many cores: each holds guesses about every row."""

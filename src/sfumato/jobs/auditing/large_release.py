@@ -22,8 +22,8 @@ SAMPLE = (
     "Crowds were counted over all rows."
 )
 TOO_LARGE = (
-    "No trace, and the rows are in another order. The table is too large to be matched: it is unknown which row is "
-    "whose. Name an id that both tables carry with --match."
+    "No private match file, and the rows are in another order. The table is too large to be matched: it is unknown "
+    "which row is whose. Name an id that both tables carry with --match."
 )
 
 

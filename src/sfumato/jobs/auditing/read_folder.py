@@ -19,11 +19,11 @@ LIKE_ORIGINAL_NOTE = (
     "are given the actual strength of the change (normal noise, randomized response)."
 )
 OPERATOR_NOTE = (
-    "Noise was applied by the owner's own operator, which the card cannot describe; the adversaries are given the "
+    "Noise was applied by the owner's own operator, which the card cannot describe; the attackers are given the "
     "actual strength of the change, as if normal noise had been added. Anybody who knows the operator may learn more."
 )
 UNSTATED_NOTE = (
-    "What was done to a single cell has no stated law; the adversaries are given the actual strength of the change "
+    "What was done to a single cell has no stated law; the attackers are given the actual strength of the change "
     "(normal noise, randomized response)."
 )
 TARGET_NOTE = (

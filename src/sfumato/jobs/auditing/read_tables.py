@@ -76,7 +76,7 @@ def evidence_from_tables(request: AuditRequest, rng: np.random.Generator) -> Evi
     if label is not None and not labelled:
         notes.append(f"The release does not contain the label {label.name!r}.")
     notes.append(
-        "No card: the release is taken column by column, and the adversaries are given the actual strength of the "
+        "No card: the release is taken column by column, and the attackers are given the actual strength of the "
         "change (normal noise, randomized response)."
     )
     Z = recode(encoding, released, why=NOT_DECLARED)
