@@ -5,7 +5,7 @@ from sfumato.cli.consortium import Shown
 
 def shown(**scores):
     attacks = {name.replace("_", "-"): {"score": score, "baseline": 0.02} for name, score in scores.items()}
-    return Shown({}, {}, {}, 0.4, {}, {"site": "North", "attacks": attacks}).risk_line
+    return Shown({}, {}, {}, 0.4, {}, {"site": "North", "attacks": attacks}, {}, "").risk_line
 
 
 def test_the_risk_is_said_in_figures_and_what_was_not_tried_is_not_zero():

@@ -21,10 +21,11 @@ def test_four_sites_and_a_coordinator(environment, tmp_path):
     found = json.loads(done.stdout)
     assert set(found["alone"]) == {"North", "East", "South", "West"}
     assert sum(found["rows"].values()) == 427
-    for error in (found["original"], found["pooled"], *found["alone"].values()):
+    for error in (found["original"], found["pooled"], found["counts"], *found["alone"].values()):
         low, high = error["interval"]
         assert 0 <= low <= error["error"] <= high < found["commonest"]
     assert {entry["site"] for entry in found["pooled"]["alone"]} == set(found["alone"])
+    assert found["proof"].startswith("Proved: ")
     assert found["risk"]["site"] == "North"
     for name in ("nearest-row", "pair"):  # the worst news is not left out
         assert found["risk"]["attacks"][name]["score"] > 0.9

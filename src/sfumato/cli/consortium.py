@@ -1,7 +1,8 @@
-"""demo --consortium: a server on the loopback, four sites that push, a model trained on all of them."""
+"""demo --consortium: a server on the loopback, and four sites that share in two ways, one of them proved."""
 
 from __future__ import annotations
 
+import json
 import socket
 import tempfile
 import threading
@@ -17,22 +18,29 @@ from sfumato.cli.at_coordinator import until_done
 from sfumato.cli.at_server import server_part
 from sfumato.client import Coordinator, carry_out, plan_push
 from sfumato.client.agreements import Agreements
+from sfumato.door.plan_counts import plan_counts
+from sfumato.door.study_terms import study_terms
 from sfumato.errors import CoordinatorError
+from sfumato.guarantee import Card
 from sfumato.jobs.audit import AuditRequest, audit
-from sfumato.jobs.consortium import CLASSIFIER, MECHANISM, Consortium, make_consortium
+from sfumato.jobs.consortium import CLASSIFIER, GUARANTEE, MECHANISM, Consortium, make_consortium
 from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.protocol.study_file import study_from_dict
+from sfumato.jobs.strength import MADE_UP
+from sfumato.protocol.study_file import load_study
 from sfumato.table import write_table
+from sfumato.wording import counted
 
 PATIENCE_SECONDS = 300.0
 LINKING = {"nearest-row": "finds a patient's own row", "pair": "says whose of two a row is"}
-"""Attacks that are tried on a site's release, and what they do."""
+"""Attacks that are tried on a site's rows, and what they do."""
+COUNTS_CLASSIFIER = "auto"
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Shown:
-    """Errors on patients whom no site has: of originals together, of each site alone, and of the pooled releases."""
+    """Errors on patients whom no site has: of originals together, of each site alone, and of two ways to share.
+    `pooled` and `risk` are kernel resampling's; `counts` and `proof` those of noisy counts that add up."""
 
     original: dict[str, Any]
     alone: dict[str, dict[str, Any]]
@@ -40,15 +48,18 @@ class Shown:
     commonest: float
     rows: dict[str, int]
     risk: dict[str, Any]
+    counts: dict[str, Any]
+    proof: str
 
     @property
     def line(self) -> str:
         mean = sum(found["error"] for found in self.alone.values()) / len(self.alone)
+        ways = {"kernel resampling": self.pooled["error"], "noisy counts": self.counts["error"]}
+        losing = [name for name, error in ways.items() if error > mean]
         return (
-            f"Error on other patients ({CLASSIFIER}): original rows of all sites {self.original['error']:.3f}, "
-            f"pooled releases {self.pooled['error']:.3f}, own rows of one site {mean:.3f} on average, "
-            f"always the commonest diagnosis {self.commonest:.3f}."
-            + (" Here sharing loses to staying alone." if self.pooled["error"] > mean else "")
+            f"Own rows of one site give {mean:.3f} on average ({CLASSIFIER}), original rows of all sites would give "
+            f"{self.original['error']:.3f}, and always the commonest diagnosis gives {self.commonest:.3f}."
+            + (f" Here sharing by {' or '.join(losing)} loses to staying alone." if losing else "")
         )
 
     @property
@@ -62,7 +73,7 @@ class Shown:
         ]
         return (
             f"Nothing is proved of these releases. In {self.risk['site']}'s, whoever holds patients' records "
-            f"{'; '.join(told)}. A site measures this with `sfumato audit` before it pushes."
+            f"{'; '.join(told)}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,9 +82,10 @@ class Shown:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the study is, what its hash is, and the owner's token."""
+    """Where a study is, its file and its hash, and the owner's token."""
 
     url: str
+    file: Path
     hash: str
     study: str
     owner: str
@@ -84,51 +96,74 @@ def show_consortium(say: Say, sites: int | None = None) -> Shown:
     with tempfile.TemporaryDirectory(prefix="sfumato-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         consortium = make_consortium(count=sites)
-        study = study_from_dict(consortium.study)
+        test = folder / "test.parquet"
+        write_table(consortium.test, test)
         with serving(folder / "server") as (url, store):
-            place = Place(url, study.hash, *store.studies.create(study))
-            say(f"The coordinator serves the study {study.name!r} at {url}.")
-            say(f"Its hash, which the sites know from elsewhere: {study.hash}")
-            with ThreadPoolExecutor(min(len(consortium.sites), 8)) as pool:
-                for line in pool.map(lambda site: _take_part(folder / site, site, consortium, place), consortium.sites):
-                    say(line)
-            test = folder / "test.parquet"
-            write_table(consortium.test, test)
-            with Coordinator(url, place.owner) as coordinator:
-                coordinator.put_test(place.study, test)
-                say(f"The coordinator trains {CLASSIFIER} on all of it, and tests on patients that no site has.")
-                wanted = coordinator.train(place.study, CLASSIFIER)
-                original = consortium.error(list(consortium.sites.values())).to_dict()
-                alone = {site: consortium.error([table]).to_dict() for site, table in consortium.sites.items()}
-                [model] = until_done(lambda: [coordinator.model(place.study, wanted)], "Training", lambda *_: None, 0.1)
-        if model.state != "done" or not model.results or not model.results.get("test"):
-            raise CoordinatorError(f"Training failed: {model.failure or 'no reason was given'}")
-        pooled = {**model.results["test"][0], "alone": model.results["by_sites"]["alone"]}
+            say(f"The coordinator serves at {url}; sites know the hash of each study from elsewhere.")
+
+            def play(study: Path) -> Place:
+                """Make the study, and let every site take part."""
+                read = load_study(study)
+                place = Place(url, study, read.hash, *store.studies.create(read))
+                with ThreadPoolExecutor(min(len(consortium.sites), 8)) as pool:
+                    bytes_sent = pool.map(lambda site: _take_part(folder, site, consortium, place), consortium.sites)
+                    say(f"{study.stem}: {sum(bytes_sent):,} bytes pushed by {counted(len(consortium.sites), 'site')}.")
+                return place
+
+            named, unnamed = folder / "kernel resampling.json", folder / "study.json"
+            named.write_text(json.dumps(consortium.study))
+            pooled = _trained(play(named), CLASSIFIER, test)
+            # The same without a mechanism: noisy counts that add up. All sites first score what belongs together.
+            open_study = {
+                key: value for key, value in consortium.study.items() if key not in ("mechanism", "classifiers")
+            }
+            unnamed.write_text(json.dumps({**open_study, "guarantee": GUARANTEE, "classifiers": [COUNTS_CLASSIFIER]}))
+            plan_counts(unnamed, scores=True, out=folder / "noisy scores.json")
+            first = play(folder / "noisy scores.json")
+            with Coordinator(url, first.owner) as coordinator:
+                plan_counts(unnamed, scored=coordinator.added(first.study), out=folder / "noisy counts.json")
+            counts = _trained(play(folder / "noisy counts.json"), COUNTS_CLASSIFIER, test)
+        original = consortium.error(list(consortium.sites.values())).to_dict()
+        alone = {site: consortium.error([table]).to_dict() for site, table in consortium.sites.items()}
         rows = {site: table.num_rows for site, table in consortium.sites.items()}
-        return Shown(original, alone, pooled, consortium.commonest(), rows, _risk(folder, consortium))
+        site = next(iter(consortium.sites))
+        proof = Card.load(folder / MADE_UP / site / "noisy counts").all_releases().bottom_line()
+        return Shown(original, alone, pooled, consortium.commonest(), rows, _risk(folder, consortium), counts, proof)
 
 
-def _take_part(folder: Path, site: str, consortium: Consortium, place: Place) -> str:
-    """What a site does: release at home with a ledger of its own, look at what would leave, push."""
-    table, ledger = consortium.sites[site], folder / "ledger.json"
-    options = Options(mechanism=MECHANISM, schema=consortium.schema, only_new=True, ledger=ledger)
-    sanitize(table, folder / "release", options)
+def _trained(place: Place, classifier: str, test: Path) -> dict[str, Any]:
+    """Error of a model that the coordinator trains on all that came, on patients that no site has."""
+    with Coordinator(place.url, place.owner) as coordinator:
+        coordinator.put_test(place.study, test)
+        wanted = coordinator.train(place.study, classifier)
+        [model] = until_done(lambda: [coordinator.model(place.study, wanted)], "Training", lambda *_: None, 0.1)
+    if model.state != "done" or not model.results or not model.results.get("test"):
+        raise CoordinatorError(f"Training failed: {model.failure or 'no reason was given'}")
+    return {**model.results["test"][0], "alone": (model.results.get("by_sites") or {}).get("alone") or []}
+
+
+def _take_part(folder: Path, site: str, consortium: Consortium, place: Place) -> int:
+    """What a site does: sanitize at home with a ledger of its own, look at what would leave, push. Bytes that left."""
+    terms = study_terms(place.file)
+    # Each way to share is shown as if it were the only one: both rounds of counts have one ledger.
+    home = folder / terms.mechanism / site
+    home.mkdir(parents=True, exist_ok=True)
+    options = Options(terms=terms, only_new=terms.mechanism == MECHANISM, ledger=home / "ledger.json")
+    release = home / place.file.stem
+    sanitize(consortium.sites[site], release, options)
     with Coordinator(place.url, place.owner) as coordinator:
         token = coordinator.invite(place.study, site).token
-    agreements = Agreements(folder / "agreements.json")
+    agreements = Agreements(home / "agreements.json")
     with Coordinator(place.url, token) as coordinator:
-        release = folder / "release"
         plan = plan_push(coordinator, release, place.study, study_hash=place.hash, agreements=agreements)
-        receipt = carry_out(plan, coordinator, agreements=agreements).receipt
-    kept = f"{site:<6} {table.num_rows:>3} patients stay at home"
-    return f"{kept}; {receipt.rows:>3} new rows pushed, {receipt.bytes:,} bytes."
+        return int(carry_out(plan, coordinator, agreements=agreements).receipt.bytes)
 
 
 def _risk(folder: Path, consortium: Consortium) -> dict[str, Any]:
-    """Of the first site's release, as the site itself can measure it: it alone has the originals and the trace."""
+    """Of the first site's rows, as the site itself can measure it: it alone has the originals and the trace."""
     site = next(iter(consortium.sites))
     request = AuditRequest(
-        folder=folder / site / "release",
+        folder=folder / MECHANISM / site / "kernel resampling",
         original=consortium.sites[site],
         holdout=consortium.test,
         attacks=tuple(LINKING),

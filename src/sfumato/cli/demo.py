@@ -160,21 +160,22 @@ def _consortium(console: Console, sites: int | None) -> None:
     check_sites(sites)
     server_part("run")  # without the server's extra this is the one line that is printed
     many = "Four hospitals" if sites is None else counted(sites, "hospital")
-    console.say(f"{many} share breast cancer (569 patients, 30 measurements) one way, by kernel resampling.")
-    console.say()
+    console.say(f"{many} share breast cancer (569 patients, 30 measurements) one way, by two methods.")
     with console.listening():
         shown = show_consortium(console.say, sites)
     console.say()
-    console.say(shown.risk_line)
-    console.say()
     released = {entry["site"]: entry for entry in shown.pooled["alone"]}
-    console.say(f"{'error on other patients, after training on':<46} original rows  released rows")
+    console.say(f"{'error on other patients, after training on':<42} original rows  kernel rows  noisy counts")
     for site, found in shown.alone.items():
         name = f"{site} alone ({shown.rows[site]} patients)"
         error = released.get(site, {}).get("error")
-        console.say(f"  {name:<44} {found['error']:>13.3f}  {'-' if error is None else f'{error:.3f}':>13}")
+        console.say(f"  {name:<40} {found['error']:>13.3f}  {'-' if error is None else f'{error:.3f}':>11}  {'-':>12}")
     name = f"all {'four' if sites is None else sites} together ({sum(shown.rows.values())} patients)"
-    console.say(f"  {name:<44} {shown.original['error']:>13.3f}  {shown.pooled['error']:>13.3f}")
-    console.say()
+    errors = f"{shown.original['error']:>13.3f}  {shown.pooled['error']:>11.3f}  {shown.counts['error']:>12.3f}"
+    console.say(f"  {name:<40} {errors}")
     console.say(shown.line)
+    console.say()
+    console.say(f"Kernel resampling (by name): {shown.risk_line}")
+    console.say()
+    console.say(f"Noisy counts that add up (a study without a mechanism): {shown.proof}")
     console.result(shown.to_dict())

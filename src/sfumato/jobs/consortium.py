@@ -19,6 +19,8 @@ from sfumato.wording import counted
 LABEL = "diagnosis"
 CLASSIFIER = "svm"
 MECHANISM = "kernel-resampling"
+GUARANTEE = {"epsilon": 1.0, "delta": 1e-6}
+"""Of the study whose sites push noisy counts, for anybody's presence."""
 SHARES = {"North": 0.4, "East": 0.3, "South": 0.2, "West": 0.1}
 TEST_SHARE = 0.25
 MOST_SITES = 20
