@@ -316,14 +316,15 @@ def test_the_terminal_lists_what_no_other_beats_the_least_extra_first():
         cell("beaten", 0.7, {"naive-estimate": 30.0, "nearest-row": 1.0}),
     ]
     first, *lines = _lines(as_compared(cells))
+    by = "by linear on rows left out"
     assert first == "2 of 4 settings beaten by no other both in use and in extra; 1 within your limit of 15 extra."
     assert lines[1:] == [
         "Originals: 90 of 100 right; commonest class: 50.",
         "  1 careful, b 1",
-        "    70 of 100 right, +3 extra (+3 to +3, naive-estimate); measured, not proved; within your limit",
+        f"    70 of 100 right, {by}, +3 extra (+3 to +3, naive-estimate); measured, not proved; within your limit",
         "  2 useful, b 1",
-        "    85 of 100 right, +20 extra (+20 to +20, nearest-row); measured, not proved",
-        "  ? secret, b 1: 90 of 100 right, at least +0 extra (+0 to +0, naive-estimate), not tried: linkability",
+        f"    85 of 100 right, {by}, +20 extra (+20 to +20, nearest-row); measured, not proved",
+        f"  ? secret, b 1: 90 of 100 right, {by}, at least +0 extra (+0 to +0, naive-estimate), not tried: linkability",
     ]
 
 

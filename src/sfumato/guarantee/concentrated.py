@@ -50,7 +50,7 @@ class Central:
     def of(cls, measured: Sequence[Measurement], delta: float) -> Central:
         """From everything that was measured; infinite where something was measured without noise."""
         if delta == 0.0:
-            return cls(pure=_up(math.fsum(one.epsilon for one in measured)))
+            return cls(pure=sum_up(one.epsilon for one in measured))
         rho, replaced = (
             _up(math.fsum(some)) for some in zip(*((m.rho, m.rho_replaced) for m in measured), strict=True)
         )

@@ -77,13 +77,17 @@ def of_100(share: float) -> int:
 
 
 def sum_up(values: Iterable[float]) -> float:
-    """A sum of upper bounds, rounded up; infinite if one of them is."""
+    """A sum of upper bounds, rounded up; infinite if one of them is. Three times 0.1 is 0.3, as a card writes them.
+
+    >>> sum_up([0.1, 0.1, 0.1]), rounded_up(sum_up([0.555, 0.555]))
+    (0.3, '1.11')
+    """
     found = list(values)
     if not all(math.isfinite(value) for value in found):
         return math.inf
-    exact = sum(map(Fraction, found), Fraction(0))
+    exact = sum((Fraction(repr(float(value))) for value in found), Fraction(0))
     nearest = float(exact)
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+    return nearest if Fraction(repr(nearest)) >= exact else math.nextafter(nearest, math.inf)
 
 
 def _percent(probability: float, way: str) -> str:

@@ -121,7 +121,7 @@ def _levels(card: Card, together: AllReleases) -> list[str]:
     if together.earlier:
         total = {"record": together.record, "person": together.person}
         delta = f"  (delta {together.values.delta:g})" if together.values.delta and together.bounded else ""
-        lines.append(f"Epsilon of all {together.count:,} releases: {_figures(total, 3)}{delta}")  # as in the words
+        lines.append(f"Epsilon of all {together.count:,} releases: {_figures(total)}{delta}")
     if figures["record"] is not None:
         which = " of this release alone" if together.earlier else ""
         which += " (conditional)" if conditional else ""
@@ -131,8 +131,8 @@ def _levels(card: Card, together: AllReleases) -> list[str]:
     return lines
 
 
-def _figures(figures: Mapping[str, float | None], digits: int = 4) -> str:
-    return "  ".join(f"{level} {epsilon_at_most(value, digits, none='unbounded')}" for level, value in figures.items())
+def _figures(figures: Mapping[str, float | None]) -> str:
+    return "  ".join(f"{level} {epsilon_at_most(value, none='unbounded')}" for level, value in figures.items())
 
 
 def _list(title: str, lines: list[str]) -> list[str]:
