@@ -187,6 +187,9 @@ def test_attackers_without_extra_share_a_line_and_so_do_those_not_applicable():
         "not applicable: nearest-row, top-match, known-rows (mostly: needs the transform)",
         "failed, which says nothing about privacy: membership (ValueError)",
     ]
+    assert list(attack_lines({"attacks": attacks[4:6]})) == [
+        "not applicable: top-match, known-rows (for one: needs the transform)"
+    ]
     assert max(map(len, wrapped("not applicable: nearest-row, top-match, known-rows", 30))) <= 30
 
 

@@ -77,7 +77,7 @@ def other_lines(attacks: Attacks) -> Iterator[str]:
     if not_open := [entry for entry in attacks if entry.get("not_applicable")]:
         reason, count = Counter(str(entry["not_applicable"]) for entry in not_open).most_common(1)[0]
         names = ", ".join(str(entry["name"]) for entry in not_open)
-        why = "" if count == 1 < len(not_open) else f" ({'mostly: ' if count < len(not_open) else ''}{reason})"
-        yield f"not applicable: {names}{why}"
+        how = "" if count == len(not_open) else "mostly: " if count > 1 else "for one: "
+        yield f"not applicable: {names} ({how}{reason})"
     if failed := [f"{entry['name']} ({entry['failed']})" for entry in attacks if entry.get("failed")]:
         yield f"failed, which says nothing about privacy: {', '.join(failed)}"
