@@ -24,6 +24,8 @@ class Word:
 
 PICK_OUT, FIND_ROW, LEARN_VALUE = "pick out one person", "find whose row it is", "learn a value"
 MEASURED, PROVED = "measured, not proved", "proved"
+QUESTIONS = {"linkability": "Whose row is it?", "inference": "Learn a value?", "singling out": "Pick out one?"}
+"""The three risks as an owner asks for them, by their legal words, which stand small beside."""
 
 WORDS = {
     "accuracy lost": Word(
@@ -221,7 +223,6 @@ UNNAMED = ("shall", "nobody", "somebody")
 IRREGULAR = {
     "class": "classes",
     "person": "people",
-    "adversary": "adversaries",
     "category": "categories",
     "search": "searches",
     "query": "queries",
@@ -288,10 +289,10 @@ def commonest_words(than: str) -> str:
     return _WORDS[than]
 
 
-WORSE_THAN_GUESSING = "worse than guessing: this adversary would rather guess"
-"""Nobody is made to look harmless by a guess that they would not make."""
+WORSE_THAN_GUESSING = "learns nothing: right less often than without the release"
+"""No attacker is made to look harmless by a guess that they would not make."""
 
 
 def is_worse_than_guessing(score: float | None, baseline: float | None) -> bool:
-    """Whether somebody who never saw the release gets more."""
+    """Whether an attacker who never saw the release gets more."""
     return score is not None and baseline is not None and score < baseline - 1e-9

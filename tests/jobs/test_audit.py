@@ -179,7 +179,9 @@ def test_the_words_stand_beside_every_attack_that_does_worse_than_guessing_and_n
     scored = [entry for entry in owners.data["attacks"] if entry["score"] is not None]
     below = [entry["name"] for entry in scored if entry["score"] < entry["baseline"] - 1e-9]
     assert below
-    assert [entry["name"] for entry in scored if "would rather guess" in entry.get("remark", "")] == below
+    assert [
+        entry["name"] for entry in scored if "less often than without the release" in entry.get("remark", "")
+    ] == below
 
 
 def test_utility_compares_training_on_release_and_original(owners):

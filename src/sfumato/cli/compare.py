@@ -13,7 +13,7 @@ from sfumato.cli.console import Console
 from sfumato.cli.release import Label
 from sfumato.cli.tables import Query, TableArgument, Tables
 from sfumato.errors import UsageError
-from sfumato.wording import counted, right_of_100
+from sfumato.wording import MEASURED, PROVED, counted, right_of_100
 
 
 @with_blocks
@@ -95,7 +95,7 @@ def _lines(data: Mapping[str, Any]) -> list[str]:
         lines.append("Extra: how many more of 100 an attacker gets right with the release than without.")
         lines.append(f"Originals: {ceiling:.0f} of 100 right; commonest class: {majority:.0f}.")
     for number, one in enumerate(worth, start=1):
-        proof = "proved" if one["kind"] in FORMAL else "measured, not proved"
+        proof = PROVED if one["kind"] in FORMAL else MEASURED
         proof += "; within your limit" if within(one, limit) else ""
         lines.append(f"{number:>3} {one['mechanism']}, {one['setting']}")
         lines.append(f"    {_right(one)}, {gained(one)}; {proof}")

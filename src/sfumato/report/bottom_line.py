@@ -13,16 +13,15 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sfumato.attacks.base import INFERENCE, LINKABILITY, SINGLING_OUT
+from sfumato.attacks.base import LINKABILITY
 from sfumato.guarantee import AllReleases
 from sfumato.guarantee.guarantee import CENTRAL_DP
 from sfumato.guarantee.own_words import own_words
 from sfumato.jobs.auditing.extra import NOT_WITHIN, UNKNOWN, Points, Risk, state_of, three_risks
 from sfumato.jobs.utility import HOLDOUT
 from sfumato.report.markup import tag
-from sfumato.wording import counted, right_of_100
+from sfumato.wording import QUESTIONS, counted, right_of_100
 
-QUESTIONS = {LINKABILITY: "Whose row is it?", INFERENCE: "Learn a value?", SINGLING_OUT: "Pick out one?"}
 LEFT = 19
 COLUMN = "   "
 """Between figures of a row, which a line is broken at first."""

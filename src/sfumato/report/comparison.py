@@ -19,10 +19,10 @@ from sfumato.attacks.base import INFERENCE
 from sfumato.files import write_whole
 from sfumato.jobs.auditing.attacking import story_of
 from sfumato.jobs.auditing.extra import RISKS
-from sfumato.report.bottom_line import QUESTIONS
 from sfumato.report.frontier import FORMAL, Shown, claimed_epsilon, frontier, gained, in_order, within
 from sfumato.report.markup import report_template, report_text
 from sfumato.report.page import CLOSED
+from sfumato.wording import MEASURED, PROVED, QUESTIONS
 
 
 def write_comparison(data: Shown, path: Path) -> None:
@@ -57,6 +57,8 @@ def render_comparison(data: Shown) -> str:
         within=within,
         epsilon=claimed_epsilon,
         formal=FORMAL,
+        proved=PROVED,
+        not_proved=MEASURED,
     )
 
 

@@ -11,9 +11,10 @@ from markupsafe import Markup
 
 from sfumato.jobs.auditing.extra import points_of, three_risks
 from sfumato.report.bars import bar, legend
-from sfumato.report.bottom_line import QUESTIONS, in_points
+from sfumato.report.bottom_line import in_points
 from sfumato.report.markup import Section, drawn
 from sfumato.report.verdict import IN_SHORT, POPULATION, verdict
+from sfumato.wording import QUESTIONS
 
 Attacks = Sequence[Mapping[str, Any]]
 

@@ -73,9 +73,9 @@ class Together:
     def sentences(self) -> list[str]:
         words = [
             f"Two releases, attacked together: {self.people:,} audited people are in both. Bayes' rule with the "
-            f"channels of both gets {self.both:.3f} of their values, {self.first:.3f} with this release alone and "
-            f"{self.second:.3f} with the other alone; guessing gets {self.baseline:.3f}"
-            + (f", so it is {WORSE_THAN_GUESSING}." if self.both < self.baseline else ".")
+            f"noise of both gets {self.both:.3f} of their values, {self.first:.3f} with this release alone and "
+            f"{self.second:.3f} with the other alone; without them {self.baseline:.3f}"
+            + (f": {WORSE_THAN_GUESSING}." if self.both < self.baseline else ".")
         ]
         if self.differencing is None:
             words.append("Everybody audited is in both releases, so that there is no difference to find.")
