@@ -28,7 +28,7 @@ export PYTHON
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-all papers peers-central bench docs set-up lock reference clean
+.PHONY: help demo test test-all papers peers-central bench docs set-up lock picture reference clean
 
 help:
 	@echo "make demo       the owner's road on a small table: sanitize, audit, report"
@@ -40,6 +40,7 @@ help:
 	@echo "make docs       the site of the documentation, offline, every link checked"
 	@echo "make lock       write the lock again (UPGRADE=--upgrade takes new versions)"
 	@echo "make reference  write docs/reference, the glossary, tests/snapshots and the hashes of the survey's page"
+	@echo "make picture    draw the README's picture of the demo again"
 	@echo "make clean      remove .venv, caches and demo-out"
 
 demo: $(READY)
@@ -100,6 +101,9 @@ lock: $(READY)
 	$(BIN)/$(COMPILE) pyproject.toml requirements-build.in --extra docs -c requirements-dev.txt -o requirements-docs.txt
 	$(BIN)/$(COMPILE) requirements-peers.in --excludes requirements-peers-without.in -o requirements-peers.txt
 	$(BIN)/$(COMPILE) requirements-peers-central.in -o requirements-peers-central.txt
+
+picture: $(READY)
+	@$(BIN)/sfumato demo --out demo-out --force | $(BIN)/python scripts/draw_terminal.py "sfumato demo" > docs/images/demo.svg
 
 reference: $(READY)
 	@$(BIN)/python scripts/write_page_hashes.py

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pyarrow.csv
 import pytest
@@ -9,6 +10,7 @@ from sklearn.datasets import load_iris
 
 from sfumato.cli.demo import side_by_side
 
+PICTURE = Path(__file__).parents[2] / "docs" / "images" / "demo.svg"
 RANGES = {"sepal_length": (3, 9), "sepal_width": (1, 6), "petal_length": (0, 8), "petal_width": (0, 4)}
 
 
@@ -39,6 +41,13 @@ def test_the_demo_proves_on_one_screen(command, tmp_path):
     columns = card["source_schema"]["columns"]
     assert {column["reason"] for column in columns} == {"what the imaging program can measure"}
     assert not list((tmp_path / "out").rglob("*ledger*"))
+    drawn = re.findall("<text[^>]*>(.*)</text>", PICTURE.read_text())[1:]
+    assert begins(drawn) == begins(lines), "make picture draws the README's picture again"
+
+
+def begins(lines):
+    """What does not change from draw to draw: the left words, and the lines that frame the figures."""
+    return [line[:16] for line in lines if line[:1].isalpha()]
 
 
 @pytest.mark.usefixtures("flowers")
