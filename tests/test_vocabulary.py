@@ -7,6 +7,7 @@ import ast
 import contextlib
 import html
 import io
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,6 +121,12 @@ def check(place: str, text: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_say_it_in_readers_words(page):
     check(page, prose(PAGES[page].read_text(encoding="utf-8").partition("\n## For experts\n")[0]))
+
+
+@pytest.mark.parametrize("notebook", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda one: one.stem)
+def test_notebooks_say_it_in_readers_words(notebook):
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    check(notebook.stem, prose("\n".join("".join(one["source"]) for one in cells if one["cell_type"] == "markdown")))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
