@@ -251,4 +251,4 @@ def test_the_worst_news_comes_before_the_rows(command, tmp_path):
     assert code == 0
     assert out.startswith("Practically unprotected: epsilon ")
     code, out, _ = command(*words[:-3], "random-rotation", "--out", tmp_path / "rotated")
-    assert out.startswith("No bound holds")
+    assert out.startswith("Nothing is proved of")
