@@ -136,6 +136,13 @@ def test_help_says_it_in_readers_words(name):
     check(name, said("\n".join([command.help or "", *options])))
 
 
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "src/sfumato/server/web/templates").glob("*.j2")), ids=lambda one: one.stem
+)
+def test_the_coordinators_pages_say_it_in_readers_words(page):
+    check(page.stem, visible(re.sub(r"\{[%{#].*?[%}#]\}", " ", page.read_text(encoding="utf-8"), flags=re.DOTALL)))
+
+
 def messages(room: Path) -> Iterator[str]:
     """What errors and warnings of a room's modules say, `x` for what they fill in."""
     for path in sorted(room.rglob("*.py")) if room.is_dir() else [room]:

@@ -34,7 +34,7 @@ def test_the_owner_makes_codes_follows_answers_and_saves_the_bits(survey):
     owner = Browser(survey, survey.owner)
     empty = owner.get().text
     assert "No batch of answers is full yet" in empty
-    assert "Nobody has answered yet" in empty
+    assert "No answer has come yet" in empty
     assert "Download the bits" not in empty
     assert re.search(rf'href="[^"]*/survey/#survey={survey.id}&amp;hash=[0-9a-f]{{64}}"', empty)
     shown = owner.act("codes", number="25")

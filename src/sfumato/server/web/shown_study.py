@@ -16,7 +16,7 @@ from sfumato.protocol.messages import ReleaseInfo, SiteInfo
 from sfumato.protocol.pool_study import PoolStudy
 from sfumato.server.store.release_store import guarantee_words
 
-LABELS = " If the label is released exactly, it reveals more on top."
+LABELS = " If the column to predict is released exactly, it reveals more on top."
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _asked_share(found: Any) -> str:
 def _asked_guarantee(found: Any) -> str:
     if isinstance(found, Mapping) and "delta" in found:
         figures = f"epsilon at most {float(found['epsilon']):.9g} at delta {float(found['delta']):g}"
-        return f"proved, {figures} for somebody's presence in the table"
+        return f"proved, {figures} for a person's presence in the table"
     if isinstance(found, Mapping):
         return f"proved, epsilon at most {float(found.get('epsilon_record', 0)):.9g} for a whole record"
     return "no proof is required (empirical releases are allowed)"

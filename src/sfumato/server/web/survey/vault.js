@@ -28,7 +28,7 @@ export class Vault {
 
   /**
    * Read, decide and write in one step: no other change, of this window or another one, comes in between.
-   * `decide` is given what is kept (or null) and returns what shall be kept in its place, or null for nothing.
+   * `decide` is given what is kept (or null) and returns what should be kept in its place, or null for nothing.
    */
   change(decide) {
     return navigator.locks.request(`${NAME} change ${this.survey}`, async () => {
