@@ -18,9 +18,9 @@ import pyarrow as pa
 
 import sfumato as sf
 from sfumato.attacks.bayes_window import BayesWindow
-from sfumato.attacks.membership import Membership
 from sfumato.attacks.nearest_row import NearestRow
 from sfumato.attacks.nearest_source import NearestSource
+from sfumato.attacks.row_ratios import Membership
 from sfumato.jobs import audit as job
 from sfumato.jobs import utility as learning
 from sfumato.jobs.auditing import attacking

@@ -27,7 +27,7 @@ from sfumato.classifiers.class_densities import class_densities
 from sfumato.classifiers.reads_noise import Rows, slices
 from sfumato.classifiers.survey_bits import SurveyClassifier
 from sfumato.guidance import Guidance, SurveyCounts, SurveyRules, simulate
-from sfumato.guidance.binning import Binning, quantile_edges
+from sfumato.guidance.space import Binning, quantile_edges
 from sfumato.mechanisms import AdditiveNoise
 
 BATCH, START = 100, 300

@@ -24,7 +24,7 @@ from papers.data import DataMissingError, load
 
 from sfumato.channels import Exact, Recipe
 from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace
-from sfumato.mining.agreement import adjusted_rand
+from sfumato.mining.choosing import adjusted_rand
 from sfumato.mining.mixture import MODELS, Laws, Mixture, fit_mixture
 from sfumato.mining.seen import Part, see
 

@@ -17,7 +17,7 @@ import numpy as np
 from peers import python_with
 from side_by_side import Rounds, in_turns, ratio
 
-from sfumato.channels.laplace import draw_laplace, laplace_channels
+from sfumato.channels.additive import draw_laplace, laplace_channels
 from sfumato.noise import Laplace, Streams, discrete_laplace
 
 BITS = 40

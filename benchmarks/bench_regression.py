@@ -22,9 +22,8 @@ from papers.data import DataMissingError, load
 
 from sfumato.errors import UsageError
 from sfumato.mechanisms import AdditiveNoise
-from sfumato.mining.linear import fit_linear
+from sfumato.mining.linear import fit_linear, unbiased
 from sfumato.mining.seen import Part
-from sfumato.mining.unbiased import unbiased
 
 SETS = {"pendigits": ([2, 5, 8, 11, 14], 15), "wine": ([9, 10, 12], 0)}
 

@@ -20,7 +20,7 @@ import numpy as np
 from side_by_side import WORK, big_table, public_schema
 
 from sfumato.jobs import sanitize as job
-from sfumato.jobs.spark.session import running_session
+from sfumato.jobs.spark.engine import running_session
 
 
 def processors() -> float:

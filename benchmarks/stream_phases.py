@@ -16,11 +16,11 @@ from unittest import mock
 
 from sfumato.channels import Recipe
 from sfumato.guarantee import Ledger
-from sfumato.guarantee.fingerprint import Fingerprint
+from sfumato.guarantee.person_hash import Fingerprint
 from sfumato.guarantee.roll import Roll
 from sfumato.jobs import source
 from sfumato.jobs.engines import shuffle
-from sfumato.jobs.layout import Layout
+from sfumato.jobs.write_release import Layout
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import Streams
 from sfumato.table import writers

@@ -18,7 +18,7 @@ import numpy as np
 from side_by_side import Rounds, in_child, peak_megabytes
 from stream_phases import PHASES, phases_told
 
-from sfumato.guarantee.fingerprint import Fingerprint
+from sfumato.guarantee.person_hash import Fingerprint
 from sfumato.jobs import sanitize as job
 from sfumato.jobs.engines import here, release
 from sfumato.jobs.engines.passes import each_block

@@ -10,8 +10,7 @@ import yaml
 
 from sfumato.cli.app import app
 from sfumato.cli.console import run_guarded
-from sfumato.client.agreements import Agreements
-from sfumato.client.heads import RememberedHeads
+from sfumato.client.private_notes import Agreements, RememberedHeads
 from sfumato.errors import SfumatoError
 from sfumato.guarantee import Card, Key, Ledger
 from sfumato.jobs.model import Model

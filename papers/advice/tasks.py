@@ -21,7 +21,7 @@ from sfumato.central.budget import replacing_costs
 from sfumato.classifiers.auto import AutoClassifier
 from sfumato.errors import TableError
 from sfumato.guarantee.concentrated import epsilon_of, rho_for
-from sfumato.jobs.released_values import reconstruct_from
+from sfumato.jobs.train import reconstruct_from
 from sfumato.reconstruction.reconstruct import make_method
 from sfumato.table import Encoding, Schema
 

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from sfumato.classifiers.on_reconstruction import ReconstructedTree
 from sfumato.classifiers.survey_bits import SurveyClassifier
-from sfumato.guidance.binning import Binning, quantile_edges, supervised_edges
+from sfumato.guidance.space import Binning, quantile_edges, supervised_edges
 from sfumato.mechanisms import AdditiveNoise
 
 CATEGORIES = {"elevel": 5, "zipcode": 9}

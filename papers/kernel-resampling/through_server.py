@@ -17,10 +17,10 @@ import pyarrow as pa
 from sites import Codes, Matrix, Split, dealt, resampled, split
 
 from sfumato.classifiers.factory import make_classifier
-from sfumato.cli.at_coordinator import until_done
-from sfumato.cli.consortium import serving
+from sfumato.cli.demo import serving
+from sfumato.cli.tables import until_done
 from sfumato.client import Coordinator, carry_out, plan_push
-from sfumato.client.agreements import Agreements
+from sfumato.client.private_notes import Agreements
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.protocol.study_file import study_from_dict
 from sfumato.table import Column, Schema, write_table

@@ -11,10 +11,9 @@ from splits import MOST_ATTACKED, SYNTHETIC, Codes, Matrix, Split, Table, genera
 from voting import neighbour_accuracies
 
 from sfumato.attacks import ColumnMoments, Knowledge, KnownNoise, Transform, Values
-from sfumato.attacks.known_transform import KnownTransform
 from sfumato.attacks.linear_estimate import LinearEstimate
-from sfumato.attacks.naive_estimate import NaiveEstimate
-from sfumato.attacks.principal_filter import PrincipalFilter
+from sfumato.attacks.naive_estimate import KnownTransform, NaiveEstimate
+from sfumato.attacks.spectral_filter import PrincipalFilter
 from sfumato.channels.affine_bound import affine_epsilons
 from sfumato.classifiers import Part, RadiusVote, fit_on_parts
 from sfumato.classifiers.training import noise_summary

@@ -18,10 +18,9 @@ from sfumato.attacks.base import Abstain, ColumnMoments, Knowledge, RowPairs
 from sfumato.attacks.independent_components import IndependentComponents
 from sfumato.attacks.known_rows import KnownRows
 from sfumato.guarantee import Key
-from sfumato.jobs.ica_trial import ica_trial
-from sfumato.jobs.rotation_search import sample_of, search_rotation
+from sfumato.jobs.rotation_search import ica_trial, sample_of, search_rotation
 from sfumato.mechanisms import Condensation, RandomRotation
-from sfumato.mechanisms.haar import haar_rotation
+from sfumato.mechanisms.random_rotation import haar_rotation
 from sfumato.mechanisms.row_permutation import best_order, bottleneck, vod_matrix
 from sfumato.metrics import component_privacy, nearest_row_privacy, recovery_curve, unified_privacy
 from sfumato.metrics.scored import Truth

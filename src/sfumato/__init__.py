@@ -16,23 +16,18 @@ __version__ = "0.2.0"
 
 TYPE_CHECKING = False  # what type checkers take for true; `typing` would be most of the time that an import takes
 if TYPE_CHECKING:
-    from sfumato.door.audit import Audit, audit
-    from sfumato.door.canary import canary
-    from sfumato.door.certificate import certificate
+    from sfumato.door.audit import Audit, audit, certificate
+    from sfumato.door.canary import canary, figure_condensation, figure_filtering, invariance, law
     from sfumato.door.compare import Comparison, compare
-    from sfumato.door.figures import figure_condensation, figure_filtering
-    from sfumato.door.invariance import invariance
-    from sfumato.door.law import law
     from sfumato.door.learn import Model, evaluate, load_model, predict, reconstruct, train
     from sfumato.door.ledger import export_ledger, ledger_budget, ledger_forget, ledger_keep, show_ledger
     from sfumato.door.mine import cluster, regress, rules
     from sfumato.door.plan_counts import plan_counts
     from sfumato.door.recommend import recommend
     from sfumato.door.redraw import redraw
-    from sfumato.door.rehearse import Rehearsal, rehearse
     from sfumato.door.sanitize import sanitize, show
     from sfumato.door.survey import measure_survey, plan_survey, survey_edges
-    from sfumato.door.trade_off import trade_off
+    from sfumato.door.trade_off import Rehearsal, rehearse, trade_off
     from sfumato.errors import PrivacyLeakWarning, SfumatoError
     from sfumato.jobs.advising.recommendation import Recommendation
     from sfumato.jobs.release import Release, open_release
@@ -58,19 +53,19 @@ _WHERE = {
     "measure_survey": "sfumato.door.survey",
     "survey_edges": "sfumato.door.survey",
     "cluster": "sfumato.door.mine",
-    "law": "sfumato.door.law",
+    "law": "sfumato.door.canary",
     "rules": "sfumato.door.mine",
-    "invariance": "sfumato.door.invariance",
-    "figure_filtering": "sfumato.door.figures",
-    "figure_condensation": "sfumato.door.figures",
+    "invariance": "sfumato.door.canary",
+    "figure_filtering": "sfumato.door.canary",
+    "figure_condensation": "sfumato.door.canary",
     "regress": "sfumato.door.mine",
     "trade_off": "sfumato.door.trade_off",
-    "certificate": "sfumato.door.certificate",
+    "certificate": "sfumato.door.audit",
     "compare": "sfumato.door.compare",
     "Comparison": "sfumato.door.compare",
     "recommend": "sfumato.door.recommend",
-    "rehearse": "sfumato.door.rehearse",
-    "Rehearsal": "sfumato.door.rehearse",
+    "rehearse": "sfumato.door.trade_off",
+    "Rehearsal": "sfumato.door.trade_off",
     "Recommendation": "sfumato.jobs.advising.recommendation",
     "Schema": "sfumato.table",
     "Column": "sfumato.table",

@@ -5,8 +5,7 @@ from numpy.testing import assert_allclose
 from rotations import haar_rotation, skewed
 
 from sfumato.attacks import Abstain, Bounds, Knowledge, RowPairs
-from sfumato.attacks.distance_bound import DistanceBound, tried_values
-from sfumato.attacks.norm_bounds import column_norm_bound, row_norm_bound, value_bound
+from sfumato.attacks.distance_bound import DistanceBound, column_norm_bound, row_norm_bound, tried_values, value_bound
 from sfumato.channels import Exact, OrMissing, RandomizedResponse
 from sfumato.errors import UsageError
 from sfumato.metrics import Truth, score_guess

@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 from rotations import independent, knowledge, score, skewed
 
 from sfumato.attacks import Abstain, Knowledge
-from sfumato.attacks.eigen_alignment import EigenAlignment, axes_of, axis_certainty, standardised
+from sfumato.attacks.independent_components import EigenAlignment, axes_of, axis_certainty, standardised
 from sfumato.attacks.sign_matching import agreement_of, matching_signs
 
 

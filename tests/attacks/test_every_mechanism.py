@@ -13,14 +13,12 @@ from sfumato.mechanisms.additive_noise import AdditiveNoise
 from sfumato.mechanisms.condensation import Condensation
 from sfumato.mechanisms.guided_projection import GuidedProjection
 from sfumato.mechanisms.kernel_resampling import KernelResampling
-from sfumato.mechanisms.multiplicative_noise import MultiplicativeNoise
-from sfumato.mechanisms.noisy_operator import NoisyOperator
-from sfumato.mechanisms.piecewise_noise import PiecewiseNoise
+from sfumato.mechanisms.noisy_operator import MultiplicativeNoise, NoisyOperator
+from sfumato.mechanisms.piecewise_noise import PiecewiseNoise, SquareWaveColumns
 from sfumato.mechanisms.principal_laplace import PrincipalLaplace
 from sfumato.mechanisms.random_projection import RandomProjection
 from sfumato.mechanisms.random_rotation import RandomRotation
 from sfumato.mechanisms.randomized_response import RandomizedResponse
-from sfumato.mechanisms.square_wave import SquareWaveColumns
 from sfumato.mechanisms.staged_release import StagedRelease
 from sfumato.metrics import Truth, nearest_row_privacy, score_guess
 from sfumato.table import Column, Encoding, Schema

@@ -8,14 +8,12 @@ from numpy.testing import assert_allclose
 from sfumato.attacks import Abstain, ColumnMoments, Knowledge, Transform, all_attacks
 from sfumato.attacks.attribute_inference import AttributeInference
 from sfumato.attacks.gaps import nearest_reported, patterns, reported_mean
-from sfumato.attacks.hard_interval import HardInterval
-from sfumato.attacks.known_transform import KnownTransform
 from sfumato.attacks.linear_estimate import LinearEstimate
-from sfumato.attacks.membership import Membership
-from sfumato.attacks.naive_estimate import NaiveEstimate
+from sfumato.attacks.naive_estimate import HardInterval, KnownTransform, NaiveEstimate
 from sfumato.attacks.nearest_row import NearestRow
 from sfumato.attacks.observation import covariance_of
 from sfumato.attacks.posterior_breach import PosteriorBreach
+from sfumato.attacks.row_ratios import Membership
 from sfumato.channels import Additive, Exact, RandomizedResponse, Sampled, draw
 from sfumato.metrics import auc
 from sfumato.noise import Laplace, Normal, Uniform

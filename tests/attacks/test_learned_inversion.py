@@ -10,9 +10,8 @@ from knowing import told
 import sfumato as sf
 from sfumato.attacks import Abstain, Knowledge, KnownNoise, Values
 from sfumato.attacks.base import Simulated
-from sfumato.attacks.learned_inversion import LearnedInversion
+from sfumato.attacks.learned_inversion import LearnedInversion, simulated_pairs
 from sfumato.attacks.naive_estimate import NaiveEstimate
-from sfumato.attacks.simulated_pairs import simulated_pairs
 from sfumato.channels import Additive, Sampled
 from sfumato.jobs.audit import AuditRequest, audit
 from sfumato.metrics import Truth, score_guess

@@ -4,12 +4,10 @@ from knowing import told
 from numpy.testing import assert_allclose
 
 from sfumato.attacks import Abstain, ColumnMoments, Knowledge, Transform
-from sfumato.attacks.known_transform import KnownTransform
 from sfumato.attacks.linear_estimate import LinearEstimate, wiener
-from sfumato.attacks.naive_estimate import NaiveEstimate
+from sfumato.attacks.naive_estimate import KnownTransform, NaiveEstimate
 from sfumato.attacks.observation import Observation, observe
-from sfumato.attacks.principal_filter import PrincipalFilter
-from sfumato.attacks.spectral_filter import SpectralFilter, above_edge, marchenko_pastur_edge
+from sfumato.attacks.spectral_filter import PrincipalFilter, SpectralFilter, above_edge, marchenko_pastur_edge
 from sfumato.channels import RandomizedResponse
 from sfumato.noise import Uniform
 

@@ -5,9 +5,8 @@ import pytest
 from scipy.special import ndtr
 
 from sfumato.attacks import ATTACKS, Knowledge, KnownNoise
-from sfumato.attacks.bayes_window import BayesWindow
+from sfumato.attacks.bayes_window import BayesWindow, ListedBeliefs
 from sfumato.attacks.like_people import Likely, made_up
-from sfumato.attacks.listed_beliefs import ListedBeliefs
 from sfumato.attacks.window import best_window
 from sfumato.mechanisms.staged_release import StagedRelease
 from sfumato.metrics import Truth, score_guess

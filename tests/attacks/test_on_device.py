@@ -9,13 +9,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sfumato.attacks import Knowledge, KnownNoise
 from sfumato.attacks.base import ColumnMoments
 from sfumato.attacks.bayes_window import BayesWindow
-from sfumato.attacks.device_likelihood import first_of_largest
+from sfumato.attacks.likelihood import first_of_largest
 from sfumato.attacks.linear_estimate import LinearEstimate
-from sfumato.attacks.membership import Membership
 from sfumato.attacks.nearest_row import NearestRow
 from sfumato.attacks.nearest_source import NearestSource
 from sfumato.attacks.posterior_breach import PosteriorBreach
-from sfumato.attacks.predicates import FEW, Predicates
+from sfumato.attacks.row_ratios import Membership
+from sfumato.attacks.singling_out import FEW, Predicates
 from sfumato.channels import Additive, OrMissing, RandomizedResponse, Sampled, SquareWave, draw
 from sfumato.neighbours import DeviceMemoryWarning, NumpyArrays, on_device
 from sfumato.noise import Laplace, Normal, Uniform

@@ -38,7 +38,7 @@ def test_many_records_are_counted_as_few_are(monkeypatch):
     X[::7, 1] = np.nan
     found = []
     for few in (500, 0):
-        monkeypatch.setattr("sfumato.attacks.predicates.FEW", few)
+        monkeypatch.setattr("sfumato.attacks.singling_out.FEW", few)
         guess = SinglingOut().run(Knowledge(X, ENCODING))
         found.append((guess.slots, guess.low, guess.counts(people(150, 4)), guess.first_true(X, np.arange(len(guess)))))
     for one, other in zip(*found, strict=True):

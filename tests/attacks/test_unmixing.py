@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.decomposition import FastICA
 
-from sfumato.attacks import unmixing
-from sfumato.attacks.unmixing import CONTRASTS, unmixing_rotation
+from sfumato.attacks import independent_components as unmixing
+from sfumato.attacks.independent_components import CONTRASTS, unmixing_rotation
 
 
 def white(X):

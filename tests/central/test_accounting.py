@@ -8,7 +8,8 @@ import pytest
 from test_second_parents import fitted
 
 import sfumato.central
-from sfumato.central import budget, model, passes
+from sfumato.central import budget, model
+from sfumato.central import forest as passes
 from sfumato.central.budget import Chooser
 from sfumato.guarantee.concentrated import Central
 

@@ -17,7 +17,7 @@ from test_tree_model import MIXED, people
 from sfumato.central import budget as budget_room
 from sfumato.central import model as model_room
 from sfumato.central.budget import Budget, Chooser
-from sfumato.central.edges import quantiles
+from sfumato.central.column_codes import quantiles
 from sfumato.central.model import TreeModel
 from sfumato.central.noisy_counts import PlannedModel
 from sfumato.central.scoring import ScoringModel

@@ -9,7 +9,7 @@ from test_tree_model import MIXED, people
 
 from sfumato.central.agreed import agreed_plan, planned_measurements
 from sfumato.central.budget import Budget, Chooser
-from sfumato.central.edges import halved, quantiles
+from sfumato.central.column_codes import halved, quantiles
 from sfumato.central.planning import plan_from_scores
 from sfumato.central.scoring import NoisyScores, ScoringModel, distance
 from sfumato.central.scoring_plan import ScoringPlan

@@ -23,7 +23,7 @@ from sfumato.channels import (
     laplace_channels,
 )
 from sfumato.errors import CardError
-from sfumato.mechanisms.haar import haar_rotation
+from sfumato.mechanisms.random_rotation import haar_rotation
 from sfumato.noise import Laplace, Normal, StudentT
 
 SHAPE = "nm3"

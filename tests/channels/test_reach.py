@@ -9,7 +9,7 @@ import pytest
 
 from domains import domain
 from sfumato.channels import Additive, Identity, Recipe, Sampled
-from sfumato.channels.reach import FALSE_ALARMS, Reach
+from sfumato.channels.recipe import FALSE_ALARMS, Reach
 from sfumato.guarantee import Card
 from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import Options, sanitize

@@ -4,10 +4,18 @@ import numpy as np
 import pytest
 
 from sfumato.channels import Additive
-from sfumato.classifiers.empirical_bayes import ColumnFit, Prior, Seen, choose_prior, functions, pooled
+from sfumato.classifiers.empirical_bayes import (
+    ColumnFit,
+    Prior,
+    Seen,
+    States,
+    choose_prior,
+    functions,
+    outcomes_of,
+    pooled,
+)
 from sfumato.classifiers.empirical_bayes_naive_bayes import EmpiricalBayesNaiveBayes
 from sfumato.classifiers.factory import make_classifier
-from sfumato.classifiers.output_counts import States, outcomes_of
 from sfumato.errors import UsageError
 from sfumato.mechanisms import make_mechanism
 from sfumato.noise import Laplace

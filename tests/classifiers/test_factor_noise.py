@@ -7,12 +7,10 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from sfumato.classifiers import PerturbedClassifier, RadiusVote
-from sfumato.classifiers.distortion import NoiseSummary
-from sfumato.classifiers.factor_noise import FactorNoise
+from sfumato.classifiers.distortion import FactorNoise, NoiseSummary
+from sfumato.classifiers.radius_vote import LEAST
 from sfumato.classifiers.training import noise_summary
-from sfumato.classifiers.voters import LEAST
-from sfumato.jobs.layout import Layout
-from sfumato.jobs.make_card import make_card
+from sfumato.jobs.write_release import Layout, make_card
 from sfumato.mechanisms import MultiplicativeNoise, NoisyOperator
 from sfumato.noise import Streams
 from sfumato.table import Column, Encoding, Schema

@@ -6,8 +6,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sfumato.classifiers import NoiseAwareDiscriminant
-from sfumato.classifiers.noise_aware_discriminant import possible_covariance
-from sfumato.classifiers.noise_moments import class_moments
+from sfumato.classifiers.noise_aware_discriminant import class_moments, possible_covariance
 from sfumato.classifiers.reads_noise import Rows
 from sfumato.errors import CardError, UsageError
 from sfumato.mechanisms import AdditiveNoise, MultiplicativeNoise, NoisyOperator, RandomRotation

@@ -16,7 +16,7 @@ from sfumato.classifiers import PerturbedClassifier, RadiusVote, ReconstructedNa
 from sfumato.errors import PrivacyLeakWarning, SchemaError, SfumatoError, TableError, UsageError
 from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace
 from sfumato.table import Column, Schema
-from sfumato.table.unfit import UnknownCategoryWarning
+from sfumato.table.filling import UnknownCategoryWarning
 
 WEAK = AdditiveNoise(scale=0.02, category_epsilon=6.0)
 

@@ -7,9 +7,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from sfumato.classifiers import PerturbedClassifier, RadiusVote
-from sfumato.classifiers.distortion import NoiseSummary
-from sfumato.classifiers.factor_noise import FactorNoise
-from sfumato.classifiers.voters import LEAST
+from sfumato.classifiers.distortion import FactorNoise, NoiseSummary
+from sfumato.classifiers.radius_vote import LEAST
 from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace
 from sfumato.metrics import proportion_interval
 

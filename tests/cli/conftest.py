@@ -43,7 +43,7 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    from sfumato.cli.consortium import serving
+    from sfumato.cli.demo import serving
     from sfumato.files import write_whole
     from sfumato.protocol.study_file import load_study
 

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from sklearn.neural_network import MLPClassifier
 
-from sfumato.classifiers.interruption import heeding_interrupts
-from sfumato.cli.audit_lines import utility_lines
+from sfumato.classifiers.training import heeding_interrupts
+from sfumato.cli.audit import utility_lines
 
 FULL = Path("/dev/full")
 SHOW = "from sfumato.cli.app import main; main()"

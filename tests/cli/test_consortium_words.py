@@ -1,6 +1,6 @@
 """What the demonstration says of risk."""
 
-from sfumato.cli.consortium import Shown
+from sfumato.cli.demo import Shown
 
 
 def shown(**scores):

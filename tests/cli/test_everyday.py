@@ -10,7 +10,7 @@ import pytest
 from sfumato.attacks import ATTACKS
 from sfumato.classifiers import CLASSIFIERS
 from sfumato.cli.console import ProgressLines
-from sfumato.guarantee.way_out import ways_out
+from sfumato.guarantee.words import ways_out
 from sfumato.mechanisms import MECHANISMS
 from sfumato.wording import counted
 
@@ -85,7 +85,7 @@ def test_an_empirical_release_names_the_options_that_make_it_formal(command, tab
 
 def test_every_usual_reason_has_a_way_out():
     from sfumato.channels import maps
-    from sfumato.guarantee.proved import FLOATING_POINT, LEARNED_MAPS
+    from sfumato.guarantee.guarantee import FLOATING_POINT, LEARNED_MAPS
     from sfumato.mechanisms import random_rotation
 
     for reason in (

@@ -13,7 +13,7 @@ import time
 import pytest
 from example_study import STUDY
 
-from sfumato.cli.at_coordinator import until_done
+from sfumato.cli.tables import until_done
 
 
 def mode(path):

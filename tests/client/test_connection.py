@@ -8,9 +8,8 @@ import httpx
 import pytest
 from scripted import BREAK, SITE
 
-from sfumato.client.address import Address, check_token, read_token
 from sfumato.client.answers import RefusedError
-from sfumato.client.connection import Connection, Patience
+from sfumato.client.connection import Address, Connection, Patience, check_token, read_token
 from sfumato.client.coordinator import Coordinator
 from sfumato.errors import CoordinatorError, PrivacyLeakWarning, UsageError
 

@@ -9,7 +9,7 @@ import pytest
 from scripted import BREAK, SITE
 
 from sfumato.client import Coordinator, Parcel, carry_out, plan_push
-from sfumato.client.agreements import Agreements, default_agreements
+from sfumato.client.private_notes import Agreements, default_agreements
 from sfumato.errors import CardError, CoordinatorError, TableError, UsageError
 
 

@@ -11,8 +11,7 @@ from sfumato.channels import NO_NOISE, Hybrid
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.guarantee.recompute import recomputed
 from sfumato.guidance.bits import floored
-from sfumato.jobs.layout import Layout
-from sfumato.jobs.make_card import make_card
+from sfumato.jobs.write_release import Layout, make_card
 from sfumato.mechanisms import GuidedProjection, NoisyOperator, RandomizedResponse
 from sfumato.noise import Streams
 

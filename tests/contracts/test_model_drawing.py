@@ -10,8 +10,7 @@ from domains import any_records, domain
 from sfumato.errors import SchemaError
 from sfumato.guarantee import CENTRAL_DP, Card
 from sfumato.guarantee.recompute import recomputed
-from sfumato.jobs.layout import Layout
-from sfumato.jobs.make_card import make_card
+from sfumato.jobs.write_release import Layout, make_card
 from sfumato.mechanisms import MECHANISMS, ModelDrawing
 from sfumato.noise import Streams
 

@@ -24,7 +24,7 @@ from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.jobs.train import train
 from sfumato.mechanisms import MECHANISMS
 from sfumato.noise import Laplace
-from sfumato.server.validation.noise_evidence import WRONG_GAPS, NoiseEvidence
+from sfumato.server.validation.file_checks import WRONG_GAPS, NoiseEvidence
 from sfumato.server.validation.row_identity import RowIdentity
 from sfumato.table import Column, Encoding, Schema, open_table, write_table
 

@@ -12,8 +12,7 @@ from domains import any_records, domain, seeds, shapes, steady
 from sfumato.channels import FLOAT_NOISE, Exact
 from sfumato.errors import CardError
 from sfumato.guarantee import Card
-from sfumato.jobs.layout import Layout
-from sfumato.jobs.make_card import make_card
+from sfumato.jobs.write_release import Layout, make_card
 from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace, RandomizedResponse, RandomProjection
 from sfumato.table import Column, Encoding, Schema
 

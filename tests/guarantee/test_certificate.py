@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domains import any_records, corner_records, domain, seeds, shapes, steady
-from sfumato.channels import certificate
-from sfumato.channels.affine_bound import affine_epsilons, component_ranges
-from sfumato.channels.certificate import certified_bound, norm_at_most
+from sfumato.channels import affine_bound as certificate
+from sfumato.channels.affine_bound import affine_epsilons, certified_bound, component_ranges, norm_at_most
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.table import Encoding, Schema, open_table
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from domains import seeds, steady
 from sfumato.errors import CardError
 from sfumato.guarantee import Ledger
-from sfumato.guarantee.entry import make_entry
-from sfumato.guarantee.ledger import Fingerprint, default_ledger
+from sfumato.guarantee.ledger import Fingerprint, default_ledger, make_entry
 
 KEY = bytes(range(32))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import TableError, UsageError
-from sfumato.guidance.binning import Binning, equal_edges, quantile_edges, supervised_edges
+from sfumato.guidance.space import Binning, equal_edges, quantile_edges, supervised_edges
 
 
 def test_quartiles_cut_into_equally_many():

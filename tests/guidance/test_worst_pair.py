@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.guidance import AnswerSpace, Guidance, SurveyCounts, bit_probabilities, record_epsilon, survey_epsilon
-from sfumato.guidance.worst_pair import TO_CHECK, WORK, _Search
+from sfumato.guidance.epsilon import TO_CHECK, WORK, _Search
 
 
 def orthonormal(width, k, seed=0):

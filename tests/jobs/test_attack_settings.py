@@ -12,7 +12,7 @@ from sfumato.attacks import ATTACKS
 from sfumato.cli.app import app
 from sfumato.cli.console import run_guarded
 from sfumato.errors import UsageError
-from sfumato.jobs.auditing.attack_settings import settings_of
+from sfumato.jobs.auditing.attacking import settings_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "attacks.md"
 

@@ -7,7 +7,7 @@ import pytest
 
 from sfumato.errors import TableError
 from sfumato.jobs.audit import AuditRequest, audit
-from sfumato.jobs.auditing.alignment import identical_rows, same_order
+from sfumato.jobs.auditing.matching import identical_rows, same_order
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.table import Schema, open_table, write_table
 

@@ -7,7 +7,8 @@ import pytest
 import sfumato as sf
 from sfumato.channels import NotApplicableError
 from sfumato.errors import TableError
-from sfumato.jobs.auditing import large_release, read_tables
+from sfumato.jobs.auditing import read_tables
+from sfumato.jobs.auditing import read_tables as large_release
 from sfumato.jobs.auditing.generalised import Generalised
 
 RNG = np.random.default_rng(8)

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from sfumato.cli.audit_lines import utility_lines
+from sfumato.cli.audit import utility_lines
 from sfumato.jobs.audit import AuditRequest, audit
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.jobs.utility import CLASSIFIERS, WITH_CARD

@@ -23,11 +23,9 @@ from sfumato.errors import OutputError, TableError, UsageError
 from sfumato.guarantee.concentrated import epsilon_of
 from sfumato.jobs.advising.trial import Outcome
 from sfumato.jobs.auditing.extra import Points
-from sfumato.jobs.comparing.audited import audited_by_canaries, audited_epsilon, told_apart, worst_pair
-from sfumato.jobs.comparing.cells import run_cell
+from sfumato.jobs.comparing.cells import audited_by_canaries, audited_epsilon, run_cell, told_apart, worst_pair
 from sfumato.jobs.comparing.summary import settings, tidy
-from sfumato.report.comparison import render_comparison
-from sfumato.report.frontier import BESIDE, HEIGHT, LEFT, RIGHT, TOP
+from sfumato.report.comparison import BESIDE, HEIGHT, LEFT, RIGHT, TOP, render_comparison
 from sfumato.table import Encoding
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

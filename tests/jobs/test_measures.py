@@ -9,10 +9,9 @@ from sklearn.datasets import load_wine
 
 import sfumato as sf
 from sfumato.channels import Additive, Exact, RandomizedResponse, Sampled
-from sfumato.jobs.auditing.measures import final_guarantee
-from sfumato.jobs.auditing.told_bits import bits_told
+from sfumato.jobs.auditing.measures import bits_told, final_guarantee
 from sfumato.noise import Normal, Uniform
-from sfumato.report.measures import shown_measures
+from sfumato.report.page import shown_measures
 
 ATTACKS = ["linear-estimate", "principal-filter", "naive-estimate", "nearest-source"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from sfumato.errors import CardError, NothingNewError, PrivacyLeakWarning, TableError, UsageError
 from sfumato.guarantee import Ledger
-from sfumato.guarantee.row_hash import RowHash
+from sfumato.guarantee.row_memory import RowHash
 from sfumato.jobs.only_new import forget_release
 from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import Options, sanitize, sanitize_in_memory

@@ -8,10 +8,10 @@ import pytest
 
 from sfumato.errors import UsageError
 from sfumato.jobs.pool import train_pool
-from sfumato.jobs.pooling.agreement import TOLERANCE, _agreement
+from sfumato.jobs.pooling.gather import capped_rows, spread
 from sfumato.jobs.pooling.pushed import Pushed
 from sfumato.jobs.pooling.request import Request
-from sfumato.jobs.pooling.shares import capped_rows, spread
+from sfumato.jobs.pooling.trust import TOLERANCE, _agreement
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.table import Column, Schema
 

@@ -16,12 +16,10 @@ from sfumato.errors import CardError, TableError, UsageError
 from sfumato.guarantee.shuffled import shuffled_epsilon
 from sfumato.jobs.model import Model
 from sfumato.jobs.pool import HELD_OUT, Request, train_pool
-from sfumato.jobs.pooling.by_sites import MOST_ALONE, MOST_COUNTS, Plan, plan_of
-from sfumato.jobs.pooling.error_rate import ErrorRate
 from sfumato.jobs.pooling.gather import EMBEDDED, PUBLIC, Limits, gather
 from sfumato.jobs.pooling.pushed import Pushed
 from sfumato.jobs.pooling.shuffled import shuffled_pool
-from sfumato.jobs.pooling.trials import Part, Queries, dealt
+from sfumato.jobs.pooling.trials import MOST_ALONE, MOST_COUNTS, ErrorRate, Part, Plan, Queries, dealt, plan_of
 from sfumato.jobs.release import Release
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.table import Column, Schema, open_table, write_table

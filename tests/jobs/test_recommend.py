@@ -18,16 +18,15 @@ from sfumato.errors import TableError, UsageError
 from sfumato.guarantee.concentrated import Central, Values
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.jobs.advising import ground
-from sfumato.jobs.advising.candidates import Candidate, candidates
 from sfumato.jobs.advising.ground import split
 from sfumato.jobs.advising.recommendation import _strongest, refuted
 from sfumato.jobs.advising.search import search
 from sfumato.jobs.advising.trial import Outcome, averaged
-from sfumato.jobs.advising.wish import USUAL_RISK, Wish
+from sfumato.jobs.advising.wish import USUAL_RISK, Candidate, Wish, candidates
 from sfumato.jobs.auditing.extra import Points
 from sfumato.jobs.config import Config
 from sfumato.mechanisms import MECHANISMS
-from sfumato.mechanisms.knob import RECORD, Knob
+from sfumato.mechanisms.base import RECORD, Knob
 
 KNOWN = {"source": "public", "reason": "the form"}
 SCHEMA = sf.Schema(

@@ -20,9 +20,11 @@ import sfumato.jobs.spark as in_spark_package
 from sfumato.errors import TableError, UsageError
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.jobs.spark import engine as in_spark
-from sfumato.jobs.spark import sealed, session, spark_files, spark_release, spark_table
+from sfumato.jobs.spark import engine as session
+from sfumato.jobs.spark import engine as spark_files
+from sfumato.jobs.spark import sealed, spark_release, spark_table
+from sfumato.jobs.spark.engine import deal, files_in_spark
 from sfumato.jobs.spark.sealed import Seal, seal_for
-from sfumato.jobs.spark.spark_files import deal, files_in_spark
 from sfumato.jobs.spark.spark_table import SparkTable
 from sfumato.noise import Streams
 from sfumato.table import Column, Schema, open_table

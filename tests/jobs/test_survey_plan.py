@@ -5,8 +5,7 @@ import pytest
 
 from sfumato.errors import TableError, UsageError
 from sfumato.guidance import AnswerSpace, SurveyCounts, SurveyRules
-from sfumato.jobs.survey_plan import Plan, Planned, _of_random_start_up, assumed_population, plan_survey
-from sfumato.jobs.survey_public import Public
+from sfumato.jobs.survey_plan import Plan, Planned, Public, _of_random_start_up, assumed_population, plan_survey
 
 SPACE = AnswerSpace([2] * 6)
 

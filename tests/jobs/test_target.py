@@ -11,8 +11,8 @@ import sfumato as sf
 from sfumato.errors import CardError, SchemaError, TableError, UsageError
 from sfumato.guarantee import Card
 from sfumato.guarantee.recompute import recomputed
-from sfumato.jobs.number_learners import errors_of
-from sfumato.jobs.target import alone
+from sfumato.jobs.regress import errors_of
+from sfumato.jobs.sanitize_checks import alone
 from sfumato.protocol.pool_study import PoolStudy
 
 KNOWN = {"source": "public", "reason": "made up for a test"}

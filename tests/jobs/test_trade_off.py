@@ -9,7 +9,7 @@ from sfumato.jobs.trade_off import trade_off
 from sfumato.metrics.information import privacy_loss
 from sfumato.reconstruction import simplex_program
 from sfumato.reconstruction.described import describe
-from sfumato.reconstruction.programme import optimality_residual
+from sfumato.reconstruction.parzen_program import optimality_residual
 
 PUBLIC = {"source": "public", "reason": "made up"}
 SCHEMA = sf.Schema.from_dict({"columns": [{"name": "pay", "kind": "numeric", "low": 1, "high": 100, **PUBLIC}]})

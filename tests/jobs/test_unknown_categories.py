@@ -12,7 +12,7 @@ from sfumato.jobs.evaluate import evaluate
 from sfumato.jobs.predict import predict
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.jobs.train import train
-from sfumato.table.unfit import UnknownCategoryWarning
+from sfumato.table.filling import UnknownCategoryWarning
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning"),

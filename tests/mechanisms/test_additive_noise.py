@@ -10,7 +10,7 @@ from sklearn.base import clone
 from domains import PUBLIC, any_records, domain
 from sfumato.errors import UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP
-from sfumato.jobs.layout import Layout
+from sfumato.jobs.write_release import Layout
 from sfumato.mechanisms import AdditiveNoise
 from sfumato.noise import Streams
 from sfumato.table import Column, Encoding, Schema

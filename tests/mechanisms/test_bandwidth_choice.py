@@ -3,9 +3,16 @@
 import numpy as np
 from scipy import stats
 
-from sfumato.mechanisms import KernelResampling, leave_one_out
-from sfumato.mechanisms.bandwidth import reference_width, rule_width
-from sfumato.mechanisms.leave_one_out import CONSTANTS, RowSample, best_constant, log_likelihoods
+from sfumato.mechanisms import KernelResampling
+from sfumato.mechanisms import bandwidth as leave_one_out
+from sfumato.mechanisms.bandwidth import (
+    CONSTANTS,
+    RowSample,
+    best_constant,
+    log_likelihoods,
+    reference_width,
+    rule_width,
+)
 
 
 def rows_of(n=300, seed=0):

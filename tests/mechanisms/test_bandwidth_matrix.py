@@ -11,13 +11,11 @@ from sfumato.attacks import Knowledge, KnownNoise
 from sfumato.attacks.bayes_window import BayesWindow
 from sfumato.attacks.nearest_source import NearestSource
 from sfumato.channels import Recipe, apart
-from sfumato.classifiers.noise_moments import class_moments
+from sfumato.classifiers.noise_aware_discriminant import class_moments
 from sfumato.classifiers.reads_noise import Rows
 from sfumato.errors import CardError, UsageError
 from sfumato.mechanisms import KernelResampling
-from sfumato.mechanisms.bandwidth import reference_width
-from sfumato.mechanisms.bandwidth_matrix import LEAST_SHARE, correlated_root
-from sfumato.mechanisms.leave_one_out import CONSTANTS
+from sfumato.mechanisms.bandwidth import CONSTANTS, LEAST_SHARE, correlated_root, reference_width
 from sfumato.metrics import RowDensity
 from sfumato.noise import Epanechnikov
 from sfumato.reconstruction.projection import Projection

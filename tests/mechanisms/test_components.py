@@ -12,7 +12,7 @@ from sfumato.errors import UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.mechanisms.basis import Basis
-from sfumato.mechanisms.component_count import NOISE_AWARE, component_count, noise_aware
+from sfumato.mechanisms.principal_laplace import NOISE_AWARE, component_count, noise_aware
 from sfumato.noise import Streams, StudentT
 from sfumato.table import Encoding
 

@@ -15,9 +15,9 @@ from domains import any_records, domain, seeds, steady
 from sfumato.errors import UsageError
 from sfumato.guarantee import EMPIRICAL
 from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.mechanisms import Condensation, grouping
-from sfumato.mechanisms.condensation import CondensationWarning, redraw
-from sfumato.mechanisms.grouping import nearest_groups
+from sfumato.mechanisms import Condensation
+from sfumato.mechanisms import condensation as grouping
+from sfumato.mechanisms.condensation import CondensationWarning, nearest_groups, redraw
 
 
 def one_after_another(X, k, rng):

@@ -10,8 +10,7 @@ from domains import any_records, corner_records, domain
 from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.guidance import Guidance, GuidanceError, SurveyCounts, decode_matrix, encode_matrix
-from sfumato.jobs.layout import Layout
-from sfumato.jobs.make_card import make_card
+from sfumato.jobs.write_release import Layout, make_card
 from sfumato.mechanisms import GuidedProjection
 
 ENCODING = domain("2322")

@@ -12,9 +12,15 @@ from domains import any_records, domain, seeds, steady
 from sfumato.errors import TableError, UsageError
 from sfumato.guarantee import EMPIRICAL
 from sfumato.mechanisms import KernelResampling
-from sfumato.mechanisms.bandwidth import category_mixing, reference_width, rule_width
+from sfumato.mechanisms.bandwidth import (
+    KERNELS,
+    as_spread_as_published,
+    category_mixing,
+    equal_smoothing,
+    reference_width,
+    rule_width,
+)
 from sfumato.mechanisms.kernel_resampling import KernelResamplingWarning
-from sfumato.mechanisms.kernel_shapes import KERNELS, as_spread_as_published, equal_smoothing
 from sfumato.mechanisms.row_drawing import apportioned
 from sfumato.noise import Epanechnikov, Normal
 from sfumato.table import Encoding

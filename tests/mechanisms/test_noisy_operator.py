@@ -8,8 +8,7 @@ import pytest
 from sfumato.channels import NotApplicableError
 from sfumato.errors import UsageError
 from sfumato.guarantee import Card
-from sfumato.jobs.layout import Layout
-from sfumato.jobs.make_card import make_card
+from sfumato.jobs.write_release import Layout, make_card
 from sfumato.mechanisms import AdditiveNoise, MultiplicativeNoise, NoisyOperator
 from sfumato.noise import Operator
 from sfumato.table import Column, Encoding, Schema

@@ -12,8 +12,7 @@ from sklearn.datasets import load_wine
 from domains import any_records, domain, seeds, shapes, steady
 from sfumato.errors import TableError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, space_of
-from sfumato.jobs.layout import Layout
-from sfumato.jobs.make_card import make_card
+from sfumato.jobs.write_release import Layout, make_card
 from sfumato.mechanisms import PrincipalLaplace
 from sfumato.noise import Streams
 from sfumato.statistics import Statistics

@@ -16,11 +16,10 @@ from sfumato.classifiers import PerturbedClassifier
 from sfumato.errors import CardError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card, Ledger
 from sfumato.guarantee.recompute import recomputed
-from sfumato.jobs.layout import Layout
-from sfumato.jobs.make_card import make_card
 from sfumato.jobs.sanitize import Options, sanitize_in_memory
+from sfumato.jobs.write_release import Layout, make_card
 from sfumato.mechanisms import PrincipalLaplace
-from sfumato.mechanisms.paired_products import PairedProducts, lengths, whole_numbers
+from sfumato.mechanisms.basis import PairedProducts, lengths, whole_numbers
 from sfumato.noise import Streams, discrete_laplace
 from sfumato.table import Column, Encoding, Schema
 

@@ -11,7 +11,7 @@ from sfumato.channels.affine_bound import affine_epsilons
 from sfumato.errors import CardError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Key
 from sfumato.mechanisms import RandomProjection, RandomRotation
-from sfumato.mechanisms.haar import haar_rotation, is_orthogonal
+from sfumato.mechanisms.random_rotation import haar_rotation, is_orthogonal
 from sfumato.noise import Streams
 from sfumato.table import Encoding
 

@@ -9,7 +9,7 @@ import pytest
 
 import sfumato as sf
 from distinguisher import assert_honest, proved_epsilon
-from sfumato.channels.reports import choose
+from sfumato.channels.sampled import choose
 from sfumato.channels.staged import VECTORS
 from sfumato.classifiers.feature_moments import moments_of
 from sfumato.classifiers.private_discriminant import PrivateDiscriminant
@@ -20,7 +20,7 @@ from sfumato.guarantee.recompute import recomputed
 from sfumato.mechanisms import PiecewiseNoise, SquareWaveColumns, StagedRelease
 from sfumato.mechanisms.columnwise import reporting_rates
 from sfumato.noise import Streams
-from sfumato.server.validation.noise_evidence import WRONG_GAPS, NoiseEvidence
+from sfumato.server.validation.file_checks import WRONG_GAPS, NoiseEvidence
 from sfumato.table import Column, Encoding, Schema
 
 PUBLIC = {"source": "public", "reason": "the form"}

@@ -10,15 +10,13 @@ import sfumato as sf
 from distinguisher import assert_honest, empirical_epsilon
 from domains import any_records, domain
 from sfumato.channels import NotApplicableError
-from sfumato.channels.marginals import Marginals, lifted
-from sfumato.channels.staged import VECTORS, WAVE
-from sfumato.classifiers.output_counts import states_of
+from sfumato.channels.staged import VECTORS, WAVE, Marginals, lifted
+from sfumato.classifiers.empirical_bayes import states_of
 from sfumato.errors import CardError, SchemaError, TableError, UsageError
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.guarantee.recompute import recomputed
 from sfumato.jobs.far_cells import WRONG_GUIDES, far_cells
-from sfumato.jobs.layout import Layout
-from sfumato.jobs.make_card import make_card
+from sfumato.jobs.write_release import Layout, make_card
 from sfumato.mechanisms import StagedRelease
 from sfumato.mechanisms.stage_guide import OutcomeCounts, ReleasedRows, guide
 from sfumato.mechanisms.staged_release import guides_fit

@@ -10,7 +10,7 @@ from domains import any_records, domain
 from sfumato.channels import Additive
 from sfumato.errors import UsageError
 from sfumato.mechanisms import KernelResampling
-from sfumato.mechanisms.kernel_shapes import KERNELS
+from sfumato.mechanisms.bandwidth import KERNELS
 from sfumato.metrics import RowDensity, dapl, half_l1, hard_interval, source_hit_rate
 from sfumato.noise import Normal
 

@@ -10,9 +10,8 @@ import sfumato as sf
 from sfumato.channels import Additive, Affine, Carried, Identity, RandomizedResponse, Recipe, Sampled
 from sfumato.cli.app import app
 from sfumato.errors import CardError, UsageError
-from sfumato.mining.linear import fit_linear
+from sfumato.mining.linear import fit_linear, unbiased
 from sfumato.mining.seen import Part
-from sfumato.mining.unbiased import unbiased
 from sfumato.noise import Laplace, Normal, OperatorNoise, make_operator
 from sfumato.table import Column, Encoding, Schema
 

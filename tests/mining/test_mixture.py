@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 import sfumato as sf
 from sfumato.cli.app import app
 from sfumato.errors import CardError, UsageError
-from sfumato.mining.agreement import adjusted_rand
-from sfumato.mining.choosing import expected_agreement
+from sfumato.mining.choosing import adjusted_rand, expected_agreement
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")
 CENTRES = np.array([[0.25, 0.3, 0.7], [0.75, 0.7, 0.3]])

@@ -7,7 +7,7 @@ import sfumato as sf
 from sfumato.errors import CardError, UsageError
 from sfumato.guarantee import Card
 from sfumato.noise import OperatorNoise, make_law, make_operator
-from sfumato.noise.expression_operator import operator_name
+from sfumato.noise.operators import operator_name
 
 PUBLIC = {"source": "public", "reason": "made up"}
 SCHEMA = sf.Schema.from_dict({"columns": [{"name": "pay", "kind": "numeric", "low": 1, "high": 9, **PUBLIC}]})

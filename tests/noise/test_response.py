@@ -11,7 +11,7 @@ from scipy import stats
 
 from sfumato.errors import UsageError
 from sfumato.noise import Streams, keep_threshold, randomized_response, response_epsilon
-from sfumato.noise.odds import MOST_KEPT
+from sfumato.noise.response import MOST_KEPT
 
 
 def rng(seed=0):

@@ -7,7 +7,7 @@ from scipy import stats
 from sfumato.errors import CardError, TableError, UsageError
 from sfumato.metrics.information import information_loss
 from sfumato.noise import Branch, Operator, OperatorNoise, make_law, make_operator
-from sfumato.noise.sum_law import SumLaw
+from sfumato.noise.kernel_laws import SumLaw
 from sfumato.reconstruction import Density, ExpectationMaximization, ParzenProgram, reconstruct
 from sfumato.reconstruction.described import Described
 from sfumato.reconstruction.kernel import Cells

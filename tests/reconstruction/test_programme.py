@@ -11,7 +11,7 @@ from sfumato.errors import UsageError
 from sfumato.noise import OperatorNoise, make_law, make_operator
 from sfumato.reconstruction import Cells, ConvergenceError, simplex_program
 from sfumato.reconstruction.kernel import cell_probabilities, rectangle_rule, smoothing
-from sfumato.reconstruction.programme import second_differences
+from sfumato.reconstruction.parzen_program import second_differences
 from sfumato.reconstruction.shares import onto_simplex
 
 penalties = st.sampled_from([0.0, 1e-4, 1e-2, 1.0, 100.0])
@@ -64,7 +64,7 @@ def test_no_convergence_is_an_error(monkeypatch):
     def stuck(*_, **__):
         raise RuntimeError("Maximum number of iterations reached.")
 
-    monkeypatch.setattr("sfumato.reconstruction.programme.nnls", stuck)
+    monkeypatch.setattr("sfumato.reconstruction.parzen_program.nnls", stuck)
     with pytest.raises(ConvergenceError, match=r"did not converge.*fewer bins"):
         simplex_program(np.eye(3), np.ones(3))
 

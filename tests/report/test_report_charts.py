@@ -8,9 +8,17 @@ import pytest
 
 from sfumato.report.accuracy import dots, learned
 from sfumato.report.bars import bar
-from sfumato.report.columns import category_bars, pictures, steps
-from sfumato.report.correlations import brief, changed_most, correlation_maps, heat_map, shade
-from sfumato.report.exposed import exposure
+from sfumato.report.columns import (
+    brief,
+    category_bars,
+    changed_most,
+    correlation_maps,
+    heat_map,
+    pictures,
+    shade,
+    steps,
+)
+from sfumato.report.page import exposure
 from sfumato.report.verdict import GAINS, NO_GAIN, POPULATION, UNCLEAR, column_verdict, in_all, verdict
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sfumato.attacks import all_attacks
-from sfumato.cli.audit_lines import attack_lines, wrapped
+from sfumato.cli.audit import attack_lines, wrapped
 from sfumato.report.attacks import share_of_what_was_left
-from sfumato.report.exposed import told
 from sfumato.report.guarantee import shown_guarantee
 from sfumato.report.markup import breakable, short_name, tag, trimmed
+from sfumato.report.page import told
 from sfumato.report.wording import (
     KNOWLEDGE,
     detail_rows,

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import inspect
 
 from sfumato.errors import OutputError, UsageError
-from sfumato.protocol.quota import Quota
+from sfumato.protocol.pool_study import Quota
 from sfumato.server.store import Store, TestTable, database
 from sfumato.server.store.release_store import QuotaExceededError
 from sfumato.server.validation.row_identity import RowIdentity

@@ -18,8 +18,7 @@ from sfumato.guidance import Guidance, SurveyCounts
 from sfumato.protocol.canonical import canonical_json
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.protocol.survey_guidance import answer_space, guidance_for
-from sfumato.protocol.survey_log import LogEntry
-from sfumato.protocol.tickets import read_number, write_number
+from sfumato.protocol.survey_log import LogEntry, read_number, write_number
 from sfumato.server.survey.ticket_key import TicketKey
 
 PAGE = Path(sfumato.__file__).parent / "server" / "web" / "survey"

@@ -15,7 +15,7 @@ import pytest
 from sfumato.central.plan import Plan
 from sfumato.central.planning import public_plan
 from sfumato.door.plan_counts import plan_counts
-from sfumato.door.study_terms import study_terms
+from sfumato.door.sanitize import study_terms
 from sfumato.errors import CardError, SchemaError, UsageError
 from sfumato.guarantee import Card
 from sfumato.jobs.pooling.added import ONE_SITE, add_counts, with_added_counts

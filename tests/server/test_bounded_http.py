@@ -6,8 +6,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from sfumato.server import bounded_http
-from sfumato.server.bounded_http import MOST_BYTES, BoundedHttp
+from sfumato.server import run as bounded_http
+from sfumato.server.run import MOST_BYTES, BoundedHttp
 
 
 async def app(_, receive, send):

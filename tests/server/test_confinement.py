@@ -9,14 +9,13 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sfumato.server.app import create_app
-from sfumato.server.confinement import FILES, NETWORK
-from sfumato.server.validation.check_job import Limits
-from sfumato.server.validation.checker_pool import ValidationPool
+from sfumato.server.child_process import FILES, NETWORK
+from sfumato.server.validation.checker_pool import Limits, ValidationPool
 
 TRIES = """
 import json, os, socket, subprocess, sys, threading
 from pathlib import Path
-from sfumato.server.confinement import confine
+from sfumato.server.child_process import confine
 
 mine, other = Path(sys.argv[1]), Path(sys.argv[2])
 found = {"held": confine([mine])}

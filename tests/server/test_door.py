@@ -5,8 +5,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sfumato.server.app import create_app
-from sfumato.server.door import Door
 from sfumato.server.settings import Rate, Settings
+from sfumato.server.shell import Door
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 STRANGE = [

@@ -18,15 +18,15 @@ from sfumato.guarantee import Card
 from sfumato.guarantee.recompute import recomputed
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.noise import Laplace
-from sfumato.server.validation.check_job import Limits
-from sfumato.server.validation.file_checks import check_release
-from sfumato.server.validation.noise_evidence import (
+from sfumato.server.validation.checker_pool import Limits
+from sfumato.server.validation.file_checks import (
     WRONG,
     WRONG_GAPS,
     NoiseEvidence,
     _floors,
     _reaches,
     _reported,
+    check_release,
     exceeds,
 )
 from sfumato.table import Schema

@@ -15,8 +15,7 @@ from consortium import rewritten
 
 from sfumato.guarantee import Card
 from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.server.validation.check_job import Limits
-from sfumato.server.validation.checker_pool import ValidationPool
+from sfumato.server.validation.checker_pool import Limits, ValidationPool
 from sfumato.server.validation.file_checks import check_release, check_table
 from sfumato.table import Schema
 

@@ -12,7 +12,7 @@ from sfumato.errors import SchemaError
 from sfumato.jobs.pooling.densities import reconstruct_pool
 from sfumato.jobs.pooling.pushed import Pushed
 from sfumato.protocol.rehearsal import rehearse
-from sfumato.reconstruction.plain import from_plain, to_plain
+from sfumato.reconstruction.density import from_plain, to_plain
 from sfumato.server.worker.job import Job
 from sfumato.server.worker.trainer import trained
 

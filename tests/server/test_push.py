@@ -172,7 +172,7 @@ def test_a_full_disk_is_said_and_nothing_is_kept(study, body, monkeypatch):
 
     for place in ("write", "fsync"):
         with monkeypatch.context() as patch:
-            patch.setattr("sfumato.server.receiving.os." + place, full)
+            patch.setattr("sfumato.server.accept_push.os." + place, full)
             refused(study.push(body, token), 507, "disk-full")
         assert files(study) == set()
     with monkeypatch.context() as patch:

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from consortium import rewritten
 
-from sfumato.server.store.shared_row_store import overlap
+from sfumato.server.store.release_store import overlap
 from sfumato.server.validation.row_identity import SKETCH_ROWS, RowIdentity, Sketch
 
 

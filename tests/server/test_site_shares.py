@@ -15,9 +15,8 @@ from fastapi.testclient import TestClient
 from sfumato.errors import SchemaError
 from sfumato.protocol.acceptance import objections, read_card
 from sfumato.server.app import create_app
-from sfumato.server.validation.check_job import Limits, Verdict
-from sfumato.server.validation.file_checks import check_release
-from sfumato.server.validation.noise_evidence import NoiseEvidence
+from sfumato.server.validation.checker_pool import Limits, Verdict
+from sfumato.server.validation.file_checks import NoiseEvidence, check_release
 
 
 @pytest.fixture

@@ -15,10 +15,9 @@ from starlette.testclient import TestClient
 from survey_examples import example_survey
 
 from sfumato.client.answers import RefusedError
-from sfumato.client.respondent import NotYetError, prepare, resend, send
+from sfumato.client.respondent import NotYetError, TicketBox, prepare, resend, send
+from sfumato.client.survey_checks import verify_survey, witness_survey
 from sfumato.client.survey_server import SurveyServer
-from sfumato.client.ticket_box import TicketBox
-from sfumato.client.verify import verify_survey, witness_survey
 from sfumato.errors import CardError, CoordinatorError, UsageError
 from sfumato.guidance import GuidanceError, SurveyCounts
 from sfumato.protocol.survey_file import SurveyStudy

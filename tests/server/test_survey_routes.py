@@ -19,10 +19,9 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 from survey_examples import example_survey, message, some_bits
 
-from sfumato.client.heads import RememberedHeads
+from sfumato.client.private_notes import RememberedHeads
 from sfumato.client.respondent import NotYetError, choices_of, prepare, resend, send, was_sent
-from sfumato.client.survey_link import SurveyLink, read_link
-from sfumato.client.survey_server import SurveyServer
+from sfumato.client.survey_server import SurveyLink, SurveyServer, read_link
 from sfumato.errors import CardError, CoordinatorError, SchemaError, UsageError
 from sfumato.guidance import GuidanceError, SurveyCounts, decode_matrix
 from sfumato.jobs.predict import predict

@@ -18,12 +18,12 @@ from ticket_holder import Holder
 from sfumato.errors import CardError, SchemaError
 from sfumato.protocol.study_file import study_from_dict
 from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.protocol.tickets import blind, encoded, is_good, read_key, read_number, unblinded, write_number
-from sfumato.protocol.tickets import message as said
+from sfumato.protocol.survey_log import blind, encoded, is_good, read_key, read_number, unblinded, write_number
+from sfumato.protocol.survey_log import message as said
 from sfumato.server.app import create_app
 from sfumato.server.settings import Settings
 from sfumato.server.store import Store
-from sfumato.server.store.code_store import MIXED, Exchange
+from sfumato.server.store.token_store import MIXED, Exchange
 from sfumato.server.survey.ticket_key import TicketKey
 
 CASES = json.loads((Path(__file__).resolve().parent.parent / "vectors" / "tickets.json").read_text())["cases"]

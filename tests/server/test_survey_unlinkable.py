@@ -23,7 +23,7 @@ from ticket_holder import Holder
 from sfumato.protocol.study_file import study_from_dict
 from sfumato.server.app import create_app
 from sfumato.server.settings import Rate, Settings
-from sfumato.server.store.code_store import Exchange
+from sfumato.server.store.token_store import Exchange
 
 PEOPLE = 10
 

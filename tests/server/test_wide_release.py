@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.jobs.sanitize import Options, sanitize
-from sfumato.server.validation.check_job import Limits
+from sfumato.server.validation.checker_pool import Limits
 from sfumato.server.validation.file_checks import check_release
 from sfumato.table import Schema
 

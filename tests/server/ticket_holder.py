@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 
 from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.protocol.tickets import Blinded, blind, read_key, read_number, unblinded, write_number
+from sfumato.protocol.survey_log import Blinded, blind, read_key, read_number, unblinded, write_number
 from sfumato.server.survey.received_answer import spelled
 
 

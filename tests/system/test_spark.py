@@ -32,7 +32,7 @@ from pathlib import Path
 
 from sfumato.jobs.sanitize import Options, sanitize
 from sfumato.jobs.spark import spark_release
-from sfumato.jobs.spark.session import running_session
+from sfumato.jobs.spark.engine import running_session
 
 key = os.urandom(32)
 Path("run-key").write_text(key.hex())

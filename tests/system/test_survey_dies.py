@@ -18,7 +18,7 @@ from sfumato.protocol.study_file import study_from_dict
 from sfumato.protocol.survey_log import check_chain
 from sfumato.server.settings import Settings
 from sfumato.server.store import Store
-from sfumato.server.store.code_store import Exchange
+from sfumato.server.store.token_store import Exchange
 from sfumato.server.survey.received_answer import unpack
 
 pytestmark = pytest.mark.system

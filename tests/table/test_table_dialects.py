@@ -16,7 +16,7 @@ from sfumato.errors import SchemaError, TableError, UsageError
 from sfumato.table import Column, Encoding, Schema, open_table
 from sfumato.table.arrays import day_numbers
 from sfumato.table.column import nearest
-from sfumato.table.csv_dialect import Dialect
+from sfumato.table.csv_table import Dialect
 from sfumato.table.standard_input import table_from
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.PrivacyLeakWarning")

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from sfumato.errors import TableError
 from sfumato.table import Column, Encoding, Schema
-from sfumato.table.recoding import recode
+from sfumato.table.encoding import recode
 
 ENCODING = Encoding(
     Schema(

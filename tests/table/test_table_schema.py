@@ -146,7 +146,7 @@ def test_json_is_read_as_json_and_whatever_else_as_yaml(schema, tmp_path, monkey
         Schema.load(path)
     path.write_text(json.dumps(schema.to_dict()))
     slow = Schema.load(path)
-    monkeypatch.setattr("sfumato.table.schema_file.yaml.load", None)  # the slow reader is not needed
+    monkeypatch.setattr("sfumato.table.schema.yaml.load", None)  # the slow reader is not needed
     assert Schema.load(path) == slow == schema
 
 
@@ -193,7 +193,7 @@ def test_aliases_that_spare_typing_are_read(tmp_path):
 def test_yaml_is_read_in_one_place():
     root = Path(sfumato.__file__).parent
     readers = {p.name for p in root.rglob("*.py") if re.search(r"yaml\.(safe_load|load|full_load)\b", p.read_text())}
-    assert readers == {"schema_file.py"}
+    assert readers == {"schema.py"}
 
 
 def test_a_missing_file(tmp_path):

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import OutputError
-from sfumato.table import csv_writer, open_table, table_writer, write_table
+from sfumato.table import open_table, table_writer, write_table
+from sfumato.table import writers as csv_writer
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import json
 import secrets
 from pathlib import Path
 
-from sfumato.protocol.tickets import blind, read_key, unblinded, write_number
+from sfumato.protocol.survey_log import blind, read_key, unblinded, write_number
 from sfumato.server.survey.ticket_key import TicketKey
 
 

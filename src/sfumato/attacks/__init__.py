@@ -26,7 +26,7 @@ from sfumato.attacks.base import (
     UndeclaredKnowledgeError,
     Values,
 )
-from sfumato.attacks.predicates import Predicates
+from sfumato.attacks.singling_out import Predicates
 from sfumato.registry import discover
 
 ATTACKS: dict[str, type[Attack]] = discover(__name__, Attack, declares=("knows",))  # type: ignore[type-abstract]

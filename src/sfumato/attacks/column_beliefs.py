@@ -9,8 +9,7 @@ import numpy as np
 
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import KnownNoise
-from sfumato.attacks.like_people import Likely
-from sfumato.attacks.people_posterior import Placed, believed
+from sfumato.attacks.like_people import Likely, Placed, believed
 from sfumato.attacks.support import Support
 from sfumato.attacks.window import best_window, half_width
 from sfumato.channels import Channel, Exact, Line, NotApplicableError, draw

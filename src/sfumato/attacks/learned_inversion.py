@@ -2,17 +2,226 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from sfumato.accepted import Whole
 from sfumato.array_types import Codes, Flags, Matrix
-from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Values
-from sfumato.attacks.inversion_ways import FOREST, LINE, RELEASED, USUAL, WAYS, Learned
-from sfumato.attacks.simulated_pairs import Pairs, simulated_pairs
+from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Simulated, Values
+from sfumato.attacks.column_beliefs import best_guess
+from sfumato.attacks.likelihood import released
+from sfumato.attacks.observation import into_domain
+from sfumato.attacks.support import Support
 from sfumato.attacks.window import half_width
+from sfumato.channels import NotApplicableError
 from sfumato.table import Group
+
+# Pairs of a released row and the row behind it, made by releasing people whom the adversary knows.
+
+
+MOST_PAIRS, FEWEST_PAIRS = 6_000, 1_000
+MOST_CELLS = 300_000
+"""Pairs times columns, beyond which fewer pairs are made."""
+MOST_TIMES = 8
+"""How often one person is released: more of them add no people."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """`Z`: released rows; `labels`: released beside them; `X`: the rows behind; `person`: whose they are."""
+
+    Z: Matrix
+    labels: Codes | None
+    X: Matrix
+    person: Codes
+
+    def take(self, rows: Codes) -> Pairs:
+        """Some of them."""
+        labels = None if self.labels is None else self.labels[rows]
+        return Pairs(self.Z[rows], labels, self.X[rows], self.person[rows])
+
+
+def simulated_pairs(known: Knowledge, rng: np.random.Generator) -> Pairs:
+    """Release the people of the sample as often as it takes; reads `sample`, `sample_labels` and how rows are made."""
+    assert known.sample is not None
+    X, y = np.asarray(known.sample, dtype=np.float64), known.sample_labels
+    if len(X) > MOST_PAIRS:
+        some = np.sort(rng.choice(len(X), size=MOST_PAIRS, replace=False))
+        X, y = X[some], None if y is None else y[some]
+    wanted = max(FEWEST_PAIRS, min(MOST_PAIRS, MOST_CELLS // max(X.shape[1] + known.release.shape[1], 1)))
+    parts = [_released(known, X, y, rng) for _ in range(min(MOST_TIMES, -(-wanted // len(X))))]
+    person = np.concatenate([part.source for part in parts])
+    labels = None
+    if known.labels is not None and all(part.labels is not None for part in parts):
+        labels = _told(known, np.concatenate([part.labels for part in parts if part.labels is not None]), rng)
+    return Pairs(np.vstack([part.Z for part in parts]), labels, X[person], person)
+
+
+def _released(known: Knowledge, X: Matrix, y: Codes | None, rng: np.random.Generator) -> Simulated:
+    """As the mechanism would; where only its channels are known, as they would."""
+    if known.simulator is not None:
+        return known.simulator(X, y, rng)
+    noise = known.noise
+    if noise is None or not all(channel.is_stated for channel in noise.channels):
+        raise NotApplicableError("needs to know how the release was made, and its card does not say")
+    if not known.columnwise and known.transform is None and known.guided is None:
+        raise NotApplicableError("needs the transform of a release that mixes columns")
+    return Simulated(released(known, noise, X, rng), y, np.arange(len(X)))
+
+
+def _told(known: Knowledge, y: Codes, rng: np.random.Generator) -> Codes:
+    """Labels as they are released: randomized response keeps one, or says any other class, each as likely."""
+    classes = max(len(known.encoding.classes), 2)
+    moved = (y + rng.integers(1, classes, size=len(y))) % classes
+    return np.where(rng.random(len(y)) < known.label_keep, y, moved)
+
+
+# What a released row tells of the row behind it, learned from pairs in four ways.
+
+
+USUAL, LINE, RELEASED, FOREST = range(4)
+WAYS = ("usual", "linear", "released", "forest")
+LEAST_IN_LEAF = 10
+MOST_TRIED = 20
+"""Features tried for a split, and directions in which leaves are to differ little: a wide table takes no longer."""
+RIDGE = 1e-6
+"""Of the mean square of every feature: so little that a map without noise is inverted exactly."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A line and a forest, and what is usual beside every released label."""
+
+    groups: Sequence[Group]
+    pairs: Pairs
+    columnwise: bool
+    filled: Matrix
+    gaps: bool
+    centre: Matrix
+    scale: Matrix
+    weights: Matrix
+    forest: Any
+    leaves: Codes
+    starts: Codes
+
+    @classmethod
+    def of(cls, pairs: Pairs, groups: Sequence[Group], columnwise: bool, gaps: bool, trees: int) -> Learned:
+        from sklearn.ensemble import ExtraTreesRegressor
+
+        there = ~np.isnan(pairs.Z)
+        filled = np.where(there, pairs.Z, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+        F = _features(pairs.Z, pairs.labels, filled, gaps, _codes(pairs.labels))
+        centre, scale = F.mean(axis=0), F.std(axis=0)
+        scale = np.where(scale > 1e-12, scale, 1.0)
+        S = np.column_stack([(F - centre) / scale, np.ones(len(F))])
+        weights = np.linalg.solve(S.T @ S + RIDGE * len(S) * np.eye(S.shape[1]), S.T @ pairs.X)
+        seen = np.hstack([F, S @ weights])
+        grown = ExtraTreesRegressor(
+            n_estimators=trees,
+            min_samples_leaf=LEAST_IN_LEAF,
+            max_features=min(MOST_TRIED, seen.shape[1]),
+            random_state=0,
+            n_jobs=1,
+        ).fit(seen, _main_directions(pairs.X))
+        starts = np.concatenate([[0], np.cumsum([tree.tree_.node_count for tree in grown.estimators_])])
+        leaves = grown.apply(seen) + starts[:-1]
+        return cls(groups, pairs, columnwise, filled, gaps, centre, scale, weights, grown, leaves, starts)
+
+    def seeing(self, Z: Matrix, labels: Codes | None) -> Seen:
+        """Ready to guess what is behind these rows."""
+        F = _features(Z, labels, self.filled, self.gaps, _codes(self.pairs.labels))
+        line = np.column_stack([(F - self.centre) / self.scale, np.ones(len(F))]) @ self.weights
+        nodes, width = self.forest.apply(np.hstack([F, line])) + self.starts[:-1], int(self.starts[-1])
+        sizes = np.maximum(np.bincount(self.leaves.ravel(), minlength=width), 1) * len(self.forest.estimators_)
+        return Seen(self, Z, labels, line, _ones(nodes, width), _ones(self.leaves, width).T.tocsr(), sizes)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Released rows as the line and the forest see them; `sizes` of the leaves, times the trees."""
+
+    learned: Learned
+    Z: Matrix
+    labels: Codes | None
+    line: Matrix
+    at: sparse.csr_matrix
+    reached: sparse.csr_matrix
+    sizes: Codes
+
+    def guess(self, number: int, way: int, tolerance: float) -> tuple[Matrix, Matrix]:
+        """Of one column the guess that is best for the score, and the mean."""
+        group = self.learned.groups[number]
+        if way in (RELEASED, LINE):
+            mean = self.line[:, group.slice]
+            if way == RELEASED and self.learned.columnwise:
+                mean = np.where(np.isnan(self.Z), self.learned.filled, self.Z)[:, group.slice]
+            return _settled(group, into_domain(mean)), into_domain(mean)
+        support = Support.of_group(group)
+        places = support.places(self.learned.pairs.X[:, group.slice])
+        belief = self._usual(places, len(support.values))
+        if way == FOREST:
+            truth = np.zeros((len(places), len(support.values)), dtype=np.float32)
+            truth[np.arange(len(places)), places] = 1.0
+            spread = np.asarray(self.reached @ truth) / self.sizes[:, None]
+            belief = np.asarray(self.at @ spread.astype(np.float32), dtype=np.float64)
+        return best_guess(belief, support, group, tolerance)[0], np.asarray(belief @ support.values)
+
+    def _usual(self, places: Codes, count: int) -> Matrix:
+        """How a column is spread beside each released label; of all people where there is none."""
+        belief = np.tile(np.bincount(places, minlength=count) / len(places), (len(self.Z), 1))
+        labels = self.learned.pairs.labels
+        if labels is not None and self.labels is not None:
+            for code in _codes(labels).tolist():
+                mine = places[labels == code]
+                belief[self.labels == code] = np.bincount(mine, minlength=count) / len(mine)
+        return belief
+
+
+def _codes(labels: Codes | None) -> Codes:
+    return np.empty(0, dtype=np.int64) if labels is None else np.unique(labels)
+
+
+def _features(Z: Matrix, labels: Codes | None, filled: Matrix, gaps: bool, codes: Codes) -> Matrix:
+    """Released cells, which of them are not reported, and the label."""
+    there = ~np.isnan(Z)
+    parts = [np.where(there, Z, filled)]
+    if gaps:
+        parts.append((~there).astype(np.float64))
+    if len(codes) and labels is not None:
+        parts.append((labels[:, None] == codes).astype(np.float64))
+    return np.hstack(parts)
+
+
+def _main_directions(X: Matrix) -> Matrix:
+    """What leaves are to hold alike: the rows themselves, or their principal components where they are wide."""
+    if X.shape[1] <= MOST_TRIED:
+        return X
+    centred = X - X.mean(axis=0)
+    _, vectors = np.linalg.eigh(centred.T @ centred)
+    return np.asarray(centred @ vectors[:, -MOST_TRIED:])
+
+
+def _ones(columns: Codes, width: int) -> sparse.csr_matrix:
+    """Rows x width with a one in every named column."""
+    rows, each = columns.shape
+    ones = np.ones(rows * each, dtype=np.float32)
+    return sparse.csr_matrix((ones, columns.ravel(), np.arange(rows + 1) * each), shape=(rows, width))
+
+
+def _settled(group: Group, mean: Matrix) -> Matrix:
+    """An average as a value: the likeliest category, and "missing" or not."""
+    if group.is_onehot:
+        return np.asarray(group.vertices[mean.argmax(axis=1)])
+    if not group.has_indicator:
+        return mean
+    missing = mean[:, -1] > 0.5
+    return np.column_stack([np.where(missing, 0.5, mean[:, 0]), missing])
+
 
 FEWEST_PEOPLE = 8
 TRUSTED = (RELEASED, LINE, FOREST)

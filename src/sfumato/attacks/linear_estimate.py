@@ -11,7 +11,6 @@ import numpy as np
 from sfumato.accepted import Word
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Attack, ColumnMoments, Knowledge, Values
-from sfumato.attacks.device_window import device_window
 from sfumato.attacks.gaps import patterns
 from sfumato.attacks.likelihood import blocks
 from sfumato.attacks.observation import (
@@ -22,7 +21,7 @@ from sfumato.attacks.observation import (
     positive_part,
 )
 from sfumato.attacks.support import Support
-from sfumato.attacks.window import AS_GOOD, best_window, half_width
+from sfumato.attacks.window import AS_GOOD, best_window, device_window, half_width
 from sfumato.neighbours import chosen, in_blocks
 
 

@@ -18,8 +18,7 @@ import numpy as np
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Knowledge, KnownNoise, Transform
 from sfumato.attacks.column_beliefs import LEAST
-from sfumato.attacks.like_people import Likely
-from sfumato.attacks.people_posterior import Placed
+from sfumato.attacks.like_people import Likely, Placed
 from sfumato.attacks.support import Support
 from sfumato.attacks.window import best_window, half_width
 from sfumato.channels import NotApplicableError, draw

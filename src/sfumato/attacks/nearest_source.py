@@ -8,10 +8,17 @@ import numpy as np
 
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, KnownNoise, Sources
-from sfumato.attacks.device_likelihood import BYTES_OF_A_PAIR, DeviceLikelihood, first_of_largest
 from sfumato.attacks.gaps import nearest_reported
 from sfumato.attacks.like_people import label_likelihood
-from sfumato.attacks.likelihood import Suspects, blocks, embed, log_likelihood
+from sfumato.attacks.likelihood import (
+    BYTES_OF_A_PAIR,
+    DeviceLikelihood,
+    Suspects,
+    blocks,
+    embed,
+    first_of_largest,
+    log_likelihood,
+)
 from sfumato.attacks.observation import noise_weights
 from sfumato.attacks.row_ratios import EXACT_WIDTH, HERE, has_law
 from sfumato.neighbours import chosen, in_blocks

@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike
 from sfumato.accepted import Share, Whole
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks.base import Abstain, Attack, Guess, Knowledge, Posteriors, Property
-from sfumato.attacks.device_likelihood import channel_log
 from sfumato.attacks.gaps import nearest_reported
-from sfumato.attacks.likelihood import Suspects, blocks, log_likelihood, normalised
+from sfumato.attacks.likelihood import Suspects, blocks, channel_log, log_likelihood, normalised
 from sfumato.attacks.observation import reversed_release
 from sfumato.channels import Channel
 from sfumato.errors import UsageError

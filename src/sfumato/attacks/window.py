@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sfumato.array_types import Codes, Matrix
+from sfumato.neighbours.arrays import Arrays
 from sfumato.table import Group
 
 TOLERANCE = 0.05
@@ -60,3 +61,22 @@ def best_window(values: Matrix, mass: Matrix, half: float, extent: float = 0.0) 
     away = np.where(held >= most * (1.0 - AS_GOOD), np.abs(middles - mean[:, None]), np.inf)
     best = away.argmin(axis=1)
     return Windowed(middles[best], held[np.arange(len(held)), best])
+
+
+# The best window on a card or another array library, and where rounding could have chosen another.
+
+
+def device_window(
+    arrays: Arrays, values: Matrix, mass: Any, half: float, extent: float, nearly: float
+) -> tuple[Any, Any, Any]:
+    """As `window.best_window`, and where no other window holds as much but for a share `nearly`."""
+    xp = arrays.namespace
+    last = window_ends(values, half, extent)
+    total = xp.cumsum(mass, axis=1)
+    held = total[:, arrays.put(last)] - total + mass
+    middles = arrays.put(0.5 * (values + values[last]))
+    most = xp.amax(held, axis=1)
+    mean = mass @ arrays.put(values) / xp.where(total[:, -1] > 0, total[:, -1], 1e-300)
+    away = xp.where(held >= (most * (1.0 - AS_GOOD))[:, None], abs(middles[None, :] - mean[:, None]), np.inf)
+    clear = (held >= (most * (1.0 - nearly))[:, None]).sum(axis=1) == 1
+    return middles[xp.argmin(away, axis=1)], most, clear

@@ -17,7 +17,7 @@ from sfumato.array_types import Codes, Flags, Matrix
 from sfumato.central.column_codes import FineColumn
 from sfumato.central.drawing import DrawnModel
 from sfumato.central.model import TreeModel
-from sfumato.statistics.counts import Columns
+from sfumato.statistics.by_class import Columns
 from sfumato.table import Encoding
 
 PARTS = ("rows", "edges", "columns", "forest", "columns again", "pairs", "second", "triples", "pairs again")

@@ -15,15 +15,12 @@ import numpy as np
 
 from sfumato.array_types import Codes, Floats, Matrix
 from sfumato.central.budget import SHARES, WITH_SECOND, Budget
-from sfumato.central.column_codes import Bins, FineColumn, merged
-from sfumato.central.drawing import DrawnModel, ModelColumn
-from sfumato.central.edges import halved
-from sfumato.central.estimates import class_sizes, column_shares, pair_shares
-from sfumato.central.forest import Node, Pair, in_drawing_order, score, spanning_forest
-from sfumato.central.passes import Passes
+from sfumato.central.column_codes import Bins, FineColumn, halved, merged
+from sfumato.central.drawing import DrawnModel, ModelColumn, class_sizes, column_shares, pair_shares
+from sfumato.central.forest import Node, Pair, Passes, in_drawing_order, score, spanning_forest
 from sfumato.central.second_parents import Expected, Triple, candidates, corrected
 from sfumato.central.second_parents import score as score_of_three
-from sfumato.statistics.counts import Columns, Counts
+from sfumato.statistics.by_class import Columns, Counts
 from sfumato.table import Encoding
 from sfumato.wording import counted
 

@@ -15,12 +15,11 @@ import numpy as np
 
 from sfumato.array_types import Codes, Floats, Matrix
 from sfumato.central.budget import SHARES, Budget
-from sfumato.central.drawing import DrawnModel, ModelColumn
-from sfumato.central.estimates import class_sizes, column_shares, pair_shares
+from sfumato.central.drawing import DrawnModel, ModelColumn, class_sizes, column_shares, pair_shares
 from sfumato.central.forest import Pair
 from sfumato.central.plan import Plan
 from sfumato.channels.measured import Measurement
-from sfumato.statistics.counts import Columns, Counts
+from sfumato.statistics.by_class import Columns, Counts
 from sfumato.table import Encoding
 from sfumato.wording import counted
 

@@ -24,15 +24,13 @@ import numpy as np
 
 from sfumato.array_types import Codes, Floats, Matrix
 from sfumato.central.budget import Budget
-from sfumato.central.column_codes import Bins, merged
+from sfumato.central.column_codes import Bins, merged, quantiles
 from sfumato.central.drawing import DrawnModel, ModelColumn
-from sfumato.central.edges import quantiles
-from sfumato.central.forest import Pair, in_drawing_order
+from sfumato.central.forest import Pair, Passes, in_drawing_order
 from sfumato.central.model import fine_counts
-from sfumato.central.passes import Passes
 from sfumato.central.scoring_plan import COLUMNS, DEPTH, EDGES, ROWS, SCORES, ScoringPlan
 from sfumato.channels.measured import Measurement
-from sfumato.statistics.counts import Columns, Counts
+from sfumato.statistics.by_class import Columns, Counts
 from sfumato.table import Encoding
 from sfumato.wording import counted
 

@@ -18,8 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sfumato.array_types import Codes, Floats
-from sfumato.central.drawing import ModelColumn
-from sfumato.central.estimates import on_simplex, raked, shrunk
+from sfumato.central.drawing import ModelColumn, on_simplex, raked, shrunk
 from sfumato.central.forest import Node
 
 MOST_CANDIDATES = 8

@@ -1,6 +1,6 @@
 """Channels: what happened to a value on its way out, and recipes: a map and its channels."""
 
-from sfumato.channels.additive import Additive
+from sfumato.channels.additive import Additive, laplace_channels
 from sfumato.channels.base import (
     CHANNELS,
     EXACT_CAP,
@@ -19,19 +19,16 @@ from sfumato.channels.base import (
 from sfumato.channels.bits import Bit
 from sfumato.channels.carried import Carried
 from sfumato.channels.exact import Exact, Unstated
-from sfumato.channels.hides_missing import HidesMissing
 from sfumato.channels.hybrid import Hybrid
-from sfumato.channels.laplace import laplace_channels
 from sfumato.channels.maps import Affine, Guided, Identity, Map, Secret
 from sfumato.channels.mixed import Mixed, apart
-from sfumato.channels.or_missing import OrMissing
-from sfumato.channels.piecewise import Piecewise
+from sfumato.channels.or_missing import HidesMissing, OrMissing
 from sfumato.channels.recipe import Recipe, draw
 from sfumato.channels.response import RandomizedResponse
 from sfumato.channels.sampled import Sampled
-from sfumato.channels.square_wave import SquareWave
 from sfumato.channels.staged import Staged
 from sfumato.channels.unit_vector import UnitVector
+from sfumato.channels.windowed import Piecewise, SquareWave
 
 __all__ = [
     "CHANNELS",

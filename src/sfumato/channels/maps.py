@@ -14,8 +14,7 @@ from scipy import special
 from sfumato.array_types import Codes, Matrix
 from sfumato.channels.affine_bound import affine_epsilons, component_ranges
 from sfumato.channels.base import Channel, Epsilons, NotApplicableError
-from sfumato.channels.built_in_bases import is_built_in
-from sfumato.channels.noisy_moments import NoisyMoments
+from sfumato.channels.noisy_moments import NoisyMoments, is_built_in
 from sfumato.errors import CardError
 from sfumato.guidance import AnswerSpace, Guidance, answer_epsilons, decode_matrix, record_epsilon, survey_epsilon
 from sfumato.guidance.bits import projected

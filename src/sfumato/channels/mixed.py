@@ -19,7 +19,7 @@ from sfumato.channels.additive import Additive
 from sfumato.channels.base import MOST_COLUMNS, Channel, register
 from sfumato.errors import CardError
 from sfumato.noise import Law, law_from_dict, make_law
-from sfumato.noise.sum_law import SumLaw
+from sfumato.noise.kernel_laws import SumLaw
 
 STEPS = 1 << 12
 """Cells on which the law of one column is computed: a 4000th of the distance between its ends."""

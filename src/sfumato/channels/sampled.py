@@ -9,8 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.array_types import Floats, Matrix
+from sfumato.array_types import Flags, Floats, Matrix
 from sfumato.channels.base import Channel, Epsilons, Factor, Line, OnLine, Reached, number, read, register, stated
+from sfumato.channels.maps import places
+from sfumato.errors import TableError
 from sfumato.noise import NumberNoise, Operator
 from sfumato.table import Group
 
@@ -167,3 +169,86 @@ class Sampled(Channel):
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
         return cls(read(found["inner"]), number(found, "rate"))
+
+
+# Rows that report exactly so many of their columns: which ones, how they are drawn, and whether rows kept to it.
+
+
+CERTAIN = 1 - 1e-9
+"""A chance that is as good as 1."""
+
+
+def rates_fit(rates: Sequence[float], wanted: float) -> bool:
+    """Whether columns can be reported this often by rows that report `wanted` of them each."""
+    return all(0 < rate <= 1 for rate in rates) and abs(math.fsum(rates) - wanted) < 1e-9
+
+
+def choose(rows: int, rates: Sequence[float], wanted: int, rng: np.random.Generator) -> Flags:
+    """For every row a set of `wanted` columns, each column with its rate (rows x columns); nothing is read of the rows.
+
+    The rates add up to `wanted`. Where they are all the same, each set is as likely.
+    """
+    if max(rates) - min(rates) < 1e-12:
+        return _any_set(rows, len(rates), wanted, rng)
+    chances = np.asarray(rates)
+    chosen = np.tile(chances >= CERTAIN, (rows, 1))
+    if (open_to := np.flatnonzero(chances < CERTAIN)).size:
+        chosen[:, open_to] = _by_rates(rows, chances[open_to], wanted - (len(chances) - len(open_to)), rng)
+    return chosen
+
+
+def _by_rates(rows: int, rates: Floats, wanted: int, rng: np.random.Generator) -> Flags:
+    """Systematic sampling: rates are laid end to end on a line of length `wanted`, in an order that every row draws
+    anew. Marks lie 1 apart, the first one at random; a column is chosen where a mark falls on it [Madow 1949]."""
+    order = np.argsort(rng.random((rows, len(rates))), axis=1)
+    ends = np.cumsum(rates[order], axis=1)
+    ends[:, -1] = wanted  # but for rounding it is
+    marks = np.ceil(ends - rng.random((rows, 1)))
+    hit = np.diff(marks, axis=1, prepend=0.0) > 0
+    chosen = np.empty_like(hit)
+    np.put_along_axis(chosen, order, hit, axis=1)
+    return chosen
+
+
+def _any_set(rows: int, columns: int, wanted: int, rng: np.random.Generator) -> Flags:
+    """Floyd's algorithm: for j = columns - wanted, ... a place t of 0 .. j is taken, or j where t was taken before."""
+    chosen = np.zeros((columns, rows), dtype=np.bool_)
+    every = np.arange(rows)
+    for last in range(columns - wanted, columns):
+        place = rng.integers(0, last + 1, size=rows)
+        place = np.where(chosen[place, every], last, place)
+        chosen[place, every] = True
+    return chosen.T
+
+
+def draw_chosen(channels: Sequence[Channel], E: Matrix, chosen: Flags, rng: np.random.Generator) -> Matrix:
+    """Send rows through their channels, those that leave cells out only where they are chosen."""
+    out = np.empty((len(E), sum(channel.width for channel in channels)), order="F")
+    column = 0
+    for place, channel in zip(places(channels), channels, strict=True):
+        if not isinstance(channel, Sampled):
+            out[:, place] = channel.draw(np.array(E[:, place]), rng)
+            continue
+        rows = np.flatnonzero(chosen[:, column])
+        out[:, place] = np.nan
+        out[rows, place] = channel.inner.draw(E[rows, place], rng)
+        column += 1
+    return out
+
+
+def check_counts(where: Sequence[slice], channels: Sequence[Channel], wanted: int, Z: Matrix) -> None:
+    """Refuse rows that report more or fewer columns than their card says."""
+    first = [place.start for place, channel in zip(where, channels, strict=True) if channel.leaves_out]
+    told = np.zeros(len(Z), dtype=np.int64)
+    for column in first:  # one by one: all at once would be a copy of the release
+        told += ~np.isnan(Z[:, column])
+    if (wrong := np.flatnonzero(told != wanted)).size:
+        raise TableError(
+            f"The card says that every row reports {wanted} of {len(first)} columns, and row {int(wrong[0]) + 1} "
+            "reports more or fewer: the release was changed or damaged. Get it again from whoever made it."
+        )
+
+
+def tells(group: Group) -> bool:
+    """Whether a cell of the column can show more than one value."""
+    return len(group.column.categories or ()) > 1 if group.is_onehot else not group.is_constant

@@ -14,11 +14,11 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.array_types import Codes, Floats, Matrix
-from sfumato.channels.base import EXACT_WINDOW, FLOAT_NOISE, Channel, Epsilons, Line, OnLine, Reached, number
+from sfumato.channels.base import EXACT_WINDOW, FLOAT_NOISE, Channel, Epsilons, Line, OnLine, Reached, number, register
 from sfumato.errors import UsageError
 from sfumato.noise import WindowNoise, as_share, odds_epsilon, odds_threshold, uniform_integers
 from sfumato.noise.grid import WORD
-from sfumato.noise.window import draw_cells, draw_positions
+from sfumato.noise.window import draw_cells, draw_positions, piecewise_width, square_wave_width
 from sfumato.table import Group
 
 COARSEST, FINEST, FEWEST_CELLS = 20, 40, 256
@@ -221,3 +221,53 @@ class Windowed(Channel):
         if isinstance(steps, bool) or not isinstance(steps, int):
             raise ValueError("steps")
         return cls(number(stated, "near"), number(stated, "window"), steps)
+
+
+# The piecewise mechanism: a released number is right on average [Wang et al. 2019].
+
+
+@register
+@dataclass(frozen=True)
+class Piecewise(Windowed):
+    """As the square wave, with positions spread about the middle so that E(z | x) = x.
+
+    With t = 2x - 1 this is the published mechanism on [-C, C], C = (e^(eps/2) + 1) / (e^(eps/2) - 1): its window runs
+    from l(t) = (C + 1) t / 2 - (C - 1) / 2 to l(t) + C - 1, and positions are C + 1 to the unit.
+    """
+
+    tag = "piecewise"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.slope > 0:  # answers that are seldom near cannot be made right on average
+            raise ValueError("near")
+
+    @classmethod
+    def _best_width(cls, epsilon: float) -> float:
+        return piecewise_width(epsilon)
+
+    @property
+    def stretch(self) -> float:
+        return 1.0 / self.slope
+
+    def mean_line(self) -> tuple[float, float]:
+        return 1.0, 0.0
+
+
+# The square wave: what tells most of a distribution at a given epsilon [Li et al. 2020].
+
+
+@register
+@dataclass(frozen=True)
+class SquareWave(Windowed):
+    """Density near / window within half a window of x, e^-epsilon times that elsewhere on [-window/2, 1 + window/2].
+
+    Its window is the one that maximises the mutual information of uniform values and their releases (an upper bound
+    of it, as published). Released numbers are biased towards the middle of the range: readers go by the likelihood.
+    """
+
+    tag = "square-wave"
+
+    @classmethod
+    def _best_width(cls, epsilon: float) -> float:
+        return square_wave_width(epsilon)

@@ -10,8 +10,19 @@ from threadpoolctl import threadpool_limits
 
 from sfumato.array_types import Floats, Matrix
 from sfumato.channels import Exact, NotApplicableError, Recipe
-from sfumato.classifiers.empirical_bayes import PSEUDO_ROWS, ColumnFit, Seen, choose_prior, evidence_of, pooled
-from sfumato.classifiers.output_counts import STATES, Outcomes, States, outcomes_of, readings
+from sfumato.classifiers.empirical_bayes import (
+    PSEUDO_ROWS,
+    STATES,
+    ColumnFit,
+    Outcomes,
+    Seen,
+    States,
+    choose_prior,
+    evidence_of,
+    outcomes_of,
+    pooled,
+    readings,
+)
 from sfumato.classifiers.reads_noise import GivesProbabilities, Rows, softmax
 from sfumato.classifiers.release_columns import recipe_of
 from sfumato.errors import UsageError

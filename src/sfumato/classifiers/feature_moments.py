@@ -21,11 +21,18 @@ import numpy as np
 
 from sfumato.array_types import Floats, Matrix
 from sfumato.channels import Channel, NotApplicableError, Recipe
-from sfumato.channels.marginals import Marginals
-from sfumato.channels.staged import VECTORS, Staged
+from sfumato.channels.staged import VECTORS, Marginals, Staged
 from sfumato.channels.unit_vector import UnitVector
-from sfumato.classifiers.empirical_bayes import PSEUDO_ROWS, Seen, pooled
-from sfumato.classifiers.output_counts import Outcomes, States, outcomes_of, states_of, states_of_group
+from sfumato.classifiers.empirical_bayes import (
+    PSEUDO_ROWS,
+    Outcomes,
+    Seen,
+    States,
+    outcomes_of,
+    pooled,
+    states_of,
+    states_of_group,
+)
 from sfumato.classifiers.reads_noise import Rows
 from sfumato.noise.cap import mean_length
 from sfumato.table import Group

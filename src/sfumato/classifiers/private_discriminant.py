@@ -13,8 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from sfumato.array_types import Floats, Matrix
 from sfumato.channels import NotApplicableError, Recipe
-from sfumato.channels.marginals import Marginals
-from sfumato.channels.staged import VECTORS, Staged
+from sfumato.channels.staged import VECTORS, Marginals, Staged
 from sfumato.classifiers.feature_moments import FeatureMoments, FeatureSpace, moments_of, vector_channel
 from sfumato.classifiers.reads_noise import GivesProbabilities, Rows, softmax
 from sfumato.classifiers.release_columns import recipe_of

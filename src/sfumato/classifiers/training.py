@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -13,14 +17,48 @@ from sklearn.utils import get_tags
 from sfumato.array_types import Codes, Matrix
 from sfumato.channels import Affine, Recipe
 from sfumato.channels.staged import Staged
-from sfumato.classifiers.distortion import NoiseSummary
-from sfumato.classifiers.factor_noise import FactorNoise
-from sfumato.classifiers.interruption import heeding_interrupts
+from sfumato.classifiers.distortion import FactorNoise, NoiseSummary
 from sfumato.classifiers.label_noise import LabelNoiseCorrection
 from sfumato.classifiers.radius_vote import RadiusVote
 from sfumato.classifiers.reads_noise import ReadsNoise
 from sfumato.errors import TableError, UsageError
 from sfumato.guarantee import Card
+
+# An interrupt that a library swallows is raised again when the library is done.
+
+
+@contextmanager
+def heeding_interrupts() -> Iterator[None]:
+    """Whatever a signal's handler raised inside of the block, and somebody caught, is raised at its end.
+
+    scikit-learn's network ends its training at Ctrl-C and returns as if it were done: a half-trained model would be
+    written. Signals reach the main thread only, so there is nothing to heed in others.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    raised: list[BaseException] = []
+
+    def heed(number: int, frame: FrameType | None) -> None:
+        handler = handlers[signal.Signals(number)]
+        assert callable(handler)
+        try:
+            handler(number, frame)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    ours = [number for number, handler in handlers.items() if callable(handler)]
+    for number in ours:
+        signal.signal(number, heed)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, handlers[number])
+    if raised:
+        raise raised[0]
 
 
 @dataclass(frozen=True)

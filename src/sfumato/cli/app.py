@@ -14,32 +14,32 @@ from sfumato.cli import (
     audit,
     canary,
     catalogue,
-    certificate,
     compare,
     declare,
     demo,
-    figure,
-    invariance,
-    law,
     learn,
     ledger,
     mine,
     push,
     recommend,
     reconstruct,
-    redraw,
-    rehearse,
     release,
     respond,
     serve,
     study,
     study_counts,
-    study_reconstruct,
     survey,
     survey_before,
     survey_edges,
     survey_watch,
 )
+from sfumato.cli import canary as figure
+from sfumato.cli import canary as invariance
+from sfumato.cli import canary as law
+from sfumato.cli import canary as redraw
+from sfumato.cli import declare as certificate
+from sfumato.cli import study_counts as rehearse
+from sfumato.cli import study_counts as study_reconstruct
 from sfumato.cli.console import run_guarded
 
 app = typer.Typer(

@@ -2,18 +2,163 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.audit_lines import audit_lines, wrapped
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import AsPublished, Console, Force, parse_pairs, parse_parameters
 from sfumato.cli.tables import Tables
 from sfumato.errors import OutputError, UsageError
 from sfumato.files import check_free
+from sfumato.wording import NO_BETTER, WORSE
+
+# The figures of an audit for a terminal, below its bottom line: nothing is wider than it.
+
+
+HEAD = f"{'attacker':<25}{'right of 100':>12}{'without':>9}{'not in table':>14}{'extra':>8}"
+
+
+def audit_lines(found: Mapping[str, Any], width: int) -> Iterator[str]:
+    """The worst news first, attackers, classifiers, the papers' measures, copies and likeness."""
+    for lines in (lead_lines, attack_lines, utility_lines, measure_lines, comparison_lines):
+        for line in lines(found):
+            yield from wrapped(line, width)
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """A line that is too long goes on below, indented."""
+    return textwrap.wrap(line, width, subsequent_indent="  ", break_on_hyphens=False, drop_whitespace=True) or [""]
+
+
+def lead_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Rows that were copied, and on which rows figures rest."""
+    from sfumato.report.comparison_parts import copied_rows
+    from sfumato.report.strongest import rows_scored
+
+    if copied := copied_rows(found.get("copies")):
+        yield copied
+    for rows in [line for entry in found["attacks"] for line in rows_scored(entry)][:1]:
+        yield f"Attackers on values and links are scored {rows}; the other rows are made up."
+
+
+def attack_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """One line for each attacker with extra, the most first; the others share lines."""
+    from sfumato.jobs.auditing.extra import shown_points
+    from sfumato.report.bottom_line import in_digits
+    from sfumato.report.strongest import other_lines
+
+    ran = [(shown_points(entry), entry) for entry in found["attacks"] if entry.get("score") is not None]
+    told = [pair for pair in ran if pair[0].learns or pair[1].get("upper_bound")]
+    if told:
+        yield HEAD
+    for points, entry in sorted(told, key=lambda pair: -pair[0].extra):
+        right, without, extra = in_digits(points)
+        more = extra if extra.startswith("+") else f"{points.extra:+.0f}"
+        others = "-" if entry.get("control") is None else f"{100 * entry['control']:.0f}"
+        changed = ", ".join(f"{one}={value}" for one, value in (entry.get("parameters") or {}).items())
+        words = ["within chance"] if extra == "within chance" else []
+        words += ["of pairs"] if points.pairs else []
+        words += ["an upper bound: the truth chose among several guesses"] if entry.get("upper_bound") else []
+        words += [f"with {changed}"] if changed else []
+        words += [f"if {line}" for line in entry.get("assumes") or ()]
+        words += [entry["chosen"]] if entry.get("chosen") else []
+        yield f"{entry['name']:<25}{right:>12}{without:>9}{others:>14}{more:>8}"
+        if words:
+            yield f"  {'; '.join(words)}"
+    yield from other_lines(found["attacks"])
+
+
+def utility_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """One line a classifier: right of 100, learned from the release and from the original."""
+    from sfumato.report.bottom_line import asked_about
+
+    if found["utility"]:
+        yield f"learned, and tested on {asked_about(found['utility'][0])}:"
+        yield f"{'classifier':<25}{'right of 100':>12}{'original':>10}{'lost':>7}{'commonest class':>17}"
+    for row in found["utility"]:
+        right, original, common, lost = (_points(row.get(name)) for name in ("release", "original", "commonest", "phi"))
+        than = row.get("than_commonest")
+        yield f"{row['classifier']:<25}{right:>12}{original:>10}{lost:>7}{common:>17}"
+        if than in (NO_BETTER, WORSE):
+            yield f"  {than} than the commonest class"
+
+
+def measure_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """The papers' measures, one line each; none of them is a guarantee."""
+    measures = found["measures"]
+    if average := measures["average_privacy"]:
+        mean = average.get("width_of_mean")
+        beside = "" if mean is None else f", {mean:.3f} by the mean alone"
+        yield f"average privacy {average['width']:.3f} ({average['attack']}{beside}; wider is better for privacy)"
+    losses = [one["privacy_loss"] for one in measures["channels"] if one["privacy_loss"] is not None]
+    if losses:
+        most, mean = max(losses), sum(losses) / len(losses)
+        yield f"privacy loss {mean:.3f} on average, {most:.3f} at most (lower is better for privacy)"
+    if unified := measures["unified"]:
+        least, attack = unified["sigma_min"], unified["sigma_min_attack"]
+        yield f"lowest sigma over all attackers {least:.3f} ({attack}; larger is better for privacy)"
+    if gap := measures["density_gap"]:
+        yield (
+            f"Gap of two density estimates {gap['loss']:.3f} (the release's, and one from {gap['held_apart']:,} rows "
+            "held apart; it says nothing about privacy)"
+        )
+
+
+def comparison_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """What is copied, who is alone, and how like real rows the release is."""
+    yield from copy_lines(found.get("copies") or {})
+    yield from crowd_lines(found.get("uniqueness") or {})
+    yield from fidelity_lines(found.get("fidelity") or {})
+
+
+def copy_lines(copies: Mapping[str, Any]) -> Iterator[str]:
+    if exact := copies.get("exact"):
+        control = "" if exact["control"] is None else f", {exact['control']:.1%} of people not in the table"
+        yield f"exact copies {exact['share']:.1%} of the release{control} (lower is better for privacy)"
+    if near := copies.get("near"):
+        beside = "people not in the table" if near["against"] == "holdout" else "other people of the table"
+        yield (
+            f"near copies {near['share']:.1%}, {near['expected']:.1%} of {beside}; "
+            "median distance to the closest record "
+            f"{near['dcr']['release']['median']:.3f}, {near['dcr']['control']['median']:.3f}"
+        )
+
+
+def crowd_lines(uniqueness: Mapping[str, Any]) -> Iterator[str]:
+    if release := uniqueness.get("release"):
+        yield f"k-anonymity k = {release['k']}; {release['unique']:.1%} of the released rows are alone"
+        for one in release["sensitive"][:3]:
+            diverse = f"l = {one['distinct']} distinct, {one['entropy']:.2f} by entropy"
+            yield f"  {one['name']}: {diverse}; t = {one['t']:.3f}"
+        for name in ("pitman", "log_linear"):
+            if release[name]:
+                words = name.replace("_", "-")
+                yield f"  of these {release[name]['uniques']:.1%} are alone in the population ({words} estimate)"
+
+
+def fidelity_lines(fidelity: Mapping[str, Any]) -> Iterator[str]:
+    if "marginals" not in fidelity:
+        return
+    parts = []
+    for name, words in (("marginals", "columns"), ("pairs", "pairs"), ("correlations", "correlations")):
+        figures = fidelity[name]
+        if figures["release"] is not None:
+            was = "" if figures.get("original") is None else f" ({figures['original']:.3f} for the original)"
+            parts.append(f"{words} {figures['release']:.3f}{was}")
+    against = "people not in the table" if fidelity["against"] == "holdout" else "the original"
+    yield f"distance from {against}: {', '.join(parts)} (lower is better for use)"
+    if told := (fidelity.get("discriminator") or {}).get("release"):
+        yield f"a learner tells released from real rows with AUC {told['auc']:.3f} (0.5: it cannot)"
+
+
+def _points(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f}"
+
 
 TOGETHER = ("Two releases, attacked together", "Differencing", "Everybody audited is in both")
 """How the notes begin that --with adds."""

@@ -84,7 +84,7 @@ def compare(
 
 def _lines(data: Mapping[str, Any]) -> list[str]:
     """Settings worth a look, the least extra first, as on the page; then those against which a risk was not tried."""
-    from sfumato.report.frontier import FORMAL, gained, in_order, within
+    from sfumato.report.comparison import FORMAL, gained, in_order, within
 
     limit, measured = data["limit"], [one for one in data["settings"] if one["refused"] is None]
     worth = [measured[i] for i in in_order(measured) if measured[i]["worth"]]

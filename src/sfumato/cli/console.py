@@ -20,9 +20,43 @@ from typing import IO, Annotated, Any
 import typer
 
 from sfumato.cli.blocks import OptionBlock
-from sfumato.cli.pace import Pace
 from sfumato.errors import OutputError, SchemaError, SfumatoError, UsageError
 from sfumato.jobs.progress import Progress, silent
+
+# How fast a long job goes, and when it will be done.
+
+
+ROW_STEPS = ("Reading", "Measuring", "Counting", "Guiding", "Comparing", "Perturbing", "Writing")
+"""Steps that count rows; what others count is their own."""
+
+
+class Pace:
+    """Rows per second and time left of every step, counted from when a step was first heard of."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began: dict[str, tuple[float, int]] = {}
+
+    def __call__(self, step: str, done: int, total: int | None) -> str:
+        """In words; nothing where there is nothing to tell yet."""
+        if step not in ROW_STEPS:
+            return ""
+        now = self._clock()
+        at, before = self._began.setdefault(step, (now, done))
+        if done < before:  # another pass of the same name
+            self._began[step] = at, before = now, done
+        if done == before or now <= at:
+            return ""
+        rate = (done - before) / (now - at)
+        left = "" if total is None else f", {_clock_time((total - done) / rate)} left"
+        return f"{rate:,.0f} rows/s{left}"
+
+
+def _clock_time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
 
 INTERRUPTED = 130
 
@@ -186,7 +220,7 @@ def _bar() -> Iterator[Progress]:
 
 def parse_parameters(pairs: list[str]) -> dict[str, Any]:
     """`--param name=value`, values as in YAML: numbers, words, true, null."""
-    from sfumato.table.schema_file import parse_yaml
+    from sfumato.table.schema import parse_yaml
 
     parameters: dict[str, Any] = {}
     for pair in pairs:

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.at_coordinator import AtCoordinator
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console
+from sfumato.cli.tables import AtCoordinator
 from sfumato.errors import UsageError
 from sfumato.wording import counted
 

@@ -197,7 +197,7 @@ def sanitize(
       sfumato sanitize new.csv --schema schema.yaml --mechanism random-rotation --key key.json --unlabelled --out q
     """
     from sfumato.door.sanitize import sanitize as run
-    from sfumato.door.study_terms import study_terms
+    from sfumato.door.sanitize import study_terms
     from sfumato.guarantee.read_off import ends_in_words
 
     if stdout and (dry_run or console.as_json):
@@ -276,7 +276,7 @@ def sanitize(
     if dry_run and card.guarantee["central"]:
         console.say("Nothing was paid for what a dry run says of the table: keep it to yourself.")
     if card.guarantee["conditional_epsilon"]:
-        from sfumato.guarantee.way_out import ways_out
+        from sfumato.guarantee.words import ways_out
 
         console.say(f"To get a proof: {'; '.join(ways_out(card.guarantee['in_the_way']))}.")
     if done.new_ledger is not None:
@@ -287,7 +287,7 @@ def sanitize(
         what = "Released again, which counts" if again else "Left out because they were released before"
         console.say(f"{what}: {counted(done.known, 'row')}.")
     if card.target is not None and not dry_run:
-        from sfumato.jobs.target import alone
+        from sfumato.jobs.sanitize_checks import alone
 
         values = release.target
         console.say(

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.at_coordinator import InsecureHttp
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console
 from sfumato.cli.push import Yes
 from sfumato.cli.survey_watch import Witnesses
+from sfumato.cli.tables import InsecureHttp
 from sfumato.errors import NothingNewError, UsageError
 
 CODE_VARIABLE = "SFUMATO_CODE"
@@ -57,10 +57,9 @@ def respond(
 
     Example: sfumato respond 'https://study.example/survey/#survey=k3f9&hash=HASH' --answers me.yaml --max-level 3
     """
-    from sfumato.client.heads import RememberedHeads, default_heads
-    from sfumato.client.respondent import alone, pending_path, prepare, resend, send, was_sent
+    from sfumato.client.private_notes import RememberedHeads, default_heads
+    from sfumato.client.respondent import TicketBox, alone, pending_path, prepare, resend, send, was_sent
     from sfumato.client.survey_server import SurveyServer
-    from sfumato.client.ticket_box import TicketBox
 
     given, code = read_answers(answers), read_code(code_file)
     heads = RememberedHeads(default_heads())
@@ -110,7 +109,7 @@ def respond(
 def read_answers(path: Path) -> dict[str, Any]:
     """The answers of one person; the error never quotes them."""
     from sfumato.errors import SchemaError
-    from sfumato.table.schema_file import read_yaml
+    from sfumato.table.schema import read_yaml
 
     if not path.is_file():
         raise UsageError(f"There is no file {path} with answers.")

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.at_server import AtServer, server_part
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console, Quiet
+from sfumato.cli.tables import AtServer, server_part
 from sfumato.errors import OutputError, UsageError
 
 

@@ -8,12 +8,148 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.at_coordinator import AtCoordinator, InsecureHttp, TokenFile
 from sfumato.cli.blocks import with_blocks
-from sfumato.cli.console import Console, Force
+from sfumato.cli.console import Console, Force, parse_parameters
 from sfumato.cli.study import StudyId
-from sfumato.errors import UsageError
+from sfumato.cli.tables import AtCoordinator, InsecureHttp, TableArgument, Tables, TokenFile, until_done
+from sfumato.errors import CoordinatorError, UsageError
+from sfumato.files import check_free, write_whole
 from sfumato.wording import counted
+
+# study reconstruct: the coordinator recovers how a column was spread behind the noise of all sites.
+
+
+@with_blocks
+def reconstruct(
+    study: StudyId,
+    column: Annotated[list[str], typer.Option(metavar="COL", help="A column of the releases; may be repeated.")],
+    at: AtCoordinator,
+    console: Console,
+    method: Annotated[str, typer.Option(help="parzen-program or expectation-maximization.")] = "parzen-program",
+    out: Annotated[Path | None, typer.Option(metavar="OUT", help="Folder to write the densities into.")] = None,
+    wait: Annotated[bool, typer.Option(help="Wait for the densities; else they appear on the owner's page.")] = True,
+    force: Force = False,
+) -> None:
+    """Have the server reconstruct the distribution of columns from all releases; for the study's owner.
+
+    Every release counts with the noise of its own card. The owner's page shows the densities with their band. With
+    --out they are written as `sfumato reconstruct` writes them.
+
+    Example: sfumato study reconstruct k3f9abcd2345 --column income --out density --to https://study.example
+    """
+    from sfumato.client.answers import plain
+
+    if out is not None and not wait:
+        raise UsageError("--out needs the densities, and --no-wait does not wait for them. Leave out one of the two.")
+    check_free(out, force=force)
+    with at.connected(console) as connected:
+        asked = [connected.reconstruct(study, name, method) for name in dict.fromkeys(column)]
+        if wait:
+            with console.listening() as progress:
+                wanted = [one.id for one in asked]
+                asked = until_done(
+                    lambda: [connected.density(study, one) for one in wanted], "Reconstructing", progress
+                )
+    if out is not None and all(one.state == "done" for one in asked):
+        _write(asked, out, force=force)
+        console.say(f"Wrote {out}.")
+    for one in asked:
+        rows = (one.found or {}).get("rows")
+        of = f" from {counted(int(rows), 'released row')} of {counted(len(one.sites), 'site')}" if rows else ""
+        console.say(f"{plain(one.id)}  {plain(one.column)}  {plain(one.failure or one.state)}{of}")
+    console.result({"densities": [one.to_dict() for one in asked]})
+    if failed := [one for one in asked if one.state == "failed"]:
+        raise CoordinatorError(f"{len(failed)} of {counted(len(asked), 'column')} could not be reconstructed.")
+
+
+def _write(densities: list[Any], out: Path, *, force: bool) -> None:
+    from sfumato.files import new_folder
+    from sfumato.jobs.reconstruct import folder_names, write_found
+    from sfumato.reconstruction.density import from_plain
+
+    names = [one.column for one in densities]
+    places = [""] if len(names) == 1 else folder_names(names)
+    with new_folder(out, force=force) as folder:
+        for one, place in zip(densities, places, strict=True):
+            write_found(from_plain(one.found or {}), folder, place)
+
+
+# study rehearse: what sharing one's own table between sites would cost and hide.
+
+
+@with_blocks
+def rehearse(
+    table: TableArgument,
+    tables: Tables,
+    console: Console,
+    label: Annotated[str | None, typer.Option(metavar="COL", help="The column to predict.")] = None,
+    schema: Annotated[Path | None, typer.Option(metavar="FILE", help="Schema file; otherwise one is inferred.")] = None,
+    sites: Annotated[str, typer.Option(metavar="L,L,...", help="Numbers of sites to try.")] = "1,2,4,8",
+    mechanism: Annotated[str, typer.Option(help="How every site blurs its rows.")] = "kernel-resampling",
+    param: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of the method; repeatable.")
+    ] = None,
+    classifier: Annotated[str, typer.Option(help="What learns from the pooled rows.")] = "knn",
+    repeats: Annotated[int, typer.Option(help="Random splits of the table.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="For splits, dealing and noise.")] = 0,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the figures: .csv or .parquet.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw them: .svg.")] = None,
+    force: Force = False,
+) -> None:
+    """Deal TABLE to L sites, let each blur its rows, and measure loss and exposure against L.
+
+    A quarter of the rows is held apart. Nothing is released. lost: what pooled releases add to the error.
+    alone: the error with one site's own rows, which sharing should beat. gap: of the sites' density estimates to one
+    from the rows held apart; it says nothing about privacy. hits: released rows that lie nearest to their source.
+    membership: chance to tell who is in the table, 0.5 is a coin toss.
+
+    Examples:
+      sfumato study rehearse patients.csv --label diagnosis --sites 1,2,4,8 --plot sites.svg
+      sfumato study rehearse patients.csv --label diagnosis --param bandwidth=scaled --classifier svm
+    """
+    from sfumato.door.trade_off import rehearse as run
+    from sfumato.table import write_table
+
+    for file in (out, plot):
+        check_free(file, force=force)
+    with console.listening() as progress:
+        rehearsal = run(
+            tables.open(table),
+            _counts(sites),
+            label=label,
+            schema=schema,
+            mechanism=mechanism,
+            parameters=parse_parameters(param or []),
+            classifier=classifier,
+            repeats=repeats,
+            seed=seed,
+            progress=progress,
+        )
+    found = rehearsal.found
+    console.say(f"{'sites':>5}  original  pooled  alone     lost           gap   hits  membership")
+    for one in found:
+        gap = "    -" if one.density_gap is None else f"{one.density_gap:.3f}"
+        verdict = "" if one.worth_it or one.sites == 1 else "   loses to staying alone"
+        console.say(
+            f"{one.sites:>5}  {one.original:>8.3f}  {one.pooled:>6.3f}  {one.alone:.3f}  "
+            f"{one.phi:+.3f} ± {one.spread:.3f}  {gap}  {one.hits:.3f}       {one.membership:.3f}{verdict}"
+        )
+    if out is not None:
+        import pyarrow as pa
+
+        write_table(pa.Table.from_pylist([one.to_dict() for one in found]), out, private=True)
+        console.say(f"Figures (private): {out}")
+    if plot is not None:
+        write_whole(plot, rehearsal.plot(), private=True)
+        console.say(f"Picture (private): {plot}")
+    console.result({"sites": [one.to_dict() for one in found], "classifier": classifier, "repeats": repeats})
+
+
+def _counts(given: str) -> list[int]:
+    try:
+        return [int(one) for one in given.split(",")]
+    except ValueError:
+        raise UsageError(f"--sites takes numbers with commas between them, such as 1,2,4,8. Got {given!r}.") from None
 
 
 @with_blocks

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli.at_coordinator import AtCoordinator
-from sfumato.cli.at_server import AtServer, server_part
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import AsPublished, Console, Force, Quiet
-from sfumato.cli.study import StudyId, make_study
-from sfumato.cli.survey_terms import PublicStartUp, respondents_link
+from sfumato.cli.study import PublicStartUp, StudyId, make_study, respondents_link
+from sfumato.cli.tables import AtCoordinator, AtServer, server_part
 from sfumato.errors import OutputError
 from sfumato.wording import counted
 
@@ -178,7 +176,7 @@ def export(
 
     Example: sfumato survey export k3f9abcd2345 --out bits --to https://study.example --token-file owner.token
     """
-    from sfumato.client.survey_export import export_survey
+    from sfumato.client.coordinator import export_survey
 
     with at.connected(console) as connected:
         parts = export_survey(connected, study, out, force=force)

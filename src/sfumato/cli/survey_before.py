@@ -14,7 +14,7 @@ from sfumato.cli.survey import SurveyFile, read_survey
 from sfumato.errors import UsageError
 
 if TYPE_CHECKING:  # --help needs none of it
-    from sfumato.jobs.survey_public import Kind
+    from sfumato.jobs.survey_plan import Kind
 
 app = typer.Typer()
 
@@ -141,7 +141,7 @@ def audit_survey(
 
     Example: sfumato survey audit survey.yaml --population earlier.csv --out survey-audit
     """
-    from sfumato.cli.audit_lines import attack_lines, wrapped
+    from sfumato.cli.audit import attack_lines, wrapped
     from sfumato.guarantee import Card
     from sfumato.guidance import encode_matrix, simulate
     from sfumato.jobs.survey_audit import audit_survey as run

@@ -81,7 +81,7 @@ def _private_numbers(schema: Path | None) -> list[str]:
 
 def _read(path: Path) -> dict[str, Any]:
     """The file as it is written: a question without edges is no mistake here."""
-    from sfumato.table.schema_file import read_yaml
+    from sfumato.table.schema import read_yaml
 
     if not path.is_file():
         raise UsageError(f"There is no survey file {path}.")

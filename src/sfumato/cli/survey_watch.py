@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli.at_coordinator import InsecureHttp
-from sfumato.cli.at_server import server_part
 from sfumato.cli.blocks import with_blocks
 from sfumato.cli.console import Console, Force
+from sfumato.cli.tables import InsecureHttp, server_part
 from sfumato.errors import UsageError
 
 app = typer.Typer()
@@ -41,8 +40,8 @@ def verify(
 
     Example: sfumato survey verify 'https://study.example/survey/#survey=k3f9abcd2345&hash=HASH'
     """
+    from sfumato.client.survey_checks import verify_survey
     from sfumato.client.survey_server import SurveyServer
-    from sfumato.client.verify import verify_survey
 
     if last < 0:
         raise UsageError(f"--last must be at least 0. Got {last} instead.")
@@ -72,8 +71,8 @@ def witness(
 
     Example: sfumato survey witness 'https://study.example/survey/#survey=k3f9abcd2345&hash=HASH' --out public/head.json
     """
+    from sfumato.client.survey_checks import witness_survey
     from sfumato.client.survey_server import SurveyServer
-    from sfumato.client.verify import witness_survey
 
     with SurveyServer(link, insecure_http=insecure_http) as server:
         found = witness_survey(server, out)
@@ -100,7 +99,7 @@ def page(
     """
     from sfumato.files import new_folder
 
-    part = server_part("web.respondent_page")
+    part = server_part("web.respondent_files")
     if (out is None) is not show_hash:
         raise UsageError("Give either --out DIR or --hash.")
     digest, published = part.page_hash(part.page_files()), part.published_hashes()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,10 +13,84 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.cli.blocks import OptionBlock
+from sfumato.cli.console import Console
 from sfumato.errors import UsageError
 
-if TYPE_CHECKING:  # brings Arrow with it, which --help does not need
+if TYPE_CHECKING:
+    from sfumato.client import Coordinator
     from sfumato.table import Table
+
+
+# How commands are told which server of this machine they work on: one block of options.
+
+
+def server_part(name: str) -> Any:
+    """A module of the server, or a word about what to install."""
+    try:
+        return importlib.import_module(f"sfumato.server.{name}")
+    except ImportError as error:
+        raise UsageError(
+            f"The server needs {error.name}, which is not installed: pip install 'sfumato[server]'."
+        ) from None
+
+
+@dataclass(frozen=True)
+class AtServer(OptionBlock):
+    """Commands that work on this machine's server itself."""
+
+    data: Annotated[Path, typer.Option(metavar="DIR", help="The server's data folder.")]
+    database: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="PostgreSQL URL; otherwise SQLite in --data (or SFUMATO_DATABASE)."),
+    ] = None
+
+    def settings(self) -> Any:
+        """The server's settings; the folder is made."""
+        found = server_part("settings").Settings.from_environment(data=self.data, database=self.database)
+        self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return found
+
+    def store(self) -> Any:
+        """The server's store, to be closed."""
+        return server_part("store").Store.open(self.settings())
+
+
+# How commands are told which coordinator to talk to: one block of options.
+
+
+To = Annotated[str, typer.Option("--to", metavar="URL", help="The coordinator's address, https://...")]
+TokenFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="File with the token; otherwise the variable SFUMATO_TOKEN is read.")
+]
+InsecureHttp = Annotated[bool, typer.Option(help="Allow http:// to another machine, unencrypted.")]
+
+
+@dataclass(frozen=True)
+class AtCoordinator(OptionBlock):
+    """Where the coordinator is, and who asks."""
+
+    to: To
+    token_file: TokenFile = None
+    insecure_http: InsecureHttp = False
+
+    def connected(self, console: Console) -> Coordinator:
+        """The coordinator; warnings about the token's file are shown."""
+        from sfumato.client import Coordinator
+        from sfumato.client.connection import read_token
+
+        with console.listening():
+            return Coordinator(self.to, read_token(self.token_file), insecure_http=self.insecure_http)
+
+
+def until_done(ask: Callable[[], list[Any]], what: str, progress: Any, pause: float = 0.5) -> list[Any]:
+    """What the coordinator was asked to do, once all of it is done or has failed."""
+    while True:
+        found = ask()
+        progress(what, round(100 * sum(one.progress for one in found)), 100 * len(found))
+        if all(one.state in ("done", "failed") for one in found):
+            return found
+        time.sleep(pause)
+
 
 TableArgument = Annotated[
     str,
@@ -68,7 +145,7 @@ class Tables(OptionBlock):
         return open_table(given, dialect=self._dialect())
 
     def _dialect(self, encoding: str | None = None) -> Any:
-        from sfumato.table.csv_dialect import Dialect
+        from sfumato.table.csv_table import Dialect
 
         words = [] if self.missing is None else [word.strip() for word in self.missing.split(",")]
         if not all(words):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
 from sfumato.classifiers.factory import read_choice
-from sfumato.client.address import Address
 from sfumato.client.answers import BrokenOffError, RefusedError, message_of, messages_of, misshapen, pieces_of
-from sfumato.client.connection import Connection, Patience, UnansweredError
+from sfumato.client.connection import Address, Connection, Patience, UnansweredError
 from sfumato.client.parcel import Parcel
 from sfumato.errors import CoordinatorError, TableError, UsageError
-from sfumato.files import check_free, new_file
+from sfumato.files import check_free, new_file, new_folder
 from sfumato.jobs.progress import Progress
 from sfumato.protocol.messages import (
     ALL_SITES,
@@ -261,3 +263,39 @@ def _pieces(path: Path, size: int, progress: Progress | None) -> Iterator[bytes]
             done += len(piece)
             if progress is not None:
                 progress("Sending", done, size)
+
+
+# Fetch a survey's received bits: a zip file of parts, unpacked with suspicion.
+
+
+_MEMBER = re.compile(r"(part-\d{5,})/(release\.parquet|card\.json)")
+EXPORT_PIECE = 1 << 20
+
+
+def export_survey(coordinator: Coordinator, study: str, out: Path, *, force: bool = False) -> list[Path]:
+    """Write every part as a folder inside `out`; all of them or nothing."""
+    with tempfile.TemporaryFile() as packed:
+        for piece in coordinator.survey_parts(study):
+            packed.write(piece)
+        with new_folder(out, force=force) as folder:
+            try:
+                with zipfile.ZipFile(packed) as archive:
+                    names = [_unpacked(archive, member, folder) for member in archive.infolist()]
+            except zipfile.BadZipFile:
+                raise CoordinatorError(
+                    "What the coordinator sent is damaged. Nothing was written; try again."
+                ) from None
+    return [out / name for name in sorted(set(names))]
+
+
+def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -> str:
+    """Only names that an export has are ever written."""
+    named = _MEMBER.fullmatch(member.filename)
+    if named is None:
+        raise CoordinatorError("What the coordinator sent contains files that no export has. Nothing was written.")
+    part = folder / named[1]
+    part.mkdir(exist_ok=True)
+    with archive.open(member) as source, (part / named[2]).open("wb") as target:
+        while piece := source.read(EXPORT_PIECE):
+            target.write(piece)
+    return named[1]

@@ -6,11 +6,13 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
 from sfumato.errors import CardError
 from sfumato.files import exclusive, other_version, write_whole
+from sfumato.guarantee.ledger import default_ledger
 
 VERSION = 1
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
@@ -58,3 +60,66 @@ class PrivateNotes:
         if why:
             raise CardError(f"The {self.what} {self.path} {why}")
         return data
+
+
+# To which studies this site has agreed, by their hash: a private file beside the ledger.
+
+
+def default_agreements() -> Path:
+    """Beside the ledger of this user."""
+    return default_ledger().with_name("agreements.json")
+
+
+def _check_agreement(note: Any) -> object:
+    return str(note["hash"])
+
+
+class Agreements(PrivateNotes):
+    """Address and study -> the hash that was agreed to when the first push was allowed."""
+
+    format, notes, check = "sfumato-agreements", "studies", _check_agreement
+    what = "list of agreed studies"
+    way_out = "Take it from a backup, or move it away: you are then asked again."
+
+    def hash_of(self, address: str, study: str) -> str | None:
+        found = self.note(_name(address, study))
+        return None if found is None else str(found["hash"])
+
+    def agree(self, address: str, study: str, study_hash: str) -> None:
+        """Remember, durably; an agreement to another hash is replaced only by somebody who was shown the new one."""
+        with self.changed() as studies:
+            studies[_name(address, study)] = {"hash": study_hash, "since": datetime.now(UTC).date().isoformat()}
+
+
+def _name(address: str, study: str) -> str:
+    return f"{address} {study}"
+
+
+# Heads of survey logs that this device has seen: a log that does not continue them is another log.
+
+
+def default_heads() -> Path:
+    """Beside the ledger of this user."""
+    return default_ledger().with_name("survey-heads.json")
+
+
+def _check_head(note: Any) -> object:
+    return int(note["version"]), str(note["hash"])
+
+
+class RememberedHeads(PrivateNotes):
+    """Address of a survey -> (version, hash) of the newest entry seen; a private file."""
+
+    format, notes, check = "sfumato-survey-heads", "surveys", _check_head
+    what = "heads of surveys"
+    way_out = "Move the file away: a changed log is then noticed only from now on."
+
+    def head(self, survey: str) -> tuple[int, str] | None:
+        found = self.note(survey)
+        return None if found is None else (int(found["version"]), str(found["hash"]))
+
+    def remember(self, survey: str, version: int, digest: str) -> None:
+        with self.changed() as surveys:
+            seen = surveys.get(survey)
+            if seen is None or seen["version"] <= version:
+                surveys[survey] = {"version": version, "hash": digest}

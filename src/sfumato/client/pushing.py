@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.central.agreed import AgreedPlan
-from sfumato.client.agreements import Agreements, default_agreements
 from sfumato.client.answers import plain
 from sfumato.client.coordinator import Coordinator
 from sfumato.client.parcel import Parcel
+from sfumato.client.private_notes import Agreements, default_agreements
 from sfumato.errors import CardError, CoordinatorError, SfumatoError
 from sfumato.files import write_whole
 from sfumato.guarantee.words import card_in_words

@@ -13,7 +13,7 @@ from sfumato.jobs.compare import compare as run
 from sfumato.jobs.progress import Progress, silent
 from sfumato.report.comparison import write_comparison
 from sfumato.table import Schema, open_table
-from sfumato.table.frames import as_frame, kind_of
+from sfumato.table.persons import as_frame, kind_of
 
 
 class Comparison:

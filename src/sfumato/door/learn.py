@@ -17,8 +17,7 @@ from sfumato.jobs.model import Model as ModelFile
 from sfumato.jobs.predict import Predicted, classify
 from sfumato.jobs.reconstruct_together import JOINT_BINS, along_from, joint_from
 from sfumato.jobs.release import Release
-from sfumato.jobs.released_values import reconstruct_from
-from sfumato.jobs.train import train_on
+from sfumato.jobs.train import reconstruct_from, train_on
 from sfumato.reconstruction import Density, JointDensity, Shares
 from sfumato.reconstruction.described import check_published, describe
 from sfumato.reconstruction.reconstruct import make_method

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sfumato.door.study_terms import study_terms
+from sfumato.errors import UsageError
 from sfumato.guarantee import Card, Key
 from sfumato.guarantee.read_off import told_to_the_owner
 from sfumato.guarantee.words import card_in_words
@@ -17,8 +17,24 @@ from sfumato.jobs.sanitize import Options, sanitize_in_memory
 from sfumato.jobs.sanitize import sanitize as sanitize_into
 from sfumato.jobs.strength import Terms
 from sfumato.jobs.write_release import check_replaceable
+from sfumato.protocol.pool_study import PoolStudy
+from sfumato.protocol.study_file import load_study
 from sfumato.table import Schema
-from sfumato.table.frames import kind_of
+from sfumato.table.persons import kind_of
+
+# What a study file settles for a site that sanitizes: read from the site's own copy, never from a server.
+
+
+def study_terms(file: Path | str) -> Terms:
+    """Schema, mechanism, parameters and the weakest guarantee of the study in a file."""
+    file = Path(file)
+    if not file.is_file():
+        raise UsageError(f"There is no study file {file}.")
+    study = load_study(file)
+    if not isinstance(study, PoolStudy):
+        raise UsageError(f"{file} is a study of kind {study.kind}, for which no table is released.")
+    settled = study.schema, study.mechanism, study.parameters, study.epsilon_record, study.presence
+    return Terms(study.name, study.hash, *settled)
 
 
 def sanitize(

@@ -10,11 +10,10 @@ from sfumato.errors import SchemaError, UsageError
 from sfumato.guidance import AnswerSpace, simulate
 from sfumato.jobs.number_edges import number_edges
 from sfumato.jobs.progress import Progress, silent
-from sfumato.jobs.survey_measures import SurveyMeasures
-from sfumato.jobs.survey_measures import measure_survey as measure
-from sfumato.jobs.survey_plan import FLOORS, Plan, assumed_population
+from sfumato.jobs.survey_audit import SurveyMeasures
+from sfumato.jobs.survey_audit import measure_survey as measure
+from sfumato.jobs.survey_plan import FLOORS, Plan, Public, assumed_population
 from sfumato.jobs.survey_plan import plan_survey as plan
-from sfumato.jobs.survey_public import Public
 from sfumato.protocol.start_up import RANDOM
 from sfumato.protocol.study_file import load_study
 from sfumato.protocol.survey_file import SurveyStudy

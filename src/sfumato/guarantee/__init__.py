@@ -1,14 +1,11 @@
 """What a release proves and says about itself: guarantee, threat model, card, key, ledger."""
 
 from sfumato.guarantee.all_releases import AllReleases
-from sfumato.guarantee.card import Card
-from sfumato.guarantee.guarantee import CENTRAL_DP, EMPIRICAL, LOCAL_DP, Guarantee
+from sfumato.guarantee.card import Card, space_of
+from sfumato.guarantee.guarantee import CENTRAL_DP, EMPIRICAL, LOCAL_DP, Guarantee, ThreatModel, proved
 from sfumato.guarantee.key import Key
 from sfumato.guarantee.ledger import Ledger
 from sfumato.guarantee.posterior import amplification, epsilon_for_posterior, posterior_bound
-from sfumato.guarantee.proved import proved
-from sfumato.guarantee.space import space_of
-from sfumato.guarantee.threat import ThreatModel
 
 __all__ = [
     "CENTRAL_DP",

@@ -25,7 +25,7 @@ import numpy as np
 
 from sfumato.array_types import Flags, Floats, Matrix
 from sfumato.guarantee.card import Card
-from sfumato.guarantee.proved import LEARNED_MAPS
+from sfumato.guarantee.guarantee import LEARNED_MAPS
 
 BY_CHANCE = 1e-3
 """How probable it may be at most that one of the directions of a release lies near a given one that owes it nothing."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import BudgetError, CardError
-from sfumato.guarantee.earlier import Earlier, Entry
+from sfumato.guarantee.all_releases import Earlier, Entry
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.wording import counted
 

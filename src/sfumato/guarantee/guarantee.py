@@ -7,12 +7,72 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sfumato.channels import EXACT_PATHS, NO_NOISE, Recipe
 from sfumato.guarantee.concentrated import NOTHING_PROVED, Central, Values
 from sfumato.guarantee.own_words import listed, own_words, quoted
 from sfumato.guarantee.posterior import PRACTICALLY_UNPROTECTED, amplification, posterior_bound
 from sfumato.guarantee.promise import figures, presence, promise
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.wording import counted
+
+# Who the attacker is taken to be, and what is not protected whatever they know.
+
+
+PRESENCE = "That a person is in the table is not hidden: blurring a record does not hide its presence."
+
+
+@dataclass(frozen=True)
+class ThreatModel:
+    """Plain sentences for the card and the report; mechanisms add their own."""
+
+    adversary: tuple[str, ...]
+    not_protected: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        label: str,
+        rows: str,
+        learned_bounds: bool,
+        mechanism: tuple[str, ...] = (),
+        nobodys: bool = False,
+        target: str | None = None,
+    ) -> ThreatModel:
+        """The model of a release whose label is `exact`, `randomized`, `drawn` or `none`.
+
+        `target`: a number to predict that is released as it is. `nobodys`: its rows belong to nobody, so that it hides
+        who is in the table, and only there.
+        """
+        adversary = (
+            "Holds the whole release and this card, and knows the method with all its parameters.",
+            "May know anything else about other people, and any belief about the person beforehand.",
+            "Does not hold the key, the private match file or the state of the random generator.",
+        )
+        open_ends = [] if nobodys else [PRESENCE]
+        if label == "exact":
+            open_ends.append("The column to predict is released exactly as it was: it is assumed to be public.")
+        if target is not None:
+            open_ends.append(
+                f"The number to predict, {target!r}, is released exactly as it was: nothing is claimed of it. Whoever "
+                "knows a person's value finds the rows that have it, and what it tells of other columns is not hidden."
+            )
+        if learned_bounds:
+            open_ends.append(
+                "This card shows the ranges and categories that were read off the table: the smallest and "
+                "largest value of each such column, and every category, even one that only a single person has."
+            )
+        open_ends.append(
+            "The names of the columns are released, and a noisy number of rows."
+            if nobodys
+            else f"The number of rows ({rows}) and the names of the columns are released."
+        )
+        open_ends.append("What is true of most people like this person can be learned: that is the purpose.")
+        return cls(adversary, (*open_ends, *mechanism))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"adversary": list(self.adversary), "not_protected": list(self.not_protected)}
+
 
 LOCAL_DP, CENTRAL_DP = "local-dp", "central-dp"
 EMPIRICAL = "empirical-only"
@@ -300,3 +360,36 @@ def finite(value: float) -> float | None:
 def infinite(value: float | None) -> float:
     """The inverse of `finite`."""
     return math.inf if value is None else float(value)
+
+
+# One function computes every guarantee: for the owner of a release, and for the coordinator from its card.
+
+
+LEARNED_BASIS = "basis of principal components, with their variances"
+BORROWED_BASIS = "basis that was learned from people's rows for another release"
+LEARNED_GUIDANCE = "the guidance: the directions in which the classes differ"
+BORROWED_GUIDANCE = "guidance that was learned from people's rows for another release"
+LEARNED_MAPS = {LEARNED_BASIS, BORROWED_BASIS, LEARNED_GUIDANCE, BORROWED_GUIDANCE}
+FLOATING_POINT = "floating-point noise"
+
+
+def proved(recipe: Recipe, in_the_way: Sequence[str], assumptions: Sequence[str] = (), sentence: str = "") -> Guarantee:
+    """What a recipe proves for one record (or for its presence in the table), and why that holds only conditionally.
+
+    `in_the_way`: what was learned or is not public, in words; what the recipe itself shows is added. `sentence` is
+    shown where nothing is proved.
+    """
+    if recipe.measured:
+        return Guarantee.for_the_table(Central.of(recipe.measured, recipe.delta), assumptions).hindered(in_the_way)
+    found = recipe.epsilons()
+    if not math.isfinite(found.record):
+        return Guarantee.none(sentence).hindered(in_the_way)
+    told = [] if LEARNED_MAPS & set(in_the_way) else recipe.in_the_way()
+    floating = [] if recipe.path in (*EXACT_PATHS, NO_NOISE) else [FLOATING_POINT]
+    return Guarantee(
+        component=found.component,
+        column=found.column,
+        record=found.record,
+        exact=found.exact,
+        assumptions=tuple(assumptions),
+    ).hindered([*in_the_way, *told, *floating])

@@ -7,7 +7,9 @@ import datetime
 import hashlib
 import hmac
 import json
+import math
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,14 +20,53 @@ import numpy as np
 from sfumato.array_types import Flags, Floats
 from sfumato.errors import CardError, UsageError
 from sfumato.files import exclusive, lock_of, other_version, write_whole
+from sfumato.guarantee.all_releases import Earlier, is_drawn, record_epsilon
 from sfumato.guarantee.borrowed import Learned, direction_hashes, is_remembered
 from sfumato.guarantee.budget import Budget
-from sfumato.guarantee.earlier import Earlier, is_drawn, record_epsilon
-from sfumato.guarantee.entry import make_entry
-from sfumato.guarantee.fingerprint import Fingerprint
+from sfumato.guarantee.concentrated import Central
 from sfumato.guarantee.people_totals import Tally
-from sfumato.guarantee.person_hash import PersonHash
+from sfumato.guarantee.person_hash import Fingerprint, PersonHash
 from sfumato.guarantee.roll import KeptRoll, Roll
+
+# A release as it stands in the ledger.
+
+
+def new_roll_name(roll: Roll) -> dict[str, Any]:
+    """Where a roll will be kept, and what of."""
+    return {"name": secrets.token_hex(8), "tags": list(roll.tags), "people": roll.has_people}
+
+
+def make_entry(
+    *,
+    mechanism: str,
+    epsilon: float | None,
+    when: str,
+    exact_label: bool | None = None,
+    central: Central | None = None,
+    rows_per_person: int | None = 1,
+    named: bool = False,
+    cohort: str | None = None,
+    roll: Mapping[str, Any] | None = None,
+    run: str | None = None,
+    memory: str | None = None,
+) -> dict[str, Any]:
+    """What is usual is not written down: an entry of an earlier version lacks it too.
+
+    `named`: a column says whose row each is. `cohort`: the owner's name for these people, of whom nobody is in another
+    cohort. `roll` says where their fingerprints are kept, `run` names a run that can be killed and go on, `memory` what
+    `--only-new` remembers of it.
+    """
+    finite = epsilon if epsilon is not None and math.isfinite(epsilon) else None
+    entry: dict[str, Any] = {"when": when, "mechanism": mechanism, "epsilon_record": finite}
+    if central is not None:  # an older version reads no epsilon: no bound
+        entry["central"] = central.to_dict()
+    if rows_per_person != 1:
+        entry["rows_per_person"] = rows_per_person
+    if named:
+        entry["named"] = True
+    others = {"exact_label": exact_label, "cohort": cohort, "roll": roll and dict(roll), "run": run, "memory": memory}
+    return entry | {name: value for name, value in others.items() if value is not None}
+
 
 FORMAT, VERSION = "sfumato-ledger", 1
 """A later version reads and migrates every earlier one, from 0.1.0 on; what it does not know of an entry it keeps."""

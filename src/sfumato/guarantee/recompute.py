@@ -14,8 +14,7 @@ from sfumato.channels import RandomizedResponse
 from sfumato.guarantee.card import Card
 from sfumato.guarantee.concentrated import Central
 from sfumato.guarantee.consistency import LABEL_CLASSES
-from sfumato.guarantee.guarantee import Guarantee, exact_target, learned_domain
-from sfumato.guarantee.proved import proved
+from sfumato.guarantee.guarantee import Guarantee, exact_target, learned_domain, proved
 
 AGREES = 1e-9
 """Figures are computed in floating point, on other machines in another order."""

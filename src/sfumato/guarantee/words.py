@@ -6,7 +6,7 @@ release's own words, one line each and never endless.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sfumato.guarantee.all_releases import AllReleases
@@ -15,6 +15,39 @@ from sfumato.guarantee.guarantee import summarized
 from sfumato.guarantee.own_words import own_words, quoted
 from sfumato.guarantee.rounding import amplification_at_most, epsilon_at_most
 from sfumato.wording import counted
+
+# What prevents a proof, and the option that removes it.
+
+
+WAYS_OUT = {
+    "bounds or categories": "say what you know of each column without this table, and how (sfumato declare SCHEMA "
+    "--column COL --low LOW --high HIGH --reason ...)",
+    "classes of the label": "list the label's classes as your source has them (sfumato declare SCHEMA --column COL "
+    "--categories A,B --reason ...)",
+    "a given basis": "use a public basis and say why it is (--param basis_reason=..., or --basis-from TABLE --reason "
+    "... without --conditional), or use --param basis=identity",
+    "basis": "use a basis that owes nothing to this table (--basis-from TABLE --reason ..., --param basis=dct), or "
+    "estimate it under its own epsilon (--param basis=private --epsilon-record ...)",
+    "ranges of the components": "take the widths from the public bounds (--param component_bounds=public)",
+    "the guidance": "use guidance that owes nothing to this table (--param guidance=... --param guidance_reason=...)",
+    "given guidance": "say why the guidance is public (--param guidance_reason=...)",
+    "guidance that": "use guidance that owes nothing to anybody's rows, and say why (--param guidance_reason=...)",
+    "rotation with": "draw a new rotation (leave --key out)",
+    "the plan of": "say where the plan's bins and pairs come from (sfumato study plan, or their source and reason)",
+    "floating-point noise": "draw the noise exactly (--param noise=exact, or a law that has an exact form: laplace)",
+    "the mechanism and its strength": "choose without these rows (sfumato recommend with a public schema, or by hand)",
+    "a fixed seed": "leave --seed out",
+    "the number to predict": "perturb the number to predict like the others (leave --target out)",
+    "the largest number of rows": "cap the rows per person at a public number (--max-rows-per-person)",
+}
+"""How the reason on a card begins, and what the owner can do about it."""
+
+
+def ways_out(reasons: Iterable[str]) -> list[str]:
+    """What would make a conditional guarantee hold, each once; nothing for a reason that nothing removes."""
+    found = [way for reason in reasons for start, way in WAYS_OUT.items() if reason.startswith(start)]
+    return list(dict.fromkeys(found))
+
 
 MOST_LINES = 20
 LONGEST_SHOWN = 2000

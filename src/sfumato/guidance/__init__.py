@@ -4,9 +4,16 @@
 `survey_epsilon` and, tighter, `record_epsilon` what that proves.
 """
 
-from sfumato.guidance.bits import FLOOR, LINKS, Link, bit_probabilities, perturb_bits, uniforms_from_bytes
-from sfumato.guidance.counts import SurveyCounts
-from sfumato.guidance.degree_of_error import DegreeOfError, degree_of_error
+from sfumato.guidance.bits import (
+    FLOOR,
+    LINKS,
+    Link,
+    answer_posteriors,
+    bit_probabilities,
+    log_likelihoods,
+    perturb_bits,
+    uniforms_from_bytes,
+)
 from sfumato.guidance.disclosure import (
     Disclosure,
     disclosure,
@@ -16,13 +23,14 @@ from sfumato.guidance.disclosure import (
     sureness,
     told_by,
 )
-from sfumato.guidance.epsilon import SurveyEpsilon, answer_epsilons, survey_epsilon
+from sfumato.guidance.epsilon import RecordEpsilon, SurveyEpsilon, answer_epsilons, record_epsilon, survey_epsilon
 from sfumato.guidance.guidance import (
     MU,
     ORDERS,
     Guidance,
     GuidanceError,
     Order,
+    SurveyCounts,
     check_guidance,
     class_difference,
     decode_matrix,
@@ -30,12 +38,17 @@ from sfumato.guidance.guidance import (
     hash_matrix,
     least_level,
 )
-from sfumato.guidance.likelihood import answer_posteriors, log_likelihoods
-from sfumato.guidance.most_disclosure import MostDisclosure, most_bits, most_disclosure
-from sfumato.guidance.simulation import SurveyRules, SurveyRun, mixed_limits, random_startup, simulate
+from sfumato.guidance.most_disclosure import DegreeOfError, MostDisclosure, degree_of_error, most_bits, most_disclosure
+from sfumato.guidance.simulation import (
+    SurveyRules,
+    SurveyRun,
+    mixed_limits,
+    random_startup,
+    simulate,
+    whole_tuple_disclosure,
+    whole_tuple_response,
+)
 from sfumato.guidance.space import BLANK, AnswerSpace
-from sfumato.guidance.whole_tuple import whole_tuple_disclosure, whole_tuple_response
-from sfumato.guidance.worst_pair import RecordEpsilon, record_epsilon
 
 __all__ = [
     "BLANK",

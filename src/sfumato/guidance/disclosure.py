@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from sfumato.array_types import Codes, Matrix
 from sfumato.errors import UsageError
-from sfumato.guidance.bits import FLOOR, Link, bit_probabilities
-from sfumato.guidance.likelihood import log_odds, score_bits
+from sfumato.guidance.bits import FLOOR, Link, bit_probabilities, log_odds, score_bits
 from sfumato.guidance.space import BLANK, AnswerSpace
 
 MOST_PEOPLE = 4_000

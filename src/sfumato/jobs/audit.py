@@ -10,14 +10,11 @@ import numpy as np
 
 from sfumato.errors import UsageError
 from sfumato.jobs.auditing.arena import Arena, set_up
-from sfumato.jobs.auditing.attack_settings import settings_of
-from sfumato.jobs.auditing.attacking import Attempt, attack_all, chosen_attacks
-from sfumato.jobs.auditing.clusters import clusters_lost
+from sfumato.jobs.auditing.attacking import Attempt, attack_all, attempt_from_file, chosen_attacks, settings_of
 from sfumato.jobs.auditing.copies import copies
 from sfumato.jobs.auditing.document import check, document, write_audit
 from sfumato.jobs.auditing.evidence import Evidence
-from sfumato.jobs.auditing.fidelity import fidelity
-from sfumato.jobs.auditing.guess_file import attempt_from_file
+from sfumato.jobs.auditing.fidelity import clusters_lost, fidelity
 from sfumato.jobs.auditing.jointly import attack_together
 from sfumato.jobs.auditing.measures import measures
 from sfumato.jobs.auditing.pictures import correlations, distributions

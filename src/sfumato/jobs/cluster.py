@@ -16,10 +16,8 @@ from sfumato.channels import Exact, Recipe
 from sfumato.errors import CardError, UsageError
 from sfumato.files import new_folder, write_whole
 from sfumato.jobs.release import Release
-from sfumato.jobs.released_values import check_apart
-from sfumato.jobs.train import check_one_space
-from sfumato.mining.agreement import adjusted_rand
-from sfumato.mining.choosing import AUTO, candidates, choose, expected_agreement, stability
+from sfumato.jobs.train import check_apart, check_one_space
+from sfumato.mining.choosing import AUTO, adjusted_rand, candidates, choose, expected_agreement, stability
 from sfumato.mining.mixture import MODELS, Mixture, fit_mixture
 from sfumato.mining.seen import Part, Seen, see
 from sfumato.table import open_table, write_table

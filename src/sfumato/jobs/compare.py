@@ -17,9 +17,8 @@ import pyarrow as pa
 from sfumato.classifiers.factory import CLASSIFIERS
 from sfumato.errors import OutputError, SchemaError, UsageError
 from sfumato.files import check_folder, explained, write_whole
-from sfumato.jobs.advising.candidates import candidates
 from sfumato.jobs.advising.ground import TEST_SHARE, Ground, people_of, sampled, split, trial_schema
-from sfumato.jobs.advising.wish import KEY_HOLDERS, Wish
+from sfumato.jobs.advising.wish import KEY_HOLDERS, Wish, candidates
 from sfumato.jobs.auditing.attacking import chosen_attacks
 from sfumato.jobs.auditing.extra import check_limit
 from sfumato.jobs.comparing.cells import Cell, run_cell

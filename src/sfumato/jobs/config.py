@@ -10,7 +10,7 @@ from typing import Any
 from sfumato.errors import SchemaError, UsageError
 from sfumato.files import other_version, write_whole
 from sfumato.jobs.strength import STRENGTHS, Strength, Terms, Wanted
-from sfumato.table.schema_file import read_yaml
+from sfumato.table.schema import read_yaml
 
 FORMAT, VERSION = "sfumato-config", 1
 TABLE = "table"

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sfumato.classifiers.factory import make_classifier
 from sfumato.classifiers.training import Part, fit_on_parts, noise_summary
 from sfumato.errors import UsageError
-from sfumato.jobs.pooling.error_rate import ErrorRate
+from sfumato.jobs.pooling.trials import ErrorRate
 from sfumato.table import Column, Encoding, Schema
 from sfumato.wording import counted
 

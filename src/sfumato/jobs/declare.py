@@ -12,7 +12,7 @@ from typing import Any
 from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee.read_off import ENDS, NUMBERS, ReadOff, about_equal
 from sfumato.table import Column, Schema
-from sfumato.table.schema_file import read_yaml
+from sfumato.table.schema import read_yaml
 from sfumato.wording import counted
 
 MOST_CODES = 24

@@ -18,8 +18,7 @@ from sfumato.guarantee import Key
 from sfumato.jobs.model import Model
 from sfumato.jobs.predict import classifier_for, opened, rows_to_classify
 from sfumato.metrics import proportion_interval
-from sfumato.table.filling import MISSING_INSTEAD, NOT_TOLD, UNLISTED
-from sfumato.table.unfit import UnknownCategoryWarning
+from sfumato.table.filling import MISSING_INSTEAD, NOT_TOLD, UNLISTED, UnknownCategoryWarning
 from sfumato.wording import counted, than_commonest
 
 

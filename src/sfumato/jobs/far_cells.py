@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from sfumato.array_types import Matrix
 from sfumato.channels import Recipe, Staged
-from sfumato.channels.reach import FALSE_ALARMS, Reach
+from sfumato.channels.recipe import FALSE_ALARMS, Reach
 from sfumato.errors import SfumatoError, TableError
 from sfumato.guarantee import Card
 from sfumato.jobs.release import matrix_of

@@ -16,9 +16,9 @@ import numpy as np
 
 from sfumato.array_types import Codes, Matrix
 from sfumato.attacks import ColumnMoments, Knowledge, KnownNoise, Values
-from sfumato.attacks.known_transform import KnownTransform
 from sfumato.attacks.linear_estimate import LinearEstimate
-from sfumato.attacks.principal_filter import PrincipalFilter
+from sfumato.attacks.naive_estimate import KnownTransform
+from sfumato.attacks.spectral_filter import PrincipalFilter
 from sfumato.errors import PrivacyLeakWarning, TableError, UsageError
 from sfumato.jobs.auditing.evidence import read_people
 from sfumato.jobs.progress import Progress, silent

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from sfumato.array_types import Codes, Matrix
 from sfumato.classifiers.factory import choose_classifier
-from sfumato.classifiers.regressions import REGRESSIONS
+from sfumato.classifiers.kernel_smoother import REGRESSIONS
 from sfumato.classifiers.training import Part, fit_on_parts, noise_summary
 from sfumato.errors import PrivacyLeakWarning, SchemaError, SfumatoError, TableError, UsageError
 from sfumato.jobs.auditing.evidence import read_people
 from sfumato.jobs.progress import Progress, silent
-from sfumato.mechanisms.haar import haar_rotation
+from sfumato.mechanisms.random_rotation import haar_rotation
 from sfumato.table import Encoding, Schema, open_table
 
 CHOICES = (

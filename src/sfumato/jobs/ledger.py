@@ -14,9 +14,9 @@ from sfumato.array_types import Flags
 from sfumato.errors import UsageError
 from sfumato.files import check_free, write_whole
 from sfumato.guarantee import CENTRAL_DP, EMPIRICAL, LOCAL_DP, Ledger
+from sfumato.guarantee.all_releases import Earlier, cost_of, is_drawn, record_epsilon
 from sfumato.guarantee.budget import Budget
 from sfumato.guarantee.concentrated import Central, Values
-from sfumato.guarantee.earlier import Earlier, cost_of, is_drawn, record_epsilon
 from sfumato.guarantee.guarantee import finite
 from sfumato.guarantee.people_totals import PeopleTotals, Tally
 from sfumato.guarantee.roll import KeptRoll, Over, among, rows_beyond_chance, rows_known

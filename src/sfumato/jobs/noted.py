@@ -4,23 +4,53 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sfumato.guarantee import Guarantee, Ledger
+from sfumato.guarantee import Card, Guarantee, Ledger
+from sfumato.guarantee.all_releases import is_drawn
 from sfumato.guarantee.concentrated import NOTHING_PROVED
-from sfumato.guarantee.earlier import is_drawn
-from sfumato.guarantee.entry import make_entry, new_roll_name
-from sfumato.guarantee.fingerprint import Fingerprint
+from sfumato.guarantee.ledger import make_entry, new_roll_name
+from sfumato.guarantee.person_hash import Fingerprint
 from sfumato.guarantee.roll import Roll
-from sfumato.jobs.make_card import today
 from sfumato.jobs.sanitize_options import Options
+from sfumato.jobs.write_release import today
 from sfumato.mechanisms import Mechanism, ModelDrawing
 from sfumato.table import Schema, Table
 from sfumato.table.persons import one_spelling
+
+if TYPE_CHECKING:
+    from sfumato.jobs.search_result import SearchResult
+
+
+# What an owner is told about a release that was just made.
+
+
+@dataclass(frozen=True, repr=False)
+class Sanitized:
+    """The card, and what only the owner is told."""
+
+    card: Card
+    folder: Path | None
+    clipped: dict[str, int]
+    dropped: tuple[str, ...]
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    search: SearchResult | None = None
+    known: int | None = None
+    """With `only_new`: rows that were released before; they were left out, except with `again`."""
+    at_the_ends: Mapping[str, list[str]] = field(default_factory=dict)
+    """Public ranges that end where the table does, by column: "low", "high" or both."""
+    new_ledger: Path | None = None
+    """The ledger, where this is the first release that it counts."""
+
+    def __repr__(self) -> str:
+        where = "in memory" if self.folder is None else f"into {self.folder}"
+        return f"<Sanitized {where}: {self.card!r}>"
+
 
 MOST_CARDS, MOST_CARD_BYTES = 200, 1 << 22
 """How many cards are looked at for the mark of another ledger, and how long they may be."""

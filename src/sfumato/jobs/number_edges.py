@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sfumato.array_types import Floats
 from sfumato.errors import SchemaError, TableError, UsageError
-from sfumato.guidance.binning import quantile_edges, supervised_edges
+from sfumato.guidance.space import quantile_edges, supervised_edges
 from sfumato.table import Schema
 from sfumato.table.arrays import is_number, numbers, plain, text
 from sfumato.table.column import nearest

@@ -22,11 +22,10 @@ from sfumato.array_types import Codes, Flags, Hashes
 from sfumato.errors import NothingNewError, PrivacyLeakWarning, UsageError
 from sfumato.files import explained, file_digest
 from sfumato.guarantee import Ledger
-from sfumato.guarantee.earlier import is_drawn
+from sfumato.guarantee.all_releases import is_drawn
 from sfumato.guarantee.ledger import EXPIRED
 from sfumato.guarantee.roll import KeptRoll
-from sfumato.guarantee.row_hash import HASH_BYTES
-from sfumato.guarantee.row_memory import RowMemory, forget, memory_folder, was_released
+from sfumato.guarantee.row_memory import HASH_BYTES, RowMemory, forget, memory_folder, was_released
 from sfumato.jobs.engines.passes import AddsUp, each_block
 from sfumato.jobs.progress import Progress
 from sfumato.jobs.release import release_file

@@ -12,21 +12,22 @@ from sfumato.classifiers.factory import choose_classifier, make_classifier
 from sfumato.classifiers.training import Part, answers_plain_rows, fit_on_parts
 from sfumato.errors import UsageError
 from sfumato.jobs.model import Model
-from sfumato.jobs.pooling.by_sites import Plan, by_number_of_sites, plan_of
 from sfumato.jobs.pooling.gather import DRAWN_AGAIN, EMBEDDED, PUBLIC, Pool, gather
-from sfumato.jobs.pooling.influence import left_out_in_turn
 from sfumato.jobs.pooling.request import Request
 from sfumato.jobs.pooling.shuffled import shuffled_pool
 from sfumato.jobs.pooling.trials import (
     FOLDS,
+    Plan,
     Queries,
     answers_released,
+    by_number_of_sites,
     cross_validation,
     dealt,
     joined,
+    plan_of,
     split,
 )
-from sfumato.jobs.pooling.trust import Trust
+from sfumato.jobs.pooling.trust import Trust, left_out_in_turn
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.train import about_model, settled
 

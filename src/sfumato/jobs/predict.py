@@ -18,8 +18,7 @@ from sfumato.jobs.model import Model
 from sfumato.jobs.release import Release
 from sfumato.metrics import proportion_interval
 from sfumato.table import Encoding, open_table, write_table
-from sfumato.table.filling import MISSING_INSTEAD, NOT_TOLD, UNKNOWN_WAYS
-from sfumato.table.unfit import warn_of_unfit
+from sfumato.table.filling import MISSING_INSTEAD, NOT_TOLD, UNKNOWN_WAYS, warn_of_unfit
 from sfumato.wording import counted, than_commonest
 
 

@@ -14,7 +14,7 @@ from sfumato.files import new_folder, write_whole
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.reconstruct_together import JOINT_BINS, along_from, joint_from
 from sfumato.jobs.release import Release
-from sfumato.jobs.released_values import as_numbers, check_apart, reconstruct_from
+from sfumato.jobs.train import as_numbers, check_apart, reconstruct_from
 from sfumato.metrics.information import information_loss
 from sfumato.reconstruction import Density, JointDensity, Shares
 from sfumato.reconstruction.described import check_published, describe

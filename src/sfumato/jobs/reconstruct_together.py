@@ -9,7 +9,7 @@ from sfumato.array_types import Floats
 from sfumato.channels import Mixed
 from sfumato.errors import CardError, UsageError
 from sfumato.jobs.release import Release
-from sfumato.jobs.released_values import blocks_of, check_apart, reconstruct_from
+from sfumato.jobs.train import blocks_of, check_apart, reconstruct_from
 from sfumato.reconstruction import Density, reconstruct
 from sfumato.reconstruction.described import describe
 from sfumato.reconstruction.evidence import Method

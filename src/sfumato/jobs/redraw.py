@@ -13,11 +13,9 @@ from sfumato.errors import CardError, UsageError
 from sfumato.files import new_folder
 from sfumato.guarantee import Card, Ledger
 from sfumato.jobs.engines import draw_blocks
-from sfumato.jobs.layout import Layout
-from sfumato.jobs.make_card import today
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.release import Release
-from sfumato.jobs.write_release import MODEL, InFolder, Laid, check_replaceable
+from sfumato.jobs.write_release import MODEL, InFolder, Laid, Layout, check_replaceable, today
 from sfumato.mechanisms import MECHANISMS, ModelDrawing
 from sfumato.noise import Streams
 

@@ -18,13 +18,13 @@ from sfumato.errors import CardError, TableError, UsageError
 from sfumato.files import new_folder, write_whole
 from sfumato.guarantee import Card, Key
 from sfumato.guarantee.row_memory import name_release
-from sfumato.jobs.sanitized import Sanitized
-from sfumato.jobs.target import released_target
+from sfumato.jobs.noted import Sanitized
+from sfumato.jobs.sanitize_checks import released_target
 from sfumato.jobs.write_release import CARD_METADATA, COUNTS, MODEL, check_replaceable, write_counts, write_release
 from sfumato.table import Encoding, open_table
 from sfumato.table.arrays import checked, numbers
-from sfumato.table.frames import ARROW, as_frame, kind_of
-from sfumato.table.recoding import recode, unstated
+from sfumato.table.encoding import recode, unstated
+from sfumato.table.persons import ARROW, as_frame, kind_of
 from sfumato.table.writers import RELEASE_FORMATS
 from sfumato.wording import counted
 

@@ -15,8 +15,7 @@ from sfumato.errors import UsageError
 from sfumato.files import new_folder, write_whole
 from sfumato.jobs.cluster import parts_of
 from sfumato.jobs.release import Release
-from sfumato.jobs.released_values import check_apart
-from sfumato.jobs.train import check_one_space
+from sfumato.jobs.train import check_apart, check_one_space
 from sfumato.mining.rules import Estimate, Item, Rule, answers_of, frequent, rules
 from sfumato.table import write_table
 

@@ -23,9 +23,7 @@ from sfumato.guarantee.roll import Roll
 from sfumato.jobs.config import CHOSEN_ON_UNCHARGED
 from sfumato.jobs.engines import BlockCounts, draw_blocks, fit_on_source, in_order, play_rounds
 from sfumato.jobs.engines.here import Engine, Here, Work
-from sfumato.jobs.layout import Layout
-from sfumato.jobs.make_card import learned_classes, make_card
-from sfumato.jobs.noted import count_release, fit_note, of_ledger, recognise, release_note
+from sfumato.jobs.noted import Sanitized, count_release, fit_note, of_ledger, recognise, release_note
 from sfumato.jobs.only_new import remember
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.release import Release
@@ -38,27 +36,29 @@ from sfumato.jobs.sanitize_checks import (
     check_target,
     label_response,
     with_person,
+    with_target,
 )
 from sfumato.jobs.sanitize_options import Options
-from sfumato.jobs.sanitized import Sanitized
 from sfumato.jobs.source import Source
 from sfumato.jobs.strength import Strength
-from sfumato.jobs.target import with_target
 from sfumato.jobs.unfinished import Unfinished, check_resumable, plan_of, release_folder
 from sfumato.jobs.write_release import (
     InFolder,
     InMemory,
     Laid,
     Landing,
+    Layout,
     check_apart,
     check_in_memory,
     check_replaceable,
+    learned_classes,
+    make_card,
 )
 from sfumato.mechanisms import Mechanism, ModelDrawing, RandomRotation, StagedRelease
 from sfumato.noise import Streams
 from sfumato.table import Encoding, Schema, Table, open_table
-from sfumato.table.frames import kind_of
 from sfumato.table.infer import check_column
+from sfumato.table.persons import kind_of
 from sfumato.wording import counted
 
 if TYPE_CHECKING:  # brings scikit-learn with it, which only a search needs

@@ -14,7 +14,7 @@ from sfumato.array_types import Codes, Flags, Floats, Hashes
 from sfumato.errors import TableError
 from sfumato.guarantee.roll import Roll, Told
 from sfumato.table import Encoding, Table
-from sfumato.table.cell_words import cell_words
+from sfumato.table.cell_sets import cell_words
 from sfumato.table.filling import BLIND, REFUSE, column_of
 from sfumato.wording import counted
 

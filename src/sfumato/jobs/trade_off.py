@@ -22,13 +22,13 @@ from sfumato.errors import TableError, UsageError
 from sfumato.files import write_whole
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.release import Release
-from sfumato.jobs.released_values import as_numbers, reconstruct_from
+from sfumato.jobs.train import as_numbers, reconstruct_from
 from sfumato.metrics.information import calibrate, information_loss, privacy_loss
 from sfumato.noise import OperatorNoise, Uniform, make_operator
 from sfumato.reconstruction import Density, make_method, reconstruct
 from sfumato.reconstruction.described import describe
 from sfumato.reconstruction.evidence import Method
-from sfumato.reconstruction.trade_off_picture import Point, trade_off_picture
+from sfumato.reconstruction.picture import Point, trade_off_picture
 from sfumato.table import open_table, write_table
 
 LEVELS = (0.1, 0.2, 0.33, 0.5, 0.7, 0.85)

@@ -28,7 +28,7 @@ from sfumato.jobs.engines import DiskShuffle
 from sfumato.jobs.sanitize_options import Options
 from sfumato.noise import Streams
 from sfumato.table import Table
-from sfumato.table.file_mark import FileMark
+from sfumato.table.tables import FileMark
 
 WORK, PLAN, KEY, SECRET = ".run", "plan.json", "noise.key", "key.json"
 

@@ -2,24 +2,177 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
-from sfumato.array_types import Codes
+from sfumato import __version__
+from sfumato.array_types import Codes, Matrix
+from sfumato.as_published import follows
 from sfumato.central.model_file import model_text
-from sfumato.channels import Recipe
+from sfumato.channels import Channel, HidesMissing, Identity, Recipe, Sampled, Unstated
 from sfumato.errors import OutputError, UsageError
 from sfumato.files import write_whole
-from sfumato.guarantee import Card
+from sfumato.guarantee import Card, Guarantee, ThreatModel, space_of
+from sfumato.guarantee.consistency import LABEL_CLASSES, label_state
 from sfumato.guarantee.row_memory import RowMemory
 from sfumato.jobs.engines import DiskShuffle, MemoryShuffle, Shuffle
 from sfumato.jobs.unfinished import Unfinished
-from sfumato.table import Table, open_table, table_writer, write_table
+from sfumato.mechanisms import Mechanism
+from sfumato.table import Encoding, Schema, Table, open_table, table_writer, write_table
+
+# How a release is written: which columns, in which units, and back into a matrix.
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Column-wise mechanisms keep names and raw units, mixing ones have c000...; the label comes last.
+
+    With `like_original` the release is mapped back to the source's columns, rounded and clipped to their kinds:
+    post-processing, which costs no privacy.
+    """
+
+    mechanism: Mechanism
+    encoding: Encoding
+    like_original: bool = False
+
+    def __post_init__(self) -> None:
+        self.mechanism.recipe_.check_writable()
+        if self.like_original and self.mechanism.restore(np.zeros((1, self.mechanism.recipe_.width))) is None:
+            raise UsageError(f"{self.mechanism.name} cannot be written like the original: its map is a secret key.")
+        if self.like_original and self.mechanism.recipe_.left_out and not self.mechanism.recipe_.is_columnwise:
+            raise UsageError(
+                f"{self.mechanism.name} cannot be written like the original: it mixes columns and leaves cells out."
+            )
+
+    def table(self, Z: Matrix, y: Codes | None, *, overwrite: bool = False) -> pa.Table:
+        """Release rows as a table; with `overwrite` in the memory of Z, as far as that goes."""
+        if self.like_original:
+            restored = self.mechanism.restore(Z)
+            assert restored is not None  # checked when the layout was made
+            table = self.encoding.decode(restored, like_original=True)
+        elif self.mechanism.recipe_.is_columnwise:
+            drawn = self.mechanism.recipe_.rows == "nobody"
+            table = self.encoding.decode(Z, like_original=drawn, overwrite=overwrite)
+        else:
+            names = self.mechanism.recipe_.names()
+            columns = np.ascontiguousarray(Z.T)
+            gaps = bool(self.mechanism.recipe_.left_out)  # only then a NaN can be there, and is looked for
+            table = pa.table([pa.array(column, from_pandas=gaps) for column in columns], names=names)
+        label = self.encoding.schema.label
+        if label is not None and y is not None:
+            table = table.append_column(label.name, self.encoding.decode_label(y))
+        return table
+
+    def columns(self) -> list[dict[str, Any]]:
+        """The written columns, for the card."""
+        if self.recipe().is_columnwise:
+            columns = self.encoding.schema.private
+            return [{"name": column.name, "kind": column.kind, "units": "source"} for column in columns]
+        return [{"name": name, "kind": "numeric", "units": "encoded"} for name in self.recipe().names()]
+
+    def recipe(self) -> Recipe:
+        """How the written rows came about; what rounding and clipping make of noise has no stated law."""
+        if not self.like_original:
+            return self.mechanism.recipe_
+        made = self.mechanism.recipe_
+        channels: list[Channel] = [Unstated(group.width) for group in self.encoding.groups]
+        if made.left_out:  # which columns are reported stays as it was, and so does whether "missing" is told
+            channels = [_unstated(was) for was, _ in made.of_columns()]
+        identity = Identity(self.encoding.width)
+        return Recipe(self.encoding, identity, tuple(channels), made.rows, reports=made.reports)
+
+
+def _unstated(was: Channel) -> Channel:
+    """What is left of a channel that may leave cells out, once its law is gone."""
+    found: Channel = HidesMissing(Unstated(was.width - 1)) if was.hides_missing else Unstated(was.width)
+    return Sampled(found, was.reported) if was.leaves_out else found
+
+
+# From a fitted mechanism to the card of its release.
+
+
+LIKE_ORIGINAL = "like-original"
+
+
+def today() -> str:
+    """The date, and no finer: a time would help to link releases."""
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+def make_card(
+    layout: Layout,
+    guarantee: Guarantee,
+    *,
+    rows: int,
+    label_keep: float = 1.0,
+    earlier: dict[str, Any] | None = None,
+    labelled: bool = True,
+    reproducible: bool = False,
+    chosen_by: str = "parameters",
+) -> Card:
+    """Every field is computed from what was fitted; nothing is typed in."""
+    mechanism, encoding = layout.mechanism, layout.encoding
+    label = encoding.schema.label if labelled else None
+    target = encoding.schema.target
+    nobodys = mechanism.recipe_.rows == "nobody"
+    state = label_state(None if label is None else label_keep, nobodys)
+    post_processing = LIKE_ORIGINAL if layout.like_original else None
+    recipe = layout.recipe()
+    transform = recipe.map.to_dict()
+    travelling = tuple(column for column in encoding.schema.columns if column.role in ("private", "label", "target"))
+    used = mechanism.parameters_used()
+    # no paper lets single columns choose their own noise
+    own = any(column.choices.chosen for column in encoding.schema.private)
+    published = follows(mechanism.published, used) and not own
+    card = Card(
+        mechanism={"name": mechanism.name, "parameters": used, **({"as_published": True} if published else {})},
+        source_schema=Schema(travelling).to_dict(),
+        release_schema={
+            "columns": layout.columns(),
+            "label": label and {"name": label.name, "classes": list(encoding.classes), "keep": label_keep},
+            **({} if target is None else {"target": {"name": target.name}}),
+        },
+        space=space_of(encoding, transform, post_processing=post_processing),
+        rows=rows,
+        learned_from_data=list(
+            dict.fromkeys([*mechanism.learned(), *(learned_classes(encoding.schema) if labelled else [])])
+        ),
+        label=state,
+        guarantee=guarantee.to_dict(),
+        transform=transform,
+        recipe=recipe.to_dict(),
+        threat_model=ThreatModel.of(
+            label=state,
+            nobodys=nobodys,
+            rows=f"{rows:,}",
+            learned_bounds=not encoding.public,
+            mechanism=mechanism.not_protected,
+            target=None if target is None else target.name,
+        ).to_dict(),
+        reproducible="not for release" if reproducible else None,
+        chosen_by=chosen_by,
+        post_processing=post_processing,
+        earlier_releases=earlier or {"count": None, "total_epsilon_record": None},
+        papers=list(mechanism.papers),
+        created=today(),
+        versions={"sfumato": __version__, **{name: version(name) for name in ("numpy", "scipy")}},
+    )
+    return card.in_own_words()
+
+
+def learned_classes(schema: Schema) -> list[str]:
+    """The classes of a label are public in the papers; where they were learned, the card says so."""
+    label = schema.label
+    return [f"{LABEL_CLASSES} {label.name!r}"] if label is not None and label.source == "learned" else []
+
 
 CARD_METADATA = b"sfumato.card"
 """Under this name a Parquet release carries its card."""

@@ -6,18 +6,15 @@ from sfumato.mechanisms.base import Block, Mechanism
 from sfumato.mechanisms.condensation import Condensation
 from sfumato.mechanisms.guided_projection import GuidedProjection
 from sfumato.mechanisms.kernel_resampling import KernelResampling
-from sfumato.mechanisms.model_drawing import ModelDrawing
-from sfumato.mechanisms.multiplicative_noise import MultiplicativeNoise
-from sfumato.mechanisms.noisy_operator import NoisyOperator
-from sfumato.mechanisms.piecewise_noise import PiecewiseNoise
+from sfumato.mechanisms.noisy_operator import MultiplicativeNoise, NoisyOperator
+from sfumato.mechanisms.piecewise_noise import PiecewiseNoise, SquareWaveColumns
 from sfumato.mechanisms.principal_laplace import PrincipalLaplace
 from sfumato.mechanisms.random_projection import RandomProjection
 from sfumato.mechanisms.random_rotation import RandomRotation
 from sfumato.mechanisms.randomized_response import RandomizedResponse
 from sfumato.mechanisms.row_drawing import RowDrawing
-from sfumato.mechanisms.square_wave import SquareWaveColumns
 from sfumato.mechanisms.staged_release import StagedRelease
-from sfumato.mechanisms.tree_resampling import TreeResampling
+from sfumato.mechanisms.tree_resampling import ModelDrawing, TreeResampling
 from sfumato.registry import discover
 
 MECHANISMS: dict[str, type[Mechanism]] = discover(__name__, Mechanism, declares=("papers", "not_protected"))  # type: ignore[type-abstract]

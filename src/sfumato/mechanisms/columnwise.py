@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from sfumato.channels import Channel, Exact, OrMissing, RandomizedResponse
-from sfumato.channels.reports import CERTAIN
+from sfumato.channels.sampled import CERTAIN
 from sfumato.errors import SchemaError
 from sfumato.table import Encoding, Group
 

@@ -17,7 +17,7 @@ from sfumato.errors import SchemaError, UsageError
 from sfumato.guarantee import Key
 from sfumato.guarantee.borrowed import is_reason
 from sfumato.guarantee.card import check_version
-from sfumato.guarantee.proved import BORROWED_GUIDANCE, LEARNED_GUIDANCE
+from sfumato.guarantee.guarantee import BORROWED_GUIDANCE, LEARNED_GUIDANCE
 from sfumato.guidance import (
     FLOOR,
     MU,
@@ -28,8 +28,7 @@ from sfumato.guidance import (
     decode_matrix,
 )
 from sfumato.guidance.bits import check_floor, check_link
-from sfumato.mechanisms.base import Mechanism, as_matrix
-from sfumato.mechanisms.knob import Knob
+from sfumato.mechanisms.base import Knob, Mechanism, as_matrix
 from sfumato.statistics import NO_CLASS, Statistics
 from sfumato.table import Encoding
 

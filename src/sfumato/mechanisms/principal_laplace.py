@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -11,24 +12,149 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sfumato.array_types import Codes, Matrix
-from sfumato.channels import Affine, Recipe
+from sfumato.channels import Additive, Affine, Channel, Recipe, laplace_channels
 from sfumato.channels.affine_bound import affine_epsilons, component_ranges
 from sfumato.channels.noisy_moments import NoisyMoments
 from sfumato.errors import UsageError
 from sfumato.guarantee import Key
 from sfumato.guarantee.borrowed import is_reason
-from sfumato.guarantee.proved import BORROWED_BASIS, LEARNED_BASIS
+from sfumato.guarantee.guarantee import BORROWED_BASIS, LEARNED_BASIS
 from sfumato.guarantee.rounding import rounded_up
-from sfumato.mechanisms.base import Mechanism, as_matrix
-from sfumato.mechanisms.basis import LEARNED, NAMES, PRIVATE, Basis, given_basis, principal_components
+from sfumato.mechanisms.base import RECORD, Mechanism, as_matrix, count_of
+from sfumato.mechanisms.basis import LEARNED, NAMES, PRIVATE, Basis, PairedProducts, given_basis, principal_components
 from sfumato.mechanisms.columnwise import epsilon_shares
-from sfumato.mechanisms.component_count import NOISE_AWARE, component_count
-from sfumato.mechanisms.component_noise import ComponentNoise
-from sfumato.mechanisms.knob import RECORD
-from sfumato.mechanisms.paired_products import PairedProducts
-from sfumato.noise import LAWS, Streams
+from sfumato.noise import LAWS, Streams, make_law
 from sfumato.statistics import Statistics
-from sfumato.table import Encoding
+from sfumato.table import Encoding, Group
+
+# How many components to keep: a count, a part of them, a share of the variance, or what noise leaves of them.
+
+
+NOISE_AWARE = "noise-aware"
+PATIENCE = 3
+"""Counts in a row that may be worse than the best one before the search ends."""
+
+
+def component_count(
+    wanted: int | float | str | None,
+    basis: Basis,
+    groups: Sequence[Group],
+    effort: Matrix,
+    epsilon: float | None,
+    rows: int,
+) -> int:
+    """The count that `wanted` means for this basis; `epsilon` is what the components may spend together."""
+    if not isinstance(wanted, str):
+        return count_of(wanted, len(basis.matrix), "principal-laplace")
+    if wanted != NOISE_AWARE and not _is_percentage(wanted):
+        raise UsageError(
+            "The 'components' parameter of principal-laplace must be a count (2), a fraction in (0, 1] (0.5), a share "
+            f"of the variance (90%) or {NOISE_AWARE}. Got {wanted!r} instead."
+        )
+    if basis.variances is None or not basis.variances.any():
+        if basis.variances is None:
+            raise UsageError(
+                f"components={wanted} needs to know how much rows vary along each component, and this basis does not "
+                "say. Take the principal components of public rows (--basis-from), basis=private, or give a count."
+            )
+        return 1  # nothing stands out: the leading direction is as good as any
+    if wanted == NOISE_AWARE:
+        if epsilon is None:
+            raise UsageError(f"components={NOISE_AWARE} weighs components against a wanted epsilon. Give one.")
+        return noise_aware(basis.matrix, basis.variances, groups, effort, epsilon, rows)
+    shares = np.cumsum(basis.variances) / basis.variances.sum()
+    return int(np.searchsorted(shares, float(wanted[:-1]) / 100 - 1e-12) + 1)
+
+
+def noise_aware(
+    matrix: Matrix, variances: Matrix, groups: Sequence[Group], effort: Matrix, epsilon: float, rows: int
+) -> int:
+    """The count with which so many rows together tell most of the variance.
+
+    Of a component of variance v under noise of variance n, N rows tell the variance up to a standard error of
+    ``e = (v + n) sqrt(2 / N)``; it counts for ``v^2 / (v + e)``. Every further component takes epsilon from the others,
+    whose noise grows. Only what stands on the card is looked at.
+    """
+    best, most, error = 1, -1.0, math.sqrt(2.0 / max(rows, 2))
+    for count in range(1, len(matrix) + 1):
+        if count - best > PATIENCE or (count > 1 and variances[count - 1] <= 0):
+            break
+        kept = matrix[:count]
+        low, high = component_ranges(kept, groups)
+        widths = np.where(high > low, high - low, 1.0)
+        b = affine_epsilons(kept, widths * effort[:count], widths, groups).record / epsilon
+        spread = variances[:count] + 2.0 * (b * widths * effort[:count]) ** 2
+        told = float((variances[:count] ** 2 / np.maximum(variances[:count] + error * spread, 1e-300)).sum())
+        if told > most:
+            best, most = count, told
+    return best
+
+
+def _is_percentage(text: str) -> bool:
+    try:
+        return text.endswith("%") and 0 < float(text[:-1]) <= 100
+    except ValueError:
+        return False
+
+
+# Noise on components: its law, its channels, and the strength that a wanted epsilon asks for.
+
+
+FROM_BELOW = 1 + 1e-12
+"""Products and quotients are rounded; the derived b is larger by more than that, so that epsilon is never exceeded."""
+STRENGTHS = (1e-6, 1e6)
+"""Between which b is looked for where no formula gives it."""
+
+
+@dataclass(frozen=True)
+class ComponentNoise:
+    """Laplace noise (exact, or in floating point), or another law, which is drawn in floating point."""
+
+    law: str
+    df: float | None
+    exact: bool
+
+    def channels(self, low: Matrix, high: Matrix, scales: Matrix) -> tuple[Channel, ...]:
+        """One a component, each clipped to its interval first."""
+        if self.law == "laplace":
+            make_law(self.law, scale=1.0, df=self.df)  # refuses degrees of freedom, which it does not have
+            return laplace_channels(low, high, scales, exact=self.exact)
+        places = zip(scales.tolist(), low.tolist(), high.tolist(), strict=True)
+        return tuple(
+            Additive(make_law(self.law, scale=b, df=self.df), low=first, high=last) for b, first, last in places
+        )
+
+    def laplace_strength(self, at_one: float, wanted: float, rounding: Callable[[float], float]) -> float:
+        """b of Laplace noise, whose epsilon is that at b = 1 over b; `rounding` of a b comes on top."""
+        lost = rounding(at_one / wanted)
+        if lost > wanted / 2:
+            raise UsageError(
+                f"The 'epsilon_record' parameter of principal-laplace must be at least {2 * lost:.1e}: below "
+                f"that, rounding to the grid alone costs more. Got {wanted:g} instead."
+            )
+        return at_one / (wanted - lost) * FROM_BELOW
+
+    def other_strength(self, recipe: Callable[[float], Recipe], wanted: float) -> float:
+        """b of another law, by looking for it: epsilon falls as b grows."""
+
+        def excess(log_b: float) -> float:
+            return recipe(math.exp(log_b)).epsilons().record - wanted
+
+        least, most = (math.log(b) for b in STRENGTHS)
+        if not np.isfinite(excess(0.0)):
+            raise UsageError(
+                f"No strength of {self.law} noise gives a record epsilon: what it tells has no bound "
+                "[principal-laplace, Theorem 4]. Use law=laplace, or student-t."
+            )
+        if excess(most) > 0 or excess(least) < 0:
+            raise UsageError(f"A record epsilon of {wanted:g} cannot be reached with {self.law} noise.")
+        from scipy.optimize import brentq  # loads slowly, and only this law needs it
+
+        root = brentq(excess, least, most, xtol=1e-13)
+        while excess(root) > 0:
+            root += 1e-12
+        return math.exp(root)
+
 
 NARROWEST = 1e-9
 """A component that varies by less than this part of what its coefficients allow does not vary at all: its width would

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Self
 
 from sfumato.channels import Channel, Exact, HidesMissing, Identity, RandomizedResponse, Recipe, Sampled
-from sfumato.channels.reports import tells
+from sfumato.channels.sampled import tells
 from sfumato.errors import SchemaError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import Mechanism

@@ -13,8 +13,7 @@ import numpy as np
 
 from sfumato.array_types import Floats, Matrix
 from sfumato.channels import Channel
-from sfumato.channels.marginals import CELLS, Marginals, cells_of, values_in
-from sfumato.channels.staged import RANKS, WAVE, Staged
+from sfumato.channels.staged import CELLS, RANKS, WAVE, Marginals, Staged, cells_of, values_in
 from sfumato.table import Group
 
 OUTCOMES = 64

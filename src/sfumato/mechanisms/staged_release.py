@@ -13,14 +13,12 @@ from numpy.typing import ArrayLike
 from sfumato.array_types import Codes, Matrix
 from sfumato.channels import HidesMissing, RandomizedResponse, Recipe, Sampled, SquareWave, UnitVector
 from sfumato.channels.base import Channel
-from sfumato.channels.marginals import Marginals
-from sfumato.channels.reports import tells
-from sfumato.channels.staged import RANKS, VECTORS, WAVE, Staged
+from sfumato.channels.sampled import tells
+from sfumato.channels.staged import RANKS, VECTORS, WAVE, Marginals, Staged
 from sfumato.errors import SchemaError
 from sfumato.guarantee import Key
-from sfumato.mechanisms.base import Block, Mechanism, as_codes, as_matrix
+from sfumato.mechanisms.base import RECORD, Block, Mechanism, as_codes, as_matrix
 from sfumato.mechanisms.columnwise import epsilon_shares
-from sfumato.mechanisms.knob import RECORD
 from sfumato.mechanisms.reporting import PER_COLUMN, ROUND_DOWN, Plan, plan_of
 from sfumato.mechanisms.stage_guide import OutcomeCounts, ReleasedRows, guide
 from sfumato.noise.grid import random_words

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sfumato.metrics.density_loss import Loss, RowDensity, dapl, half_l1
 from sfumato.metrics.privacy import (
     Interval,
     auc,
@@ -17,10 +16,17 @@ from sfumato.metrics.privacy import (
     variance_of_difference,
     worst_records,
 )
-from sfumato.metrics.recovery import recovery_curve
 from sfumato.metrics.score import score_guess
-from sfumato.metrics.scored import ScoredGuess, Truth, usual_guess
-from sfumato.metrics.sources import HardInterval, Hits, hard_interval, source_hit_rate
+from sfumato.metrics.scored import (
+    HardInterval,
+    Hits,
+    ScoredGuess,
+    Truth,
+    hard_interval,
+    recovery_curve,
+    source_hit_rate,
+    usual_guess,
+)
 from sfumato.metrics.unified import (
     Unified,
     column_privacy,
@@ -29,9 +35,13 @@ from sfumato.metrics.unified import (
     unified_privacy,
 )
 from sfumato.metrics.utility import (
+    Loss,
     Phi,
+    RowDensity,
     accuracy,
     associations,
+    dapl,
+    half_l1,
     kolmogorov_smirnov,
     phi,
     total_variation,

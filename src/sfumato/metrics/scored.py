@@ -2,16 +2,67 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sfumato.array_types import Codes, Flags, Matrix
+from sfumato.attacks.base import Knowledge
+from sfumato.attacks.known_rows import KnownRows
 from sfumato.attacks.like_people import FEWEST, label_likelihood
 from sfumato.attacks.window import TOLERANCE, half_width
-from sfumato.metrics.privacy import Interval
+from sfumato.metrics.privacy import Interval, breaches, proportion_interval, same_rows
+from sfumato.neighbours import nearest
 from sfumato.table import Encoding, Group
+
+# What released rows tell of the rows they were drawn from.
+
+
+class Hits(NamedTuple):
+    """Source-hit rate and its interval."""
+
+    rate: float
+    interval: Interval
+
+
+def source_hit_rate(released: Matrix, originals: Matrix, source: Codes) -> Hits:
+    """Share of released rows whose nearest original row is the one they were drawn from; lower is safer.
+
+    Distances are Euclidean over all columns as they are given; an identical twin of the source counts as the source.
+    """
+    _, index = nearest(np.ascontiguousarray(released), np.ascontiguousarray(originals), k=1)
+    right = same_rows(originals[index[:, 0]], originals[source])
+    return Hits(float(right.mean()), proportion_interval(float(right.sum()), len(right)))
+
+
+class HardInterval(NamedTuple):
+    """Where a source row lies for certain (people x columns), and how many released rows say so."""
+
+    low: Matrix
+    high: Matrix
+    draws: Codes
+
+    @property
+    def widths(self) -> Matrix:
+        """Width of every interval; NaN for people who were never drawn."""
+        return self.high - self.low
+
+
+def hard_interval(released: Matrix, source: Codes, people: int, widths: Matrix) -> HardInterval:
+    """The box in which each person's row lies *with certainty*, by a kernel of half-widths h; wider is safer.
+
+    One draw z leaves [z - h, z + h]; draws that are known to come from the same person leave the intersection,
+    [max z - h, min z + h], which shrinks with their number. `widths` is h per column, or per released row and column.
+    People of whom no row was drawn have NaN: nothing is known for certain of them.
+    """
+    low, high = np.full((people, released.shape[1]), -np.inf), np.full((people, released.shape[1]), np.inf)
+    np.maximum.at(low, source, released - widths)
+    np.minimum.at(high, source, released + widths)
+    draws = np.bincount(source, minlength=people)
+    low[draws == 0], high[draws == 0] = np.nan, np.nan
+    return HardInterval(low, high, draws.astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -141,3 +192,29 @@ def _usual(slots: Matrix, group: Group, half: float, weights: Matrix) -> Matrix:
         return best
     missing = float(weights[~there].sum())
     return np.array([0.5, 1.0]) if missing > inside[first] else np.append(best, 0.0)
+
+
+# How fast a hidden map falls: recovery against the number of known rows.
+
+
+def recovery_curve(
+    known: Knowledge, truth: Truth, counts: Sequence[int] | None = None, kept: Codes | None = None
+) -> dict[int, float]:
+    """Share of values that `KnownRows` tells with so many known rows, by number of rows; lower is safer.
+
+    Counts are 1, d/2 and d + 1 by default, as far as there are known rows. Always the same people are scored: `kept`
+    (release rows), by default everybody but the known ones.
+    """
+    if known.known_rows is None:
+        return {}
+    most, d = len(known.known_rows.index), known.encoding.width
+    if counts is None:
+        counts = (1, max(d // 2, 1), d + 1)
+    if kept is None:
+        kept = np.setdiff1d(np.arange(len(known.release)), known.known_rows.index)
+    apart = replace(truth, rows=truth.rows[kept])
+    curve = {}
+    for count in sorted({count for count in counts if 1 <= count <= most}):
+        guess = KnownRows(rows=count).run(known).X[kept]  # type: ignore[attr-defined]
+        curve[count] = float(breaches(apart.rows, guess, apart.encoding, apart.tolerance).mean())
+    return curve

@@ -6,12 +6,17 @@ from sfumato.noise.grid import discrete_laplace, exact_bernoulli, uniform_intege
 from sfumato.noise.kernel_laws import Biweight, Epanechnikov, Triangular
 from sfumato.noise.law import Law
 from sfumato.noise.laws import LAWS, Laplace, Normal, StudentT, Uniform, law_from_dict, make_law
-from sfumato.noise.number_noise import NumberNoise
-from sfumato.noise.odds import as_share, odds_epsilon, odds_threshold
 from sfumato.noise.operator import CUSTOM, Branch, Operator
-from sfumato.noise.operator_noise import OperatorNoise
+from sfumato.noise.operator_noise import NumberNoise, OperatorNoise
 from sfumato.noise.operators import OPERATORS, make_operator
-from sfumato.noise.response import keep_threshold, randomized_response, response_epsilon
+from sfumato.noise.response import (
+    as_share,
+    keep_threshold,
+    odds_epsilon,
+    odds_threshold,
+    randomized_response,
+    response_epsilon,
+)
 from sfumato.noise.streams import Streams, content_hash
 from sfumato.noise.window import WindowNoise
 

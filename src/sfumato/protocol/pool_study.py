@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -16,14 +16,108 @@ from sfumato.jobs.strength import Presence
 from sfumato.mechanisms import MECHANISMS, Mechanism, ModelDrawing, make_mechanism
 from sfumato.mechanisms.base import count_of
 from sfumato.mechanisms.basis import NAMES
-from sfumato.noise.expression_operator import operator_name
+from sfumato.noise.operators import operator_name
 from sfumato.noise.own_laws import is_own, own_law
-from sfumato.protocol.asked_guarantee import Asked, asked_guarantee
 from sfumato.protocol.canonical import canonical_json, hash_of
 from sfumato.protocol.names import check_line
-from sfumato.protocol.quota import Quota
 from sfumato.statistics import Statistics
 from sfumato.table import Encoding, Schema
+
+# The weakest guarantee that a study takes: none, an epsilon for a record, or epsilon and delta for its presence.
+
+
+EMPIRICAL_ALLOWED = "empirical-allowed"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Both None: releases without a formal guarantee are allowed."""
+
+    epsilon_record: float | None = None
+    presence: Presence | None = None
+
+    def to_dict(self) -> Any:
+        if self.presence is not None:
+            return self.presence._asdict()
+        return EMPIRICAL_ALLOWED if self.epsilon_record is None else {"epsilon_record": self.epsilon_record}
+
+
+def asked_guarantee(found: Any, schema: Schema) -> Asked:
+    """Read the study's `guarantee`."""
+    if found == EMPIRICAL_ALLOWED:
+        return Asked()
+    keys = set(found) if isinstance(found, Mapping) else set()
+    if keys == {"epsilon_record"} and _number(found["epsilon_record"], 0, 1e6):
+        asked = Asked(float(found["epsilon_record"]))
+    elif keys == {"epsilon", "delta"} and _number(found["epsilon"], 0, 1e6) and _delta(found["delta"]):
+        asked = Asked(presence=Presence(float(found["epsilon"]), float(found["delta"])))
+    else:
+        raise SchemaError(
+            "The study's `guarantee` must be `epsilon_record: NUMBER`, the weakest guarantee for a record that a "
+            "release can have; `{epsilon: NUMBER, delta: NUMBER}` for its presence in the table, such as "
+            f"{{epsilon: 1.0, delta: 1.0e-6}} (YAML needs the points); or {EMPIRICAL_ALLOWED}."
+        )
+    if schema.learned:
+        raise SchemaError(
+            f"The study asks for a formal guarantee, and column {schema.learned[0]!r} is not `source: public`: no "
+            "release could have one. Give bounds and categories that everybody may know, with a `reason`."
+        )
+    return asked
+
+
+def _number(found: Any, low: float, high: float) -> bool:
+    return not isinstance(found, bool) and isinstance(found, int | float) and low < found < high
+
+
+def _delta(found: Any) -> bool:
+    return found == 0 or _number(found, 0, 1)
+
+
+# How much one site may keep at a coordinator: bytes, rows and releases.
+
+
+MOST = 10**15
+
+
+@dataclass(frozen=True)
+class Quota:
+    """The most of one site; None for no limit. Releases that were withdrawn count as releases, not as bytes or rows."""
+
+    bytes: int | None = None
+    rows: int | None = None
+    releases: int | None = None
+
+    @classmethod
+    def from_dict(cls, found: Any) -> Quota:
+        """Of a study file: any of the three, each a positive whole number."""
+        sound = isinstance(found, Mapping) and found and set(found) <= set(QUOTAS)
+        if not sound or not all(type(most) is int and 1 <= most <= MOST for most in found.values()):
+            raise SchemaError(f"The study's `quota` must have some of {', '.join(QUOTAS)}, each a positive number.")
+        return cls(**found)
+
+    def to_dict(self) -> dict[str, int]:
+        return {name: most for name, most in asdict(self).items() if most is not None}
+
+    def within(self, other: Quota) -> Quota:
+        """The smaller of both, one by one."""
+        return Quota(**{name: _smaller(getattr(self, name), getattr(other, name)) for name in QUOTAS})
+
+    def exceeded(self, kept: Quota, *, more_bytes: int = 0, more_rows: int = 0) -> str | None:
+        """Which of the three one more release would exceed, or None."""
+        more = {"releases": 1, "bytes": more_bytes, "rows": more_rows}
+        for name, added in more.items():
+            most = getattr(self, name)
+            if most is not None and (getattr(kept, name) or 0) + added > most:
+                return name
+        return None
+
+
+def _smaller(one: int | None, other: int | None) -> int | None:
+    return min((most for most in (one, other) if most is not None), default=None)
+
+
+QUOTAS = ("bytes", "rows", "releases")
+
 
 DEFAULT_CLASSIFIERS = ("naive-bayes", "knn")
 _KEYS = (

@@ -6,13 +6,64 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from sfumato.errors import SchemaError, SfumatoError
+from sfumato.as_published import as_published
+from sfumato.classifiers.factory import CLASSIFIERS, choose_classifier, read_choice
+from sfumato.errors import SchemaError, SfumatoError, UsageError
 from sfumato.files import other_version
 from sfumato.jobs.strength import MADE_UP
-from sfumato.protocol.pool_study import PoolStudy
-from sfumato.protocol.published_study import AS_PUBLISHED, published_study
+from sfumato.mechanisms import MECHANISMS
+from sfumato.protocol.pool_study import DEFAULT_CLASSIFIERS, PoolStudy, trains
 from sfumato.protocol.survey_file import SurveyStudy
-from sfumato.table.schema_file import read_yaml
+from sfumato.table.schema import read_yaml
+
+# `as_published: true` in a study file: the papers' own variants, written out before the file is read.
+#
+# What follows from it stands in the study that everybody compares by its hash; the word itself does not.
+
+
+AS_PUBLISHED = "as_published"
+SURVEY = {"order": "value", "balance": False, "floor": 0.0, "link": "square"}
+"""Guidance by the eigenvalues' own order, classes as large as they are, and no floor [guided-survey]."""
+
+
+def published_study(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The same study with the word written out."""
+    study = {key: value for key, value in found.items() if key != AS_PUBLISHED}
+    if found[AS_PUBLISHED] is False:
+        return study
+    if found[AS_PUBLISHED] is not True:
+        raise SchemaError("`as_published` must be true or false.")
+    try:
+        return _survey(study) if study.get("kind") == "survey" else _pool(study)
+    except UsageError as error:
+        raise SchemaError(str(error).replace("--as-published", "`as_published`")) from None
+
+
+def _survey(study: dict[str, Any]) -> dict[str, Any]:
+    as_published("a survey", SURVEY, study)  # refuses what contradicts it
+    return {**study, **SURVEY}
+
+
+def _pool(study: dict[str, Any]) -> dict[str, Any]:
+    mechanism = study.get("mechanism")
+    if isinstance(mechanism, Mapping) and isinstance(mechanism.get("name"), str):
+        known = MECHANISMS.get(mechanism["name"])
+        paper, given = known.published if known else {}, mechanism.get("parameters") or {}
+        if isinstance(given, Mapping):
+            study["mechanism"] = {**mechanism, "parameters": as_published(mechanism["name"], paper, given)}
+    named = study.get("classifiers")
+    if named is None and trains(study):
+        named = list(DEFAULT_CLASSIFIERS)
+    if isinstance(named, list):
+        study["classifiers"] = [_classifier(one) for one in named]
+    return study
+
+
+def _classifier(named: Any) -> Any:
+    if not isinstance(named, str) or read_choice(named)[0] not in CLASSIFIERS:
+        return named  # whoever reads the study says what is wrong
+    return choose_classifier(named, published=CLASSIFIERS[read_choice(named)[0]].published is not None).text
+
 
 VERSION = 1
 

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from sfumato.array_types import Codes
 from sfumato.errors import SchemaError
-from sfumato.protocol.question import Question
-from sfumato.protocol.survey_file import SurveyStudy
+from sfumato.protocol.survey_file import Question, SurveyStudy
 from sfumato.table import Column, Encoding, Schema
 
 REASON = "the choices are in the survey file, which everybody reads before answering"

@@ -1,14 +1,17 @@
 """Reconstruction: the distribution of the original values from a release and its card, never the values themselves."""
 
-from sfumato.reconstruction.bandwidth import LeaveOneOut, leave_one_out_width
 from sfumato.reconstruction.bins import Bins
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
-from sfumato.reconstruction.joint import Product, reconstruct_along, reconstruct_product
-from sfumato.reconstruction.joint_density import JointDensity
+from sfumato.reconstruction.joint_density import JointDensity, Product, reconstruct_along, reconstruct_product
 from sfumato.reconstruction.kernel import Cells
-from sfumato.reconstruction.parzen_program import ParzenProgram
-from sfumato.reconstruction.programme import ConvergenceError, simplex_program
+from sfumato.reconstruction.parzen_program import (
+    ConvergenceError,
+    LeaveOneOut,
+    ParzenProgram,
+    leave_one_out_width,
+    simplex_program,
+)
 from sfumato.reconstruction.reconstruct import METHODS, Options, make_method, reconstruct
 from sfumato.reconstruction.shares import Shares, invert_response
 

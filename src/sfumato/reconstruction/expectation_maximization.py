@@ -20,7 +20,7 @@ from sfumato.array_types import Floats
 from sfumato.errors import UsageError
 from sfumato.reconstruction.evidence import NO_ATOMS, Evidence, Part, z_cells
 from sfumato.reconstruction.kernel import Cells
-from sfumato.reconstruction.programme import ConvergenceError
+from sfumato.reconstruction.parzen_program import ConvergenceError
 
 STOPPINGS = ("simulated", "successive", "discrepancy")
 _TRIALS = 6

@@ -21,7 +21,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from sfumato.array_types import Floats
 from sfumato.reconstruction.evidence import Evidence
-from sfumato.reconstruction.programme import second_differences
+from sfumato.reconstruction.parzen_program import second_differences
 
 KNOTS = 75
 """Knots of the curve; more cells than twice as many interpolate between them."""

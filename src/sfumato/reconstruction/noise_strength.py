@@ -24,7 +24,7 @@ from sfumato.reconstruction.described import Described
 from sfumato.reconstruction.evidence import FEWEST, Evidence
 from sfumato.reconstruction.expectation_maximization import EmSolver, ExpectationMaximization
 from sfumato.reconstruction.kernel import Cells, cell_probabilities
-from sfumato.reconstruction.programme import ConvergenceError
+from sfumato.reconstruction.parzen_program import ConvergenceError
 
 FACTORS = tuple(float(factor) for factor in np.geomspace(0.25, 4.0, 25))
 POINTS, ROUNDS = 100, 300

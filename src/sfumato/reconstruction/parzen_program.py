@@ -2,18 +2,179 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.fft import next_fast_len, rfft
+from scipy.optimize import minimize_scalar, nnls
 
 from sfumato.array_types import Floats
-from sfumato.errors import UsageError
-from sfumato.reconstruction.bandwidth import leave_one_out_width
+from sfumato.errors import SfumatoError, UsageError
+from sfumato.reconstruction.bins import Bins
 from sfumato.reconstruction.evidence import NO_ATOMS, Evidence, Part, z_cells
 from sfumato.reconstruction.kernel import Cells, rectangle_rule, smoothing
-from sfumato.reconstruction.programme import optimality_residual, simplex_program
+
+# The quadratic programme on the probability simplex, solved exactly [density-reconstruction, Eqs. 14-18].
+#
+#     minimise ||G p - f||^2 + penalty ||G||^2 ||D p||^2   over p >= 0, sum p = 1,
+#
+# D takes second differences, ||G|| is the largest singular value, so that the weight means the same on every scale. On
+# the simplex f = f 1'p, so both terms are ||M p||^2 with M = [G - f 1'; sqrt(penalty) ||G|| D]. Non-negative least
+# squares of [M; 1'] to the target [0; 1] finds s p with s = 1 / (1 + ||M p||^2): for every p on the simplex the best
+# s leaves ||M p||^2 / (1 + ||M p||^2), which grows with ||M p||^2; so normalising gives the optimum itself, for every
+# penalty. (In Eq. 16 the sum should be 1 / dx as in Eq. 14, if f_X is a density; here p are probabilities. In
+# Eq. 18 < is <=.)
+
+
+class ConvergenceError(SfumatoError):
+    """A programme that did not reach its optimum."""
+
+
+def second_differences(count: int) -> Floats:
+    """(count - 2) x count; none where there are fewer than three cells."""
+    return np.asarray(np.diff(np.eye(count), 2, axis=0)) if count > 2 else np.zeros((0, count))
+
+
+def _roughness(count: int, points: int) -> Floats:
+    """D of the cells; point masses have no neighbours."""
+    return np.hstack([second_differences(count - points), np.zeros((max(0, count - points - 2), points))])
+
+
+def optimality_residual(G: Floats, f: Floats, p: Floats, penalty: float = 0.0, points: int = 0) -> float:
+    """How far p is from fulfilling [density-reconstruction, Eq. 18], with <= for its <; 0 at the optimum.
+
+    At the optimum the cost has one and the same derivative, the least of all, at every cell with probability. The
+    residual is by how much it exceeds the least one at such a cell, at most, over the largest part of the derivative.
+    """
+    size = float(np.linalg.norm(G, 2)) or 1.0
+    rough = _roughness(G.shape[1], points)
+    fitted, seen = G.T @ (G @ p) / size**2, G.T @ f / size**2
+    slope = fitted - seen + penalty * (rough.T @ (rough @ p))
+    scale = float(max(np.abs(fitted).max(), np.abs(seen).max())) or 1.0
+    return float(slope[p > 0].max() - slope.min()) / scale
+
+
+def simplex_program(G: Floats, f: Floats, penalty: float = 0.0, points: int = 0) -> Floats:
+    """The p on the simplex that minimises ||G p - f||^2 + penalty ||G||^2 ||D p||^2.
+
+    The last `points` columns of G are point masses, which have no neighbours: D leaves them out.
+    """
+    if not (np.isfinite(penalty) and penalty >= 0):
+        raise UsageError(f"The 'penalty' parameter must be a number of at least 0, or auto. Got {penalty!r} instead.")
+    if not (np.isfinite(G).all() and np.isfinite(f).all()):
+        raise ConvergenceError(
+            "The programme holds infinite densities: the operator has turning points. Use rule='cells' instead."
+        )
+    size = float(np.sqrt(np.linalg.eigvalsh(G.T @ G)[-1]))
+    if not size > 0:
+        raise ConvergenceError("No value in the range can have produced the released values: nothing can be estimated.")
+    count, rough = G.shape[1], _roughness(G.shape[1], points)
+    M = np.vstack([(G - f[:, None]) / size, np.sqrt(penalty) * rough, np.ones(count)])
+    target = np.zeros((len(M), 1))
+    target[-1] = 1.0
+    # The triangle of a QR decomposition has the same norms and far fewer rows; its last column is the target.
+    triangle: Floats = np.asarray(np.linalg.qr(np.hstack([M, target]), mode="r"))
+    try:
+        p, _ = nnls(triangle[:, :-1], triangle[:, -1], maxiter=max(1000, 30 * count))
+    except RuntimeError as error:
+        raise ConvergenceError(
+            "The programme did not converge. Use fewer bins or a larger penalty, or expectation-maximization."
+        ) from error
+    total = float(p.sum())
+    if not (np.isfinite(total) and total > 0):
+        raise ConvergenceError("The programme has no solution: the released values do not fit the noise on the card.")
+    return np.asarray(p / total)
+
+
+# Width of the Parzen window by leave-one-out cross-validation [density-reconstruction, Eq. 5], from counts.
+#
+#     E(s) = 1/N^2 sum_ij N(z_i; z_j, sqrt(2) s)  -  2 / (N (N - 1)) sum_{i != j} N(z_i; z_j, s)
+#
+# Both sums are sums of a normal kernel over the autocorrelation of the sample. On g cells of width d, each value shared
+# between the two edges of its cell (linear binning), that costs one FFT: with C(w) the transform of the shared counts
+# (padded to a period P that no kernel reaches round), the sum over pairs i != j of a normal kernel of width s is
+#
+#     1/P sum_w (|C(w)|^2 - S(w)) / sinc^4(w d / 2) exp(-w^2 s^2 / 2),   S(w) = N - 2 (1 - cos w d) sum_i t_i (1 - t_i).
+#
+# S are the self-terms of values that lie t_i into their cell. Taking them out exactly matters at small widths, where
+# they would otherwise be smeared over a cell and spoil the criterion; the self-terms that Eq. 5 keeps are added in
+# closed form. sinc^4 is what sharing takes from a pair on average. Only frequencies up to about 8 / s count, so a width
+# costs O(range / s) and the whole search O(N + g log g).
+
+
+_REACH = 8.0
+_WIDEST = 1.5
+"""Largest width that is tried, in standard deviations."""
+
+
+class LeaveOneOut:
+    """The criterion of Eq. 5 for one sample, as a function of the width."""
+
+    def __init__(self, bins: Bins) -> None:
+        # A transform is periodic: two values a whole range apart are neighbours round the end. With few values the best
+        # width is of the size of the range, and a period of only twice the range made it up to 15% too small.
+        self.finest = 2.0 * bins.step
+        self.widest = max(_WIDEST * bins.spread(), 2.0 * self.finest)
+        reach = 6.0 * math.sqrt(2.0) * self.widest
+        size = int(next_fast_len(len(bins.counts) + 1 + math.ceil(reach / bins.step), real=True))
+        self.n = int(bins.counts.sum())
+        self.period = size * bins.step
+        shared = np.zeros(len(bins.counts) + 1)
+        shared[:-1] = bins.counts - bins.shift
+        shared[1:] += bins.shift
+        transform = rfft(shared, size)
+        self.frequency: Floats = np.arange(float(len(transform))) * (2.0 * np.pi / self.period)
+        angle = self.frequency * bins.step
+        selves = self.n - 2.0 * (1.0 - np.cos(angle)) * bins.wobble
+        power = transform.real**2 + transform.imag**2 - selves
+        self.power: Floats = power / np.sinc(angle / (2.0 * np.pi)) ** 4
+        self.power[1:] *= 2.0  # negative frequencies
+
+    def pairs(self, width: float) -> float:
+        """Sum of N(z_i; z_j, width) over i != j."""
+        last = int(np.searchsorted(self.frequency, _REACH / width)) + 1
+        exponent = self.frequency[:last] * (width / math.sqrt(2.0))
+        exponent *= -exponent
+        return float(self.power[:last] @ np.exp(exponent, out=exponent)) / self.period
+
+    def __call__(self, width: float) -> float:
+        """E_LOO."""
+        return self._criterion(width, self.pairs(width), self.pairs(math.sqrt(2.0) * width))
+
+    def _criterion(self, width: float, pairs: float, wide: float) -> float:
+        n = self.n
+        selves = n / (2.0 * width * math.sqrt(math.pi))
+        return (wide + selves) / n**2 - 2.0 / (n * (n - 1)) * pairs
+
+    def series(self, first: float, last: float) -> tuple[Floats, Floats]:
+        """The criterion at widths from `first` to `last`; in steps of 2^(1/6) all sqrt(2) widths are there already."""
+        count = max(6, math.ceil(6.0 * math.log2(last / first)))
+        widths = first * 2.0 ** (np.arange(count + 4) / 6.0)
+        pairs = [self.pairs(width) for width in widths]
+        found = [self._criterion(widths[k], pairs[k], pairs[k + 3]) for k in range(count + 1)]
+        return widths[: count + 1], np.array(found)
+
+
+def leave_one_out_width(bins: Bins) -> float:
+    """The width that minimises the criterion: the best of a geometric series, then refined.
+
+    Never below two cells: tied values (a release that was rounded) would draw it to 0.
+    """
+    criterion = LeaveOneOut(bins)
+    widths, values = criterion.series(criterion.finest, criterion.widest)
+    best = int(np.argmin(values))
+    around = widths[max(0, best - 1)], widths[min(len(widths) - 1, best + 1)]
+    found = minimize_scalar(
+        lambda log: criterion(math.exp(log)),
+        bounds=(math.log(around[0]), math.log(around[1])),
+        method="bounded",
+        options={"xatol": 1e-5},
+    )
+    return float(math.exp(found.x))
+
 
 RULES = ("cells", "rectangle")
 PENALTIES = tuple(10.0 ** (k / 2) for k in range(-8, 7))

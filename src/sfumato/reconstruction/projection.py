@@ -14,7 +14,7 @@ from sfumato.errors import CardError, UsageError
 from sfumato.guarantee import Card
 from sfumato.noise import Law, OperatorNoise, Uniform, make_operator
 from sfumato.noise.expression import parse_expression
-from sfumato.noise.sum_law import SumLaw
+from sfumato.noise.kernel_laws import SumLaw
 from sfumato.reconstruction.described import describe
 
 _QUOTED = re.compile(r"`([^`]*)`")

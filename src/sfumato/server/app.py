@@ -16,12 +16,11 @@ from sfumato import __version__
 from sfumato.errors import SfumatoError
 from sfumato.protocol.messages import ErrorMessage
 from sfumato.server.context import Context
-from sfumato.server.door import path_of
 from sfumato.server.logs import fault, log
 from sfumato.server.problems import ApiError, disk_full, not_found, unavailable, wrong_method
 from sfumato.server.routes import counts, densities, models, page_forms, pages, releases, service, studies, survey_owner
 from sfumato.server.settings import Settings
-from sfumato.server.shell import Receive, Scope, Send, Shell
+from sfumato.server.shell import Receive, Scope, Send, Shell, path_of
 from sfumato.server.survey.api_description import described
 from sfumato.server.survey.desks import SurveyDesks
 from sfumato.server.survey.survey_app import PREFIX, SurveyApp

@@ -10,12 +10,10 @@ from anyio import CapacityLimiter
 
 from sfumato.server.fair_use import Buckets, FairTurns
 from sfumato.server.folder import DataFolder
-from sfumato.server.logs import log
-from sfumato.server.metrics import Metrics
+from sfumato.server.logs import Metrics, log
 from sfumato.server.settings import Settings
 from sfumato.server.store import Store
-from sfumato.server.validation.check_job import Limits
-from sfumato.server.validation.checker_pool import ValidationPool
+from sfumato.server.validation.checker_pool import Limits, ValidationPool
 
 if TYPE_CHECKING:  # only a process that trains needs it
     from sfumato.server.worker.worker import Worker

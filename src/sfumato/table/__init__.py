@@ -1,7 +1,6 @@
 """Tables: their schema, readers and writers, and the encoding to a matrix and back."""
 
-from sfumato.table.column import KINDS, MISSING, ROLES, Column
-from sfumato.table.column_noise import ColumnNoise
+from sfumato.table.column import KINDS, MISSING, ROLES, Column, ColumnNoise
 from sfumato.table.encoding import Encoded, Encoding
 from sfumato.table.groups import Group
 from sfumato.table.infer import ConstantWarning, IdentifierWarning, TableWarning

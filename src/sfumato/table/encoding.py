@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,10 +15,23 @@ import pyarrow as pa
 from sfumato.array_types import Codes, Flags, Floats, Hashes
 from sfumato.errors import SchemaError, TableError
 from sfumato.table import arrays
-from sfumato.table.column import Column
-from sfumato.table.decoding import decode_group
+from sfumato.table.arrays import (
+    DAY,
+    FIRST_DAY,
+    LAST_DAY,
+    Values,
+    checked,
+    day_numbers,
+    is_number,
+    numbers,
+    plain,
+    typed_categories,
+)
+from sfumato.table.column import Column, interval_names
 from sfumato.table.filling import (
     BLIND,
+    MISSING_INSTEAD,
+    NOT_TOLD,
     REFUSE,
     UNKNOWN_WAYS,
     codes_of,
@@ -28,9 +41,58 @@ from sfumato.table.filling import (
     numbers_of,
 )
 from sfumato.table.groups import Group, groups_of
-from sfumato.table.intervals import interval_names
 from sfumato.table.persons import person_codes, person_hashes
 from sfumato.table.schema import Schema
+
+# Encoded columns back to a source column.
+
+
+def decode_group(group: Group, X: Floats, like_original: bool, *, overwrite: bool = False) -> pa.Array:
+    """One source column from its encoded columns, which may hold any numbers. NaN is a cell that is not reported.
+
+    With `overwrite` the raw numbers may take the place of the encoded ones.
+    """
+    if group.is_onehot:
+        return _category(group, X.argmax(axis=1), np.asarray(np.isnan(X).any(axis=1)))
+    low, high = group.column.bounds
+    raw = np.multiply(X[:, 0], high - low, out=X[:, 0] if overwrite else None)
+    raw += low
+    if not (like_original or group.has_indicator or group.column.kind == "date") and not np.isnan(raw.sum()):
+        return pa.array(raw, pa.float64())  # the most frequent kind by far, with no mask to make
+    empty = np.isnan(raw)
+    if group.has_indicator:
+        empty |= X[:, 1] > 0.5
+    mask = empty if empty.any() else None
+    if like_original:
+        return _like_original(group, np.clip(np.where(empty, low, raw), low, high), mask)
+    if group.column.kind == "date":
+        return _times(np.where(empty, low, raw), mask)
+    return pa.array(raw, pa.float64(), mask=mask)
+
+
+def _like_original(group: Group, raw: Floats, mask: Flags | None) -> pa.Array:
+    """Raw numbers within bounds, cast to the column's kind."""
+    kind = group.column.kind
+    if kind == "numeric":
+        return pa.array(raw, pa.float64(), mask=mask)
+    whole = np.rint(raw).astype(np.int64)
+    if kind == "integer":
+        return pa.array(whole, pa.int64(), mask=mask)
+    if kind == "date":
+        return pa.array(whole.astype(np.int32), pa.int32(), mask=mask).cast(pa.date32())
+    return typed_categories(group.column.categories or ()).take(pa.array(whole, mask=mask))
+
+
+def _category(group: Group, codes: npt.NDArray[np.intp], unreported: Flags) -> pa.Array:
+    categories = group.column.categories or ()
+    empty = (codes == len(categories)) | unreported
+    return typed_categories(categories).take(pa.array(codes, pa.int64(), mask=empty if empty.any() else None))
+
+
+def _times(raw: Floats, mask: Flags | None) -> pa.Array:
+    """Day numbers with fractions as time stamps; what noise pushed out of the calendar stays at its ends."""
+    micro = np.rint(np.clip(raw, FIRST_DAY, LAST_DAY) * (DAY * 1e6)).astype(np.int64)
+    return pa.array(micro, pa.int64(), mask=mask).cast(pa.timestamp("us"))
 
 
 class Encoded(NamedTuple):
@@ -258,3 +320,73 @@ def _edges_untold(column: Column) -> list[list[float]]:
     """Where intervals have names of their own, the names do not tell where numbers are cut."""
     named = column.edges is not None and column.categories != interval_names(column.edges)
     return [list(column.edges or ())] if named else []
+
+
+# A column-wise release back to a matrix: the inverse of `Encoding.decode`, without bounds.
+
+
+NOT_ON_CARD = (
+    "Its card does not say that cells can be missing there: the release was changed or damaged. Get it again from "
+    "whoever made it."
+)
+
+
+def recode(
+    encoding: Encoding,
+    released: pa.Table,
+    *,
+    ranks: bool = False,
+    guessed: bool = False,
+    unreported: Collection[str] = (),
+    why: str = NOT_ON_CARD,
+    first_row: int = 0,
+) -> Floats:
+    """Encoded units of released cells; noise may have carried them anywhere, so nothing is clipped.
+
+    An empty cell is read as missing where the column can be. Anywhere else it is refused: read as the middle of its
+    range, as it would have to be, every learner and attack would believe it. `why` ends the message. Only who `guessed`
+    may leave cells open. In columns that are `unreported` in part, an empty cell is NaN: there is nothing to read.
+
+    Numbers in an ordinal column are `ranks` after noise; else they are ranks only if they are no categories.
+    `first_row` is the number of rows before this block, for messages.
+    """
+    X = np.zeros((released.num_rows, encoding.width))
+    for group in encoding.groups:
+        name, array = group.column.name, plain(column_of(released, group.column.name))
+        if group.is_onehot:
+            codes = _codes(group, array, first_row)
+            empty: Flags | None = codes == NOT_TOLD
+            told = np.flatnonzero(codes != NOT_TOLD)
+            X[told, group.start + codes[told]] = 1.0
+        else:
+            values, empty = checked(_raw(group, array, first_row, ranks), name, first_row)
+            low, high = group.column.bounds
+            X[:, group.start] = 0.5 if low == high else (values - low) / (high - low)
+        if empty is not None and empty.any():
+            if name not in unreported and not (group.column.missing or guessed):
+                raise unstated(name, first_row + int(empty.argmax()) + 1, why)
+            X[empty, group.slice] = np.nan if name in unreported else group.not_told
+    return X
+
+
+def unstated(name: str, row: int, why: str = NOT_ON_CARD) -> TableError:
+    """A released cell that is empty although nothing says that cells of its column can be."""
+    return TableError(f"Column {name!r} of the release is empty in row {row} (or does not hold a number). {why}")
+
+
+def _raw(group: Group, array: pa.Array, first_row: int, ranks: bool) -> Values:
+    column = group.column
+    if column.kind == "date":
+        return day_numbers(array, column.name, first_row)
+    if column.kind != "ordinal":
+        return numbers(array, column.name, first_row)
+    if is_number(array.type) and (ranks or codes_of(column, array, first_row, MISSING_INSTEAD, may_be_empty=True)[1]):
+        return numbers(array, column.name, first_row)
+    codes = _codes(group, array, first_row)
+    empty = codes == NOT_TOLD
+    return Values(np.where(empty, 0, codes).astype(np.float64), empty if empty.any() else None)
+
+
+def _codes(group: Group, array: pa.Array, first_row: int) -> Codes:
+    """Positions of released categories; one that nobody lists is refused, an empty cell is `NOT_TOLD`."""
+    return codes_of(group.column, array, first_row, may_be_empty=True)[0]

@@ -13,8 +13,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from sfumato.errors import TableError
-from sfumato.table.csv_dialect import RANKS
-from sfumato.table.csv_table import CsvTable
+from sfumato.table.csv_table import RANKS, CsvTable
 from sfumato.table.tables import Table, bare
 
 MARKS = "*?["

@@ -12,14 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.errors import TableError, UsageError
-from sfumato.table.csv_dialect import Dialect
-from sfumato.table.csv_table import CsvTable
-from sfumato.table.file_mark import FileMark
+from sfumato.table.csv_table import CsvTable, Dialect
 from sfumato.table.parts import PartsTable, files_of_folder, files_of_pattern, fixed_start, is_pattern, partition_values
 from sfumato.table.spreadsheet import SHEETS, SheetTable
 from sfumato.table.sql import SqlQuery, SqlTable
 from sfumato.table.statistical import READERS, StatisticalTable
-from sfumato.table.tables import MemoryTable, SelectedTable, Table, WithoutWords, bare
+from sfumato.table.tables import FileMark, MemoryTable, SelectedTable, Table, WithoutWords, bare
 from sfumato.wording import counted
 
 CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.bz2", ".tsv.bz2", ".csv.zst", ".tsv.zst")

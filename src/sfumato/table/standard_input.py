@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.errors import TableError
-from sfumato.table.csv_dialect import Dialect
-from sfumato.table.csv_table import CsvTable
+from sfumato.table.csv_table import CsvTable, Dialect
 from sfumato.table.tables import MemoryTable, Table, WithoutWords
 
 NAME = "Standard input"

@@ -16,12 +16,11 @@ from sfumato.errors import SchemaError, SfumatoError, UsageError
 from sfumato.guarantee import Ledger
 from sfumato.guarantee.concentrated import Values
 from sfumato.guarantee.guarantee import CENTRAL_DP, LOCAL_DP
-from sfumato.jobs.advising.candidates import LONGEST_REASON, Candidate, candidates
 from sfumato.jobs.advising.ground import Ground, Grounds, of_table
 from sfumato.jobs.advising.recommendation import CONFIRMED, NOT_REFUTED, REFUTED, Recommendation, refuted
 from sfumato.jobs.advising.search import Setting, search
 from sfumato.jobs.advising.trial import AUTO, Outcome, averaged, trial, voided
-from sfumato.jobs.advising.wish import Wish
+from sfumato.jobs.advising.wish import LONGEST_REASON, Candidate, Wish, candidates
 from sfumato.jobs.config import RELEASED
 from sfumato.jobs.processes import in_processes
 from sfumato.jobs.progress import Progress

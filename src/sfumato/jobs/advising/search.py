@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import SfumatoError
-from sfumato.jobs.advising.candidates import Candidate
 from sfumato.jobs.advising.trial import Outcome
-from sfumato.jobs.advising.wish import Wish
+from sfumato.jobs.advising.wish import Candidate, Wish
 
 STEPS = 5
 ABOUT = 0.05

@@ -16,8 +16,8 @@ from sfumato.classifiers.auto import learners_for
 from sfumato.classifiers.reads_noise import Rows
 from sfumato.errors import SfumatoError, TableError
 from sfumato.guarantee.guarantee import CENTRAL_DP, EMPIRICAL
-from sfumato.jobs.advising.candidates import LONGEST_REASON
 from sfumato.jobs.advising.ground import Ground
+from sfumato.jobs.advising.wish import LONGEST_REASON
 from sfumato.jobs.auditing.arena import set_up
 from sfumato.jobs.auditing.attacking import aim_of, attack_all, chosen_attacks
 from sfumato.jobs.auditing.extra import Points, points_of

@@ -2,18 +2,130 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from sfumato.array_types import Codes, Matrix
-from sfumato.attacks import Attack, ColumnMoments, Knowledge, RowPairs, Transform
-from sfumato.channels import Guided, Staged
+from sfumato.attacks import Attack, ColumnMoments, Knowledge, Lineups, RowPairs, Transform
+from sfumato.attacks.base import Simulated, Simulator
+from sfumato.channels import Guided, NotApplicableError, Recipe, Secret, Staged, draw
+from sfumato.errors import SfumatoError
+from sfumato.guarantee import Card
 from sfumato.jobs.auditing.evidence import Evidence, sampled
-from sfumato.jobs.auditing.line_up import line_up
-from sfumato.jobs.auditing.simulator import simulator_of
+from sfumato.mechanisms import MECHANISMS, make_mechanism
 from sfumato.metrics import Truth
 from sfumato.metrics.privacy import row_codes
+from sfumato.statistics import NO_CLASS
+
+# Line-ups: for some released rows the person behind each, among others of the same class.
+
+
+MOST_ROWS, MOST_PEOPLE = 300, 100
+"""Line-ups, and people in each."""
+
+
+def line_up(evidence: Evidence, rng: np.random.Generator) -> tuple[Lineups, Codes] | None:
+    """Line-ups and in each the place of the right one; None where nobody can tell whose a row is.
+
+    The others are strangers of the holdout, or of the table where there are too few: people whom the released label,
+    which is public, does not tell apart from the right one.
+    """
+    if evidence.behind is None:
+        return None
+    somebodys = np.flatnonzero(~evidence.nobodys)
+    rows = somebodys[sampled(len(somebodys), MOST_ROWS, rng)]
+    pools = _pools(evidence, evidence.people.y is not None)
+    size = min(MOST_PEOPLE, *(len(pool) + 1 for pool in pools.values()))
+    if size < 2:
+        return None
+    X = np.empty((len(rows), size, evidence.encoding.width))
+    places = rng.integers(size, size=len(rows))
+    for number, row in enumerate(rows):
+        own = evidence.behind[row]
+        pool = pools[_class(evidence, own)]
+        pool = pool[(pool != evidence.people.X[own]).any(axis=1)]  # a twin is no other
+        if len(pool) < 1:
+            return None
+        others = np.setdiff1d(np.arange(size), places[number])
+        X[number, others] = pool[rng.choice(len(pool), size=size - 1, replace=len(pool) < size - 1)]
+        X[number, places[number]] = evidence.people.X[own]
+    return Lineups(rows, X), places.astype(np.int64)
+
+
+def _class(evidence: Evidence, person: int) -> int:
+    return 0 if evidence.people.y is None else int(evidence.people.y[person])
+
+
+def _pools(evidence: Evidence, labelled: bool) -> dict[int, np.ndarray[tuple[int, int], np.dtype[np.float64]]]:
+    """Others by class."""
+    people, holdout = evidence.people, evidence.holdout
+    codes = np.unique(people.y).tolist() if labelled and people.y is not None else [0]
+    found = {}
+    for code in codes:
+        outside = None
+        if holdout is not None and (not labelled or holdout.y is not None):
+            outside = holdout.X if not labelled else holdout.X[holdout.y == code]
+        if outside is None or len(outside) < min(MOST_PEOPLE - 1, 20):
+            outside = people.X if people.y is None or not labelled else people.X[people.y == code]
+        found[code] = outside
+    return found
+
+
+# How an adversary who knows a mechanism and its parameters makes releases of its own.
+
+
+def simulator_of(evidence: Evidence) -> Simulator | None:
+    """By the channels of the card where they are stated, else by running the mechanism on other people.
+
+    None where that needs a secret, or an operator of the owner's own: the channels as far as they are known must do.
+    """
+    card = evidence.card
+    if card is None or card.made_by().rows == "nobody":
+        return None
+    recipe = card.made_by()
+    if all(channel.is_stated for channel in recipe.channels):
+        return _by_channels(recipe, evidence.affine)
+    mechanism = MECHANISMS.get(card.mechanism["name"])
+    again = mechanism is not None and mechanism.columnwise and not mechanism.needs_key and evidence.columnwise
+    return _by_mechanism(card, evidence) if again and card.post_processing is None else None
+
+
+def _by_channels(recipe: Recipe, affine: tuple[Matrix, Matrix] | None) -> Simulator | None:
+    secret = recipe.map.kind == Secret.kind
+    if secret and affine is None:
+        return None
+
+    def simulate(X: Matrix, y: Codes | None, rng: np.random.Generator) -> Simulated:
+        source = np.arange(len(X))
+        if recipe.by_class:
+            codes = np.full(len(X), NO_CLASS) if y is None else y
+            Z = np.empty((len(X), recipe.width))
+            for code in np.unique(codes).tolist():
+                Z[codes == code] = draw(recipe.of_class(code), np.array(X[codes == code]), rng)
+        elif secret and affine is not None:
+            Z = draw(recipe.channels, np.asarray(X @ affine[0].T + affine[1]), rng)
+        else:
+            Z = recipe.perturb(np.array(X), rng)
+        return Simulated(Z, y, source)
+
+    return simulate
+
+
+def _by_mechanism(card: Card, evidence: Evidence) -> Simulator:
+    def simulate(X: Matrix, y: Codes | None, rng: np.random.Generator) -> Simulated:
+        try:
+            made = make_mechanism(card.mechanism["name"], dict(card.mechanism["parameters"]))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                block = made.release(X, y, rng=rng, encoding=evidence.encoding)
+        except SfumatoError as error:
+            raise NotApplicableError("the method could not be run on the attacker's own people") from error
+        return Simulated(block.X, block.y, block.source)
+
+    return simulate
+
 
 MOST_TARGETS = 1_000
 MOST_CANDIDATES = 500

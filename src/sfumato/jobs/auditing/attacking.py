@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sfumato.array_types import Codes
+from sfumato.as_published import as_published
 from sfumato.attacks import (
     ATTACKS,
     Abstain,
@@ -27,14 +29,60 @@ from sfumato.attacks import (
     Values,
 )
 from sfumato.attacks.known_rows import KnownRows
-from sfumato.errors import UsageError
-from sfumato.jobs.auditing.apart import scored_apart
+from sfumato.errors import TableError, UsageError
+from sfumato.jobs.auditing.apart import of_rows, scored_apart
 from sfumato.jobs.auditing.arena import Arena
-from sfumato.jobs.auditing.attack_settings import Settings, made_attack
 from sfumato.jobs.engines.workers import all_of, in_order
 from sfumato.jobs.progress import Progress
-from sfumato.metrics import ScoredGuess, auc, recovery_curve
+from sfumato.metrics import ScoredGuess, Truth, auc, recovery_curve
+from sfumato.metrics.score_values import score_values
+from sfumato.table import Encoding, Schema, open_table
+from sfumato.table.encoding import recode
 from sfumato.wording import WORSE_THAN_GUESSING, is_worse_than_guessing
+
+# Settings of attacks: `posterior-breach.rho1=0.05` is the parameter `rho1` of the attack `posterior-breach`.
+
+
+Settings = Mapping[str, Mapping[str, Any]]
+"""For every attack that is not run with its defaults, parameters by name."""
+
+
+def settings_of(parameters: Mapping[str, Any], *, published: bool = False) -> dict[str, dict[str, Any]]:
+    """Settings from names with a dot, or from attacks with their parameters; both may be given.
+
+    >>> settings_of({"posterior-breach.rho1": 0.05, "membership": {"statistic": "distance"}})
+    {'posterior-breach': {'rho1': 0.05}, 'membership': {'statistic': 'distance'}}
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in parameters.items():
+        attack, dot, parameter = name.partition(".")
+        attack = attack.replace("_", "-")
+        if attack not in ATTACKS:
+            raise UsageError(f"There is no attacker {attack[:60]!r}. Choose from: {', '.join(ATTACKS)}.")
+        if not dot and not isinstance(value, Mapping):
+            raise UsageError(
+                f"A setting is ATTACK.NAME=VALUE, for example posterior-breach.rho1=0.05. Got {name[:60]!r} instead."
+            )
+        given = {parameter: value} if dot else dict(value)
+        found.setdefault(attack, {}).update({key.replace("-", "_"): one for key, one in given.items()})
+    for attack, known in ATTACKS.items() if published else ():
+        if known.published:
+            found[attack] = as_published(attack, known.published, found.get(attack, {}))
+    for attack, given in found.items():
+        made_attack(ATTACKS[attack], given)  # a wrong one is found before anything is read
+    return found
+
+
+def made_attack(attack: type[Attack], given: Mapping[str, Any]) -> Attack:
+    """The attack with these parameters; what does not exist is refused with what does."""
+    for name in given:
+        if name not in attack.accepts:
+            has = f"It has: {', '.join(attack.accepts)}." if attack.accepts else "It has none."
+            raise UsageError(f"The attacker {attack.name} has no parameter {name[:60]!r}. {has}")
+    made = attack(**given)
+    made.check()
+    return made
+
 
 NO_TRACE = "which release row belongs to which person is unknown (no private match file)"
 NOT_LINEAR = {
@@ -221,3 +269,55 @@ def share(value: float | None) -> float | None:
 
 def reason_for(item: str) -> str:
     return REASONS.get(item, f"needs {item.replace('_', ' ')}")
+
+
+# Somebody else's attack: guesses from a file, scored like all others.
+
+
+STORY = "Somebody else's attack: guesses of private values, read from a file."
+
+
+def attempt_from_file(path: Path, arena: Arena) -> Attempt:
+    """Score guessed source columns, one row per row of the release; columns that were not guessed do not count."""
+    evidence = arena.evidence
+    name = path.name.split(".")[0] or "guess"
+    if name in ATTACKS:
+        name += "-from-file"
+    if evidence.behind is None:
+        return Attempt(name, STORY, (), not_applicable=NO_TRACE)
+    table = open_table(path).read()
+    if table.num_rows != evidence.release_rows:
+        raise TableError(
+            f"{path} has {table.num_rows} rows, but the release has {evidence.release_rows}. "
+            "A file of guesses has one row for every row of the release, in the same order."
+        )
+    schema = evidence.encoding.schema
+    label = None if schema.label is None else schema.label.name
+    strange = [column for column in table.column_names if column not in schema and column != label]
+    if strange:
+        raise TableError(
+            f"{path} has a column {strange[0]!r} that the original does not have. Name source columns only."
+        )
+    guessed = [number for number, column in enumerate(schema.private) if column.name in table.column_names]
+    if not guessed:
+        raise TableError(f"{path} guesses no private column. Give at least one under its name in the original.")
+    encoding = Encoding(Schema(tuple(schema.private[number] for number in guessed)))
+    X = recode(encoding, table, guessed=True)[evidence.positions]
+    kept = np.flatnonzero(~evidence.nobodys)
+    scored = score_values(Values(np.clip(X[kept], 0.0, 1.0)), of_rows(_narrowed(arena, encoding, guessed), kept))
+    scored = replace(scored, riskiest=tuple(int(kept[position]) for position in scored.riskiest))
+    guess = Values(X) if len(guessed) == len(schema.private) else None
+    return Attempt(name, STORY, (), guess=guess, scored=scored, kept=kept)
+
+
+def _narrowed(arena: Arena, encoding: Encoding, guessed: list[int]) -> Truth:
+    """The truth with the guessed columns only."""
+    groups = arena.evidence.encoding.groups
+    slots = np.concatenate([np.arange(groups[number].start, groups[number].stop) for number in guessed])
+    control = arena.truth.control
+    return replace(
+        arena.truth,
+        encoding=encoding,
+        rows=arena.truth.rows[:, slots],
+        control=None if control is None else control[:, slots],
+    )

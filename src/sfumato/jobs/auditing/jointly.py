@@ -24,7 +24,7 @@ from sfumato.metrics.privacy import auc
 from sfumato.metrics.scored import ScoredGuess
 from sfumato.statistics import NO_CLASS
 from sfumato.table import Encoding, Schema, Table
-from sfumato.table.cell_words import cell_words
+from sfumato.table.cell_sets import cell_words
 from sfumato.table.filling import MISSING_INSTEAD, column_of
 from sfumato.wording import WORSE_THAN_GUESSING
 

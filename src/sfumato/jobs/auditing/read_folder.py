@@ -11,7 +11,7 @@ from sfumato.jobs.auditing.assemble import Draft, evidence_of
 from sfumato.jobs.auditing.evidence import Evidence, People
 from sfumato.jobs.auditing.request import AuditRequest
 from sfumato.jobs.release import Release
-from sfumato.jobs.target import alone
+from sfumato.jobs.sanitize_checks import alone
 from sfumato.table import open_table
 
 LIKE_ORIGINAL_NOTE = (

@@ -3,38 +3,169 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.array_types import Codes, Matrix
 from sfumato.errors import SchemaError, TableError
 from sfumato.jobs.auditing.assemble import SAME_ORDER, Draft, evidence_of
-from sfumato.jobs.auditing.evidence import Evidence, read_holdout
+from sfumato.jobs.auditing.evidence import Evidence, People, read_holdout, read_people, sampled
 from sfumato.jobs.auditing.generalised import check_hierarchies, fill_in, sets_of, split_off
-from sfumato.jobs.auditing.large_release import (
-    LARGE,
-    SAMPLE,
-    TOO_LARGE,
-    Reading,
-    RenamedTable,
-    in_same_order,
-    read_sample,
-    row_count,
-    some_people,
-)
+from sfumato.jobs.auditing.matching import same_order
 from sfumato.jobs.auditing.request import AuditRequest
-from sfumato.jobs.auditing.told_pairs import paired_by_file, paired_by_id
 from sfumato.table import Column, Encoding, Schema, Table, open_table
-from sfumato.table.arrays import plain, text
+from sfumato.table.arrays import numbers, plain, text
 from sfumato.table.cell_sets import read_hierarchy
 from sfumato.table.column import nearest
+from sfumato.table.encoding import recode
 from sfumato.table.filling import MISSING_INSTEAD
-from sfumato.table.recoding import recode
 from sfumato.table.tables import MemoryTable
+
+# Releases of millions of rows: read as a sample of rows, in one pass, so that memory does not grow with the table.
+
+
+LARGE = 1_000_000
+"""Rows above which a release is not held in memory."""
+HEAD = 20_000
+"""Rows at the start of both tables that are compared to find out whether these are in the same order."""
+SAMPLE = (
+    "The release has {rows:,} rows: a random sample of {count:,} was read, and intervals are those of the sample. "
+    "Crowds were counted over all rows."
+)
+TOO_LARGE = (
+    "No private match file, and the rows are in another order. The table is too large to be matched: it is unknown "
+    "which row is whose. Name an id that both tables carry with --match."
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Rows of a release that were read, their places in it, and which of them are the sample (the others: its head)."""
+
+    table: pa.Table
+    places: Codes
+    chosen: Codes
+    rows: int
+
+
+class RenamedTable(Table):
+    """A table under other names."""
+
+    def __init__(self, table: Table, names: Mapping[str, str]) -> None:
+        super().__init__(table.where)
+        self._table = table
+        self._names = [names.get(name, name) for name in table.names]
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        found = self._table.arrow_schema
+        return pa.schema([field.with_name(name) for field, name in zip(found, self._names, strict=True)])
+
+    @property
+    def rows(self) -> int | None:
+        return self._table.rows
+
+    def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        for batch in self._table.blocks(rows):
+            yield batch.rename_columns(self._names)
+
+
+def row_count(table: Table) -> int:
+    """Rows of a table, counted where nobody says."""
+    return sum(batch.num_rows for batch in table.blocks()) if table.rows is None else table.rows
+
+
+def read_sample(release: Table, rows: int, most: int, rng: np.random.Generator) -> Reading:
+    """A random sample of the rows, and the first rows, in the order of the table."""
+    wanted = sampled(rows, most, rng)
+    places = np.union1d(wanted, np.arange(min(HEAD, rows)))
+    parts, first = [], 0
+    for batch in release.blocks():
+        here = places[np.searchsorted(places, first) : np.searchsorted(places, first + batch.num_rows)]
+        if len(here):
+            parts.append(batch.take(pa.array(here - first)))
+        first += batch.num_rows
+    return Reading(pa.Table.from_batches(parts), places, np.flatnonzero(np.isin(places, wanted)), rows)
+
+
+def in_same_order(reading: Reading, Z: Matrix, original: Table, encoding: Encoding, rows: int) -> bool:
+    """Whether row i of the release came from row i of the original, by the first rows of both."""
+    if rows != reading.rows:
+        return False
+    head = np.flatnonzero(reading.places < HEAD)
+    return same_order(read_people(original, encoding, reading.places[head]).X, Z[head])
+
+
+def some_people(original: Table, encoding: Encoding, rows: int, most: int, rng: np.random.Generator) -> People:
+    """A random sample of the people, with their numbers in the table."""
+    return read_people(original, encoding, sampled(rows, most, rng))
+
+
+# Which release row is whose, where somebody says so: an id that both tables carry, or a file of row numbers.
+
+
+LEAST_PAIRED = 2
+
+
+def paired_by_id(original: Table, released: pa.Table, name: str, notes: list[str]) -> Codes:
+    """The original row of every release row (-1: none), by a column that both tables have."""
+    for where, names in (("The original", original.names), ("The release", released.column_names)):
+        if name not in names:
+            raise TableError(f"{where} has no column {name!r}, which --match names. Both tables must carry it.")
+    theirs = pa.concat_arrays([text(plain(batch.column(name)), name) for batch in original.blocks()])
+    if theirs.null_count or len(pc.unique(theirs)) < len(theirs):
+        raise TableError(f"Column {name!r} of the original is empty or the same in several rows, so it says not whose.")
+    found = pc.index_in(text(plain(released[name]), name), value_set=theirs).fill_null(-1)
+    return _paired(np.asarray(found, dtype=np.int64), f"by the column {name!r}, which both tables carry", notes)
+
+
+def paired_by_file(path: Path | str, release_rows: int, original: Table, notes: list[str]) -> Codes:
+    """The same from a table with the columns `release` and `original`: row numbers, counted from 1.
+
+    Without the column `release`, its rows are those of the release, in order.
+    """
+    table = open_table(path).read()
+    if "original" not in table.column_names:
+        raise TableError(f"{path} needs a column `original` (row numbers, from 1), and `release` unless rows are all.")
+    theirs = _row_numbers(table, "original", path)
+    if "release" in table.column_names:
+        mine = _row_numbers(table, "release", path)
+    elif len(theirs) == release_rows:
+        mine = np.arange(release_rows)
+    else:
+        raise TableError(
+            f"{path} has {len(theirs)} rows, but the release has {release_rows}. Give the column `release` too."
+        )
+    rows = sum(batch.num_rows for batch in original.blocks()) if original.rows is None else original.rows
+    for what, found, count in (("release", mine, release_rows), ("original", theirs, rows)):
+        if len(found) and (found.min() < 0 or found.max() >= count):
+            raise TableError(f"{path}: a number in the column `{what}` is no row of it; its rows are 1 to {count:,}.")
+    if len(np.unique(mine)) < len(mine):
+        raise TableError(f"{path} names a row of the release twice.")
+    source = np.full(release_rows, -1, dtype=np.int64)
+    source[mine] = theirs
+    return _paired(source, "by a file of row numbers", notes)
+
+
+def _row_numbers(table: pa.Table, name: str, path: Path | str) -> Codes:
+    values, empty = numbers(plain(table[name]), name)
+    if empty is not None or (values % 1).any():
+        raise TableError(f"{path}: the column `{name}` must hold whole numbers, and no empty cell.")
+    return values.astype(np.int64) - 1
+
+
+def _paired(source: Codes, how: str, notes: list[str]) -> Codes:
+    share = float(np.mean(source >= 0)) if len(source) else 0.0
+    if np.count_nonzero(source >= 0) < LEAST_PAIRED:
+        raise TableError("Fewer than two rows of the release are paired with a row of the original: nothing to audit.")
+    notes.append(f"Whose row is whose was told {how}; that is so for {share:.0%} of the release.")
+    return source
+
 
 NOT_DECLARED = (
     "No cell of that column is empty in the original, so this is nobody's value. If the release blanks cells "

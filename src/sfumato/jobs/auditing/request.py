@@ -9,7 +9,7 @@ from typing import Any
 
 from sfumato.attacks.window import TOLERANCE
 from sfumato.errors import UsageError
-from sfumato.jobs.auditing.attack_settings import settings_of
+from sfumato.jobs.auditing.attacking import settings_of
 from sfumato.jobs.auditing.extra import check_limit
 from sfumato.jobs.release import Release
 from sfumato.table import Schema

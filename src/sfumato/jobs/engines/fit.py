@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.guarantee import Key
-from sfumato.guarantee.fingerprint import Fingerprint
+from sfumato.guarantee.person_hash import Fingerprint
 from sfumato.guarantee.roll import Told
 from sfumato.jobs.engines.passes import each_block, fold_blocks
 from sfumato.jobs.progress import Progress

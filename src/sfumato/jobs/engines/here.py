@@ -10,10 +10,9 @@ from sfumato.channels import RandomizedResponse
 from sfumato.jobs.engines.fit import BlockCounts
 from sfumato.jobs.engines.release import release_blocks
 from sfumato.jobs.engines.workers import in_order
-from sfumato.jobs.layout import Layout
 from sfumato.jobs.progress import Progress
 from sfumato.jobs.source import Source
-from sfumato.jobs.write_release import Laid, Landing
+from sfumato.jobs.write_release import Laid, Landing, Layout
 from sfumato.noise import Streams
 
 

@@ -20,11 +20,11 @@ from sfumato.central.scoring_plan import ScoringPlan
 from sfumato.errors import UsageError
 from sfumato.guarantee import Card
 from sfumato.jobs.counts_file import noisy_counts, read_cells
-from sfumato.jobs.make_card import today
 from sfumato.jobs.pooling.pushed import Pushed, embedded_card
 from sfumato.jobs.pooling.request import Request
 from sfumato.jobs.redraw import draw_from
 from sfumato.jobs.release import Release
+from sfumato.jobs.write_release import today
 from sfumato.wording import counted
 
 TOGETHER = "all sites together"

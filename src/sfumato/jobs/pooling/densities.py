@@ -16,11 +16,10 @@ import numpy as np
 from sfumato.array_types import Codes
 from sfumato.errors import TableError
 from sfumato.guarantee import Card
+from sfumato.jobs.pooling.gather import capped_rows, spread
 from sfumato.jobs.pooling.pushed import Pushed, chosen_rows, embedded_card, picked_blocks
-from sfumato.jobs.pooling.shares import capped_rows, spread
 from sfumato.jobs.progress import Progress, silent
-from sfumato.jobs.released_values import as_numbers
-from sfumato.jobs.train import check_one_space
+from sfumato.jobs.train import as_numbers, check_one_space
 from sfumato.reconstruction import Density, Shares, reconstruct
 from sfumato.reconstruction.described import Described, describe
 from sfumato.reconstruction.evidence import FEWEST

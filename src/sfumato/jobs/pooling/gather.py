@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from sfumato.array_types import Matrix
+from sfumato.channels.recipe import Reach
 from sfumato.classifiers.embedding import public_map
 from sfumato.classifiers.training import Part, noise_summary
 from sfumato.errors import CardError, SchemaError, TableError, UsageError
 from sfumato.guarantee import Card
-from sfumato.jobs.pooling.limits_of_cells import ends_of, far_note, within
 from sfumato.jobs.pooling.pushed import (
     BLOCK_ROWS,
     Pushed,
@@ -23,10 +24,89 @@ from sfumato.jobs.pooling.pushed import (
     sampled_part,
     thinned_part,
 )
-from sfumato.jobs.pooling.shares import capped_rows, spread
 from sfumato.jobs.pooling.trials import Queries
 from sfumato.jobs.train import check_one_space
 from sfumato.table import open_table
+
+# No cell of the pool weighs more than noise can make it: what lies further out is taken at the end of the reach.
+#
+# A site states its own noise, and might state a thousand times more than the others to carry a single cell as far. So
+# every site has one vote on where each column ends, and the median counts: fewer than half of the sites cannot move it
+# beyond what the others state. Heavy tails, and releases that were received before such cells were refused at the
+# door, end there too.
+
+
+Ends = tuple[Matrix, Matrix]
+
+
+def ends_of(cards: Mapping[str, Sequence[Card]]) -> Ends:
+    """Lowest and highest value of every column: the median over sites, the narrower of two in the middle."""
+    lows, highs = [], []
+    for mine in cards.values():
+        reaches = [Reach.of(card.made_by(), card.rows) for card in mine]
+        lows.append(np.min([reach.low for reach in reaches], axis=0))
+        highs.append(np.max([reach.high for reach in reaches], axis=0))
+    return np.quantile(lows, 0.5, axis=0, method="higher"), np.quantile(highs, 0.5, axis=0, method="lower")
+
+
+def within(part: Part, ends: Ends) -> tuple[Part, int]:
+    """The part with its far cells taken at the ends, and how many these were."""
+    low, high = ends
+    taken = np.clip(part.Z, low, high)
+    far = int(np.count_nonzero((taken != part.Z) & ~np.isnan(part.Z)))
+    return (replace(part, Z=taken), far) if far else (part, 0)
+
+
+def far_note(cells: int) -> list[str]:
+    if not cells:
+        return []
+    were = "1 cell lies" if cells == 1 else f"{cells:,} cells lie"
+    return [f"{were} further out than the noise of most sites can move any value; training used that distance."]
+
+
+# How many rows of every site a pool is trained on, where no site may be more than a stated share of it.
+
+
+def capped_rows(rows: Mapping[str, int], share: float | None) -> dict[str, int]:
+    """Rows to use of every site, so that none has more than `share` of all that are used; small sites are used whole.
+
+    Large sites are cut to one number m. With t of them cut and R rows of the others, ``m = share (t m + R)``. Fewer
+    than 1 / share sites cannot keep to it: then all have the same number.
+
+    >>> capped_rows({"a": 4000, "b": 400, "c": 400, "d": 400}, 0.4)
+    {'a': 800, 'b': 400, 'c': 400, 'd': 400}
+    >>> capped_rows({"a": 4000, "b": 30}, 0.4)
+    {'a': 30, 'b': 30}
+    """
+    there = sorted((count for count in rows.values() if count), reverse=True)
+    if share is None or len(there) < 2:
+        return dict(rows)
+    share = max(share, 1.0 / len(there))
+    most = float(there[-1])
+    for cut in range(len(there)):
+        left = 1.0 - share * cut
+        if left <= 0:
+            break
+        most = share * sum(there[cut:]) / left
+        if there[cut] <= most * (1 + 1e-9):
+            break
+    most = max(1.0, most * (1 + 1e-9))
+    return {site: min(count, int(most)) for site, count in rows.items()}
+
+
+def spread(rows: Sequence[int], total: int) -> list[int]:
+    """`total` rows over releases in proportion to their rows. Many small releases get no more than one large one.
+
+    >>> spread([10, 10, 10], 4), spread([1] * 6, 2)
+    ([1, 1, 2], [0, 0, 1, 0, 0, 1])
+    """
+    there, seen, given, found = max(1, sum(rows)), 0, 0, []
+    for count in rows:
+        seen += count
+        found.append(seen * total // there - given)
+        given += found[-1]
+    return found
+
 
 PUBLIC, EMBEDDED = "public test table", "rows embedded by sites"
 DRAWN_AGAIN = frozenset({"kernel-resampling", "condensation"})

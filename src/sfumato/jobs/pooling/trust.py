@@ -2,19 +2,163 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from sfumato.array_types import Codes, Floats
 from sfumato.classifiers.training import Part
 from sfumato.errors import UsageError
-from sfumato.jobs.pooling.agreement import FEWEST_SITES, Agreement, agreement_of
 from sfumato.jobs.pooling.gather import Pool
-from sfumato.jobs.pooling.influence import influence_of_sites, rows_of
+from sfumato.jobs.pooling.pushed import thinned_part
 from sfumato.jobs.pooling.request import Request
-from sfumato.jobs.pooling.trials import Queries, Step, joined
+from sfumato.jobs.pooling.trials import Queries, Step, answering, answers_released, joined
+
+# Which sites agree: a choice of sites that fewer than half of them cannot spoil, whatever they push.
+#
+# Every site trains a classifier of its own, and all classify the same rows, as many of each site. The disagreement of
+# two sites is the share of rows to which their classifiers answer differently: a distance. Of k sites let h = k // 2 +
+# 1 be the smallest majority. The middle site is the one whose h nearest sites, itself among them, lie closest around
+# it, within r; kept are all sites within 2 r of it (and `TOLERANCE`, since no two samples teach exactly the same).
+# Where noise is strong or sites are small, honest sites disagree so much that 2 r is more than chance: then whoever
+# disagrees with the middle site more than answers drawn at random would is left out, be it not among its h nearest.
+# Such answers are not merely unlike, they are turned round.
+#
+# *Breakdown point.* Let at most (k - 1) // 2 sites push whatever they like, together and knowing everything, and let
+# honest sites disagree with each other by at most D. At least h sites are honest, so r <= D. Any h sites include an
+# honest one, also those around the middle site: so every kept site, hostile or not, disagrees with that honest one by
+# at most 3 r + TOLERANCE <= 3 D + TOLERANCE. Half of the sites or more can be the majority, and then they are.
+
+
+FEWEST_SITES = 3
+TOLERANCE = 0.02
+JUDGED_ROWS = 2000
+"""Rows that all classifiers answer to, in all."""
+STANDS_IN = "naive-bayes"
+"""Judges for classifiers that cannot answer to perturbed rows."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """`disagreement`: of every site with the middle one, and `chance`, what it would be were both drawn at random with
+    the classes' shares; `withstands`: so many hostile sites cannot spoil it."""
+
+    disagreement: dict[str, float]
+    chance: dict[str, float]
+    middle: str
+    radius: float
+
+    @property
+    def kept(self) -> list[str]:
+        most = 2 * self.radius + TOLERANCE
+        limits = {site: max(self.radius, min(most, self.chance[site])) for site in self.disagreement}
+        return [site for site, distance in self.disagreement.items() if distance <= limits[site]]
+
+    @property
+    def is_vague(self) -> bool:
+        """Whether the nearest majority disagrees nearly as much as chance would."""
+        others = [chance for site, chance in self.chance.items() if site != self.middle]
+        return 2 * self.radius + TOLERANCE > min(others)
+
+    @property
+    def withstands(self) -> int:
+        return (len(self.disagreement) - 1) // 2
+
+
+def agreement_of(
+    classifier: str, sites: Mapping[str, Sequence[Part]], classes: int, rng: np.random.Generator, step: Step
+) -> Agreement:
+    """Train on every site alone and let all answer to the same rows."""
+    names = list(sites)
+    judge = classifier if answers_released(classifier, [p for parts in sites.values() for p in parts]) else STANDS_IN
+    each = max(10, JUDGED_ROWS // len(names))
+    rows = Queries([part for parts in sites.values() for part in _sample(parts, each, rng)], classes)
+    answers = []
+    for name in names:
+        answers.append(answering(judge, sites[name])(rows))
+        step()
+    return _agreement(names, np.array(answers), classes)
+
+
+def _agreement(names: Sequence[str], answers: Codes, classes: int) -> Agreement:
+    """The middle site by the radius of its nearest majority; of several the one nearest to all; `answers`: by site."""
+    distances: Floats = np.array([(answers != one).mean(axis=1) for one in answers])
+    shares = np.array([np.bincount(one, minlength=classes) / len(one) for one in answers])
+    majority = len(names) // 2 + 1
+    radii = np.sort(distances, axis=1)[:, majority - 1]
+    middle = int(np.lexsort((distances.mean(axis=1), radii))[0])
+    found = dict(zip(names, distances[middle].tolist(), strict=True))
+    chance = dict(zip(names, (1.0 - shares @ shares[middle]).tolist(), strict=True))
+    return Agreement(found, chance, names[middle], float(radii[middle]))
+
+
+def _sample(parts: Sequence[Part], rows: int, rng: np.random.Generator) -> list[Part]:
+    share = min(1.0, rows / max(1, sum(len(part.y) for part in parts)))
+    return [thinned_part(part, share, rng) for part in parts]
+
+
+# What one site does to the model: the error without it, and by how much the site changes it.
+#
+# Influence is the error with the site less the error without it, on the same rows: above zero, the model is better
+# without. Where there are no rows to test with but those held out of the pool, a site is judged by the rows of the
+# others: its own say what it would like them to.
+
+
+MOST_LEFT_OUT = 30
+"""Sites that are left out in turn: the largest ones, which can do the most."""
+SWEPT_ROWS = 200_000
+"""Rows that all these trainings may see together."""
+
+
+def left_out_in_turn(sites: Mapping[str, Sequence[Part]]) -> list[str]:
+    """The sites to leave out, the largest first; none where there is only one."""
+    if len(sites) < 2:
+        return []
+    return sorted(sites, key=lambda site: -rows_of(sites[site]))[:MOST_LEFT_OUT]
+
+
+def influence_of_sites(
+    classifier: str,
+    sites: Mapping[str, Sequence[Part]],
+    tested_on: Callable[[str], Queries],
+    own: Callable[[str], Queries] | None,
+    rng: np.random.Generator,
+    step: Step,
+) -> list[dict[str, Any]]:
+    """Train without each site in turn. `tested_on` gives the rows that a site is judged by; `own` its own ones, where
+    the classifier can answer to them: how often the others' model is wrong there says how far it is from them."""
+    names = left_out_in_turn(sites)
+    sites = _thinned(sites, SWEPT_ROWS // (len(names) + 1), rng)
+    together = answering(classifier, [part for parts in sites.values() for part in parts])
+    step()
+    found = []
+    for name in names:
+        others = answering(classifier, [part for site, parts in sites.items() if site != name for part in parts])
+        step()
+        queries = tested_on(name)
+        rate, full = (queries.error_rate(queries.wrong_of(answer(queries))).to_dict() for answer in (others, together))
+        entry = {"site": name, **rate, "with": full["error"], "influence": _difference(full["error"], rate["error"])}
+        if own is not None:
+            mine = own(name)
+            entry["on_its_rows"] = mine.error_rate(mine.wrong_of(others(mine))).to_dict()["error"]
+        found.append(entry)
+    return sorted(found, key=lambda entry: -(entry["influence"] or 0.0))
+
+
+def rows_of(parts: Sequence[Part]) -> int:
+    return sum(len(part.y) for part in parts)
+
+
+def _difference(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one - other
+
+
+def _thinned(sites: Mapping[str, Sequence[Part]], rows: int, rng: np.random.Generator) -> dict[str, list[Part]]:
+    share = min(1.0, rows / max(1, sum(map(rows_of, sites.values()))))
+    return {site: [thinned_part(part, share, rng) for part in parts] for site, parts in sites.items()}
+
 
 TOO_FEW = (
     f"Sites that agree can be identified only among {FEWEST_SITES} or more: with two, nobody knows which one to "

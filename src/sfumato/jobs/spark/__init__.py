@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import UsageError
+from sfumato.jobs.noted import Sanitized
 from sfumato.jobs.progress import Progress, silent
 from sfumato.jobs.sanitize import Options
 from sfumato.jobs.sanitize import sanitize as run
-from sfumato.jobs.sanitized import Sanitized
 from sfumato.jobs.spark.engine import is_frame
 
 __all__ = ["sanitize"]

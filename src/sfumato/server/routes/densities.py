@@ -13,13 +13,13 @@ from sfumato.protocol.messages import DONE, DensityInfo
 from sfumato.protocol.pool_study import PoolStudy
 from sfumato.protocol.study_file import study_from_dict
 from sfumato.reconstruction import METHODS
-from sfumato.reconstruction.plain import from_plain
+from sfumato.reconstruction.density import from_plain
 from sfumato.server.access import Ctx, Owner
 from sfumato.server.context import Context
 from sfumato.server.problems import USUAL, ApiError, declared, not_found
 from sfumato.server.routes.models import check_queue
 from sfumato.server.store import Caller
-from sfumato.table.csv_writer import write_lines
+from sfumato.table.writers import write_lines
 
 router = APIRouter(prefix="/api/v1/studies/{study_id}/densities", tags=["densities"], responses=USUAL)
 DensityId = Annotated[str, Path(max_length=64, description="Id of a density.")]

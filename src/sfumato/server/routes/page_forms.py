@@ -22,8 +22,7 @@ from sfumato.server.routes.studies import revoke_site
 from sfumato.server.routes.survey_owner import MOST_CODES, close, export, survey_of
 from sfumato.server.store import Caller
 from sfumato.server.web.pool_page import Flash
-from sfumato.server.web.rendering import HEADERS, ROOT, page
-from sfumato.server.web.session import Form, OwningVisitor, Visitor
+from sfumato.server.web.rendering import HEADERS, ROOT, Form, OwningVisitor, Visitor, page
 
 router = APIRouter(prefix="/studies/{study_id}", include_in_schema=False)
 

@@ -19,16 +19,20 @@ from sfumato.server.store.token_store import OWNER
 from sfumato.server.web.density_part import densities_shown
 from sfumato.server.web.model_pages import model_page
 from sfumato.server.web.pool_page import DONE, models_shown, pool_page
-from sfumato.server.web.rendering import HEADERS, ROOT, STATIC, page, static_file
-from sfumato.server.web.session import (
+from sfumato.server.web.rendering import (
     COOKIE,
+    HEADERS,
+    ROOT,
+    STATIC,
     Form,
     OwningVisitor,
     SignInError,
     Visitor,
     end_session,
+    page,
     signed_in,
     start_session,
+    static_file,
 )
 from sfumato.server.web.survey_page import survey_page
 

@@ -18,8 +18,8 @@ from sfumato.server.access import Ctx, Owner
 from sfumato.server.context import Context
 from sfumato.server.problems import declared, not_found
 from sfumato.server.store.sql_tables import CLOSED
+from sfumato.server.survey.desks import survey_progress
 from sfumato.server.survey.export import write_parts
-from sfumato.server.survey.survey_progress import survey_progress
 
 router = APIRouter(prefix="/api/v1/studies/{study_id}/survey", tags=["surveys"])
 PIECE = 1 << 18

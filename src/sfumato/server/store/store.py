@@ -2,17 +2,83 @@
 
 from __future__ import annotations
 
-from typing import Self
+import json
+from dataclasses import replace
+from typing import Any, Self
 
+from sqlalchemy import insert, select, update
+
+from sfumato.protocol.messages import StudyInfo
+from sfumato.protocol.study_file import Study
+from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.server.settings import Settings
 from sfumato.server.store.database import Database, open_engine
 from sfumato.server.store.model_store import ModelStore
-from sfumato.server.store.release_store import ReleaseStore
-from sfumato.server.store.shared_row_store import SharedRowStore
+from sfumato.server.store.release_store import ReleaseStore, SharedRowStore
 from sfumato.server.store.site_store import SiteStore
-from sfumato.server.store.study_store import StudyStore
+from sfumato.server.store.sql_tables import CLOSED, OPEN, studies, survey_keys
 from sfumato.server.store.survey_store import SurveyStore
-from sfumato.server.store.token_store import TokenStore
+from sfumato.server.store.token_store import OWNER, TokenStore, add_token, new_id, new_token
+from sfumato.server.survey.ticket_key import TicketKey
+
+# Studies as their owners defined them.
+
+
+class StudyStore:
+    """The part of the store that knows studies."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(self, study: Study) -> tuple[str, str]:
+        """A new study; returns its id and the owner's token, which is kept nowhere else."""
+        identity, token = new_id(), new_token(OWNER)
+        study, key = with_ticket_key(study)
+        with self._database.writing() as connection:
+            connection.execute(
+                insert(studies).values(
+                    id=identity,
+                    kind=study.kind,
+                    name=study.name,
+                    hash=study.hash,
+                    definition=json.dumps(study.to_dict(), ensure_ascii=False, allow_nan=False),
+                    created=self._database.today(),
+                    state=OPEN,
+                )
+            )
+            if key is not None:
+                connection.execute(insert(survey_keys).values(study=identity, private=key))
+            add_token(connection, token, identity, OWNER)
+        return identity, token
+
+    def find(self, identity: str) -> StudyInfo | None:
+        with self._database.reading() as connection:
+            row = connection.execute(select(studies).where(studies.c.id == identity)).one_or_none()
+        return None if row is None else _study(row)
+
+    def close(self, identity: str) -> None:
+        """No more answers are accepted from now on; what was received stays."""
+        with self._database.writing() as connection:
+            connection.execute(update(studies).where(studies.c.id == identity).values(state=CLOSED))
+
+    def all(self) -> list[StudyInfo]:
+        """All studies, the oldest first."""
+        with self._database.reading() as connection:
+            return [_study(row) for row in connection.execute(select(studies).order_by(studies.c.created))]
+
+
+def with_ticket_key(study: Study) -> tuple[Study, bytes | None]:
+    """A survey by invitation gets its own key: the public half in the file that is hashed, the private one as bytes."""
+    if not isinstance(study, SurveyStudy):
+        return study, None
+    if not study.invitations:
+        return replace(study, origin=None), None
+    key = TicketKey.new()
+    return replace(study, ticket_key=key.public, origin=None), key.stored
+
+
+def _study(row: Any) -> StudyInfo:
+    return StudyInfo(row.id, row.kind, row.name, row.hash, json.loads(row.definition), row.created, row.state)
 
 
 class Store:

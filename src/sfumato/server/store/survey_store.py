@@ -14,9 +14,9 @@ from sqlalchemy.exc import IntegrityError
 
 from sfumato.protocol.survey_file import MOST_ANSWERS
 from sfumato.protocol.survey_log import LogEntry
-from sfumato.server.store.code_store import CodeStore
 from sfumato.server.store.database import Database
 from sfumato.server.store.sql_tables import CLOSED, studies, survey_answers, survey_versions
+from sfumato.server.store.token_store import CodeStore
 from sfumato.server.survey.received_answer import Answer
 
 NEW, SAME, DIFFERENT = "new", "same", "different"

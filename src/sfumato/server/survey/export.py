@@ -9,9 +9,7 @@ import numpy as np
 
 from sfumato.guarantee import Card
 from sfumato.guidance import encode_matrix
-from sfumato.jobs.layout import Layout
-from sfumato.jobs.make_card import make_card
-from sfumato.jobs.write_release import CARD_METADATA
+from sfumato.jobs.write_release import CARD_METADATA, Layout, make_card
 from sfumato.mechanisms.guided_projection import FROM_A_SURVEY, GuidedProjection
 from sfumato.protocol.survey_file import SurveyStudy
 from sfumato.protocol.survey_table import survey_encoding

@@ -18,9 +18,8 @@ import msgspec
 from starlette.responses import Response
 
 from sfumato.protocol.canonical import canonical_json
-from sfumato.server.door import path_of
 from sfumato.server.problems import ApiError, busy, not_found, too_slow, unavailable, wrong_method
-from sfumato.server.shell import DRESSED, FOR_PAGES, Receive, Scope, Send, dressed
+from sfumato.server.shell import DRESSED, FOR_PAGES, Receive, Scope, Send, dressed, path_of
 from sfumato.server.store.survey_store import DIFFERENT, NEW
 from sfumato.server.survey.desk import SurveyDesk
 from sfumato.server.survey.desks import SurveyDesks

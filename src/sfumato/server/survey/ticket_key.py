@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_der_private_key,
 )
 
-from sfumato.protocol.tickets import EXPONENT, KEY_BITS, KEY_BYTES, message, read_number, write_number
+from sfumato.protocol.survey_log import EXPONENT, KEY_BITS, KEY_BYTES, message, read_number, write_number
 
 _PSS = padding.PSS(mgf=padding.MGF1(SHA384()), salt_length=0)
 

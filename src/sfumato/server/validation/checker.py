@@ -14,9 +14,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from sfumato.server.child_process import limit, own_output, say
-from sfumato.server.confinement import confine
-from sfumato.server.validation.check_job import FOLDER
+from sfumato.server.child_process import confine, limit, own_output, say
+from sfumato.server.validation.checker_pool import FOLDER
 
 
 def main() -> None:
@@ -38,7 +37,7 @@ def _load() -> Callable[[dict[str, object]], dict[str, object]]:
     """Everything that takes time to import, before the first job."""
     import pyarrow as pa
 
-    from sfumato.server.validation.check_job import Limits, Verdict
+    from sfumato.server.validation.checker_pool import Limits, Verdict
     from sfumato.server.validation.file_checks import check_release, check_table, identify_release
 
     pa.set_cpu_count(1)

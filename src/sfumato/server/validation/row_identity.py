@@ -2,7 +2,7 @@
 
 `identity` is one hash of the decoded rows as a multiset: equal rows in any order and any file have it in common.
 `sketch` holds the rows with the smallest hashes, and how often each occurs: two sketches tell how many rows two
-releases share (see `sfumato.server.store.shared_row_store`), without either being read again.
+releases share (see `sfumato.server.store.release_store`), without either being read again.
 
 Cells are rounded to a 65,536th of their range before they are hashed: written again in single precision, nearly all
 rows are still known. The hash has no secret, and need not withstand forgery: anybody who wants a row to look new can
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.array_types import Codes, Matrix
-from sfumato.guarantee.row_hash import RowHash
+from sfumato.guarantee.row_memory import RowHash
 
 SKETCH_ROWS = 1024
 """Different rows that a sketch keeps; a release with fewer is in it completely."""

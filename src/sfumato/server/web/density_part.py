@@ -9,8 +9,8 @@ from markupsafe import Markup
 from sfumato.errors import CardError
 from sfumato.protocol.messages import DONE, FAILED, QUEUED, RUNNING, DensityInfo
 from sfumato.reconstruction import Density
+from sfumato.reconstruction.density import from_plain
 from sfumato.reconstruction.picture import SMALL, plain
-from sfumato.reconstruction.plain import from_plain
 from sfumato.server.context import Context
 from sfumato.wording import counted
 

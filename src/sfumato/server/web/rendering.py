@@ -8,16 +8,112 @@ from __future__ import annotations
 from contextvars import ContextVar
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import parse_qsl, urlsplit
 
 import jinja2
-from fastapi import Request
-from fastapi.responses import HTMLResponse
+from fastapi import Depends, Request
+from fastapi.responses import HTMLResponse, Response
 
 from sfumato.guarantee.rounding import epsilon_at_most
 from sfumato.report.markup import templates
-from sfumato.server.problems import ApiError
+from sfumato.server.access import Ctx, StudyId
+from sfumato.server.context import Context
+from sfumato.server.problems import ApiError, busy, forbidden, not_found
+from sfumato.server.store import Caller
+from sfumato.server.store.token_store import OWNER
 from sfumato.server.web.error_charts import percent
+
+# Who sits at the browser: a random id in a cookie stands for a token, and forms are taken from our own pages only.
+
+
+COOKIE = "sfumato-session"
+MOST_FIELDS = 10
+
+
+class SignInError(ApiError):
+    """Nobody is signed in, or no longer."""
+
+    def __init__(self) -> None:
+        super().__init__(401, "signed-out", "You are not signed in, or your session has ended. Sign in again.")
+
+
+def signed_in(request: Request, context: Context) -> Caller | None:
+    """The caller of a session that still lasts, within the rates of her token."""
+    found = context.store.tokens.session(request.cookies.get(COOKIE, ""))
+    if found is None:
+        return None
+    if seconds := context.token_rates.wait(found.token) or context.study_rates.wait(found.study):
+        raise busy(seconds)
+    request.state.caller = found
+    return found
+
+
+def visitor(request: Request, context: Ctx, study_id: StudyId) -> Caller:
+    """Who looks at a page of a study: 401 without a session, 404 for what belongs to another study."""
+    found = signed_in(request, context)
+    if found is None:
+        raise SignInError
+    if found.study != study_id:
+        raise not_found("study")
+    return found
+
+
+def owning_visitor(found: Annotated[Caller, Depends(visitor)]) -> Caller:
+    if found.role != OWNER:
+        raise forbidden("the owner of the study")
+    return found
+
+
+async def form(request: Request) -> dict[str, str]:
+    """The fields of a form that one of our own pages sent; anything else is refused unread."""
+    check_origin(request)
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
+        raise ApiError(415, "not-a-form", "This address accepts only forms from these pages.")
+    try:
+        body = (await request.body()).decode("ascii")
+        return dict(parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict"))
+    except ValueError:
+        raise ApiError(400, "bad-form", "The form cannot be read.") from None
+
+
+def check_origin(request: Request) -> None:
+    """Browsers say from which page a form comes. A form of another site is refused, whatever cookie comes with it."""
+    origin = request.headers.get("origin")
+    own = request.headers.get("sec-fetch-site") == "same-origin" if origin is None else _is_own(request, origin)
+    if not own:
+        raise ApiError(403, "foreign-form", "This form was not sent by a page of this server. Open the page again.")
+
+
+def _is_own(request: Request, origin: str) -> bool:
+    """Hosts are compared and not schemes: TLS may end at a proxy in front of us."""
+    try:
+        parts = urlsplit(origin)
+    except ValueError:  # "http://[": no address at all
+        return False
+    return parts.scheme in ("http", "https") and parts.netloc == request.headers.get("host")
+
+
+def start_session(response: Response, session: str, request: Request, hours: float) -> None:
+    response.set_cookie(
+        COOKIE,
+        session,
+        max_age=int(hours * 3600),
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+
+
+def end_session(response: Response, request: Request) -> None:
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https")
+
+
+Visitor = Annotated[Caller, Depends(visitor)]
+OwningVisitor = Annotated[Caller, Depends(owning_visitor)]
+Form = Annotated[dict[str, str], Depends(form)]
+
 
 STATIC = {
     "page.css": "text/css; charset=utf-8",

@@ -21,7 +21,7 @@ from sfumato.server.problems import forbidden
 from sfumato.server.store import Caller
 from sfumato.server.store.sql_tables import CLOSED
 from sfumato.server.store.token_store import OWNER
-from sfumato.server.survey.survey_progress import survey_progress
+from sfumato.server.survey.desks import survey_progress
 from sfumato.server.web.pool_page import Flash, models_shown
 from sfumato.server.web.rendering import address_of, page
 

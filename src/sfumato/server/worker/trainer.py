@@ -64,7 +64,7 @@ def trained(stated: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
 def reconstructed(job: Job, progress: Progress) -> dict[str, Any]:
     """The distribution of a column, in the place of a model's results."""
     from sfumato.jobs.pooling.densities import reconstruct_pool
-    from sfumato.reconstruction.plain import to_plain
+    from sfumato.reconstruction.density import to_plain
 
     assert job.column is not None
     request = job.request()
